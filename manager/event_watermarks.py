@@ -261,8 +261,8 @@ class SequencedBatch:
             sources.state.idle = [name for name in sources.state.idle if name not in left_out]
 
     def after(self) -> NDArray[np.int64]:
-        """Called once, when all is taken: what the sources allow after each event, whatever the watermark was
-        before."""
+        """Called once, when all is taken: returns the watermark that the sources allow after each event, whatever it
+        was before."""
         sources, events = self._sources, len(self._arrivals)
         for stream in self._partitioned_by_now():
             self._total = sources.join(self._total, self._awaited(stream))

@@ -45,7 +45,7 @@ class PolicyFailure(Exception):
     def __init__(
         self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: BaseException | str
     ) -> None:
-        """``about`` is the event, moment or window; ``error`` what the policy raised, or what is wrong with its
+        """``about``: the event, moment or window; ``error``: the exception of the policy, or a description of its wrong
         answer."""
         super().__init__(str(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
@@ -63,7 +63,7 @@ class _Walk(Protocol):
 
 
 def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> Any:
-    """Call a hook of a policy. Raises PolicyFailure for what it raises."""
+    """Calls a hook of a policy. Raises PolicyFailure for its exceptions."""
     try:
         return getattr(walk.policy, hook)(*arguments)
     except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded

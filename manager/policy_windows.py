@@ -181,9 +181,9 @@ class PolicyWindows:
         return self._sorted.as_given(self._numbers)
 
     def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
-        """Yield what fires when time has come to a frontier (microseconds; FOREVER: the streams end), in order of (end,
-        key), for each unit in its order; and the keys that are forgotten. None: only what fires on arrival. Raises
-        PolicyFailure."""
+        """Yields the windows that fire when time has reached a frontier (microseconds; FOREVER: the streams end), in
+        order of (end, key), for each unit in its order; and the keys that are forgotten. None: only what fires on
+        arrival. Raises PolicyFailure."""
         found = list[_Found | _Ended]()
         units = self._units(frontier)
         texts = self.records.caches_of(list(units))

@@ -295,8 +295,8 @@ class RuleWindow:
         return int(times[self._start]), int(times[stop - 1])
 
     def walk(self, rows: Iterator[Any]) -> None:
-        """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields what the
-        rule is called with, for these events and then for those of the next keys."""
+        """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields the
+        arguments of the rule, for these events and then for those of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
@@ -516,8 +516,8 @@ class TriggeredWindows:
         return len(np.unique(self._arrivals.block_of(alive)))
 
     def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
-        """Yield what is due at a clock (microseconds), in order of (end, key): windows that fire, and keys that are
-        forgotten.
+        """Yields, in order of (end, key), the windows that are due to fire at a clock (microseconds), and the keys that
+        are forgotten.
 
         ``close``: the streams end at that clock, and all windows still open then fire.
         """

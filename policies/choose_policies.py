@@ -84,7 +84,7 @@ def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trig
 
 
 def _check(policy: object, kind: type[Policy]) -> None:
-    """Raise ConfigError for what is not a policy of this kind, or lacks a hook."""
+    """Raises ConfigError for an object that is not a policy of this kind, or lacks a hook."""
     name = "eviction" if kind is EvictionPolicy else "trigger"
     if not isinstance(policy, kind):
         is_class = isinstance(policy, type) and issubclass(policy, kind)

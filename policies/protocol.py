@@ -205,8 +205,8 @@ class Policy:
     number. The next event of the key counts as its first. If both policies set it, the shorter time counts."""
 
     def start(self, state: dict[str, Any]) -> None:
-        """Called once for each task or key, before its first event: sets what its state is to be then. Called again
-        before the first event after the key was forgotten.
+        """Called once for each task or key, before its first event: sets its first state. Called again before the first
+        event after the key was forgotten.
 
         Before it, numbers are 0, and texts, lists and dicts empty.
         """
@@ -327,7 +327,8 @@ class TriggerPolicy(Policy):
         return False
 
     def reset(self, context: TriggerContext) -> None:
-        """Called when the trigger has fired, before the next event is told; what the eviction decides is not known."""
+        """Called when the trigger has fired, before the next event is told; the decisions of the eviction are not
+        known."""
 
 
 Answer = bool | Fire

@@ -280,7 +280,7 @@ class Display:
             self._thread.start()
 
     def refresh(self, *, again: bool = False) -> None:
-        """Bring what is shown up to date, if anything has changed, or ``again`` in any case.
+        """Brings the output up to date, if anything has changed, or ``again`` in any case.
 
         A program that executes notebooks hears of changes only while a cell is executed; so whoever waits calls this
         again.

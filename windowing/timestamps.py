@@ -99,7 +99,6 @@ def _offset(seconds: int, zone: tzinfo) -> int:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = np.iinfo(np.int64).max
 """The watermark at the end of the streams, and the end of lifetimes and windows that have none: later than every event.
-For people an end without end is None, and null in rows.
 
 For people an end without end is None, and null in rows.
 """

@@ -195,7 +195,7 @@ class FileCheckpoint:
     atomically; ``segments/`` the rows, in one folder per batch. The manifests of the last ``keep`` batches are kept,
     with all segments that they refer to.
 
-    On other file systems than the local one there is no lock, and ``turns/`` says whose the checkpoint is, and what is
+    On other file systems than the local one there is no lock, and ``turns/`` says who owns the checkpoint, and what is
     committed: a run claims it, and commits there first; ``manifests/`` holds copies (decisions 67 and 87).
 
     Everything that is read is verified; DamagedCheckpoint is raised where a checksum differs (decision 30).
@@ -424,7 +424,7 @@ class FileCheckpoint:
         before the first batch. ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier
         batches any more.
 
-        Where there are turns, all of it is one step. On this machine each document is one: whoever calls this keeps
+        Where there are turns, all of it is one step. On this machine each document is one step, so the caller keeps
         runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)

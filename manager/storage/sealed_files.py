@@ -25,7 +25,7 @@ from windowing.timestamps import show
 
 
 FORMAT = 12
-"""The format of a checkpoint. Raise it with every change of what the files hold; other formats are refused."""
+"""The format of a checkpoint. Raise it with every change of the content of the files; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')
 

@@ -89,9 +89,8 @@ class _CachedPieces:
 
     def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
         """Reads the pieces, by (path, number), that are not cached yet, several at a time; at most half of the cache.
-        Pieces that cannot be read are left out.
 
-        What cannot be read is left out.
+        Pieces that cannot be read are left out.
         """
         with self._lock:
             missing = [each for each in dict.fromkeys(wanted) if (uri, *each) not in self._pieces]
@@ -197,10 +196,9 @@ class FileSegments:
         return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
     def expect(self, refs: Iterable[Ref]) -> None:
-        """Called before several sections are read: those of a remote store are fetched several at a time. A section
-        that cannot be fetched raises its error when it is read.
+        """Called before several sections are read: those of a remote store are fetched several at a time.
 
-        What cannot be fetched is told when it is read.
+        A section that cannot be fetched raises its error when it is read.
         """
         if self.uri is not None:
             expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))

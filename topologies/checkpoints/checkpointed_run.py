@@ -215,7 +215,7 @@ class Cleaning:
             self._running = self._thread.submit(self._clean)
 
     def wait(self) -> None:
-        """Wait until it is done; raises what it raised."""
+        """Waits until it is done; raises its exception."""
         running, self._running = self._running, None
         if running is not None:
             running.result()
@@ -343,8 +343,8 @@ class CheckpointedRun(ABC):
         }
 
     def _in_this_run(self, topology: Topology) -> Topology:
-        """Returns the topology as this run needs it: its input replaced by that of the run, with the columns that are
-        needed."""
+        """Returns the given topology, which has only the needed columns, as this run has it; a subclass may change
+        it."""
         return topology
 
     def _open_log(self) -> None:

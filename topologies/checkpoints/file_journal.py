@@ -381,10 +381,10 @@ def _last_entry(offset: str) -> int | None:
 
 
 def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> Iterator[tuple[str, str, bool]]:
-    """Yields a file of the log without the entries after ``last``, if it has any. The file is not deleted: every tenth
-    file of the log also holds the entries before it, which Spark may have deleted already.
+    """Yields a file of the log without the entries after ``last``, if it has any.
 
-    Not deleted: every tenth file of the log holds the entries before it too, which Spark may have deleted already.
+    The file is not deleted: every tenth file of the log also holds the entries before it, which Spark may have deleted
+    already.
     """
     version, *lines = _lines(filesystem, f"{folder}/{name}")
     lines = [line for line in lines if line]

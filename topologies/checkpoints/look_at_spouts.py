@@ -52,7 +52,7 @@ class Findings:
     """Facts about a spout or a sink, problems that keep a run from succeeding, and warnings of probable mistakes."""
 
     facts: tuple[tuple[str, str], ...] = ()
-    """Pairs of a word and what there is to say: ``("read", "8 rows")``."""
+    """Pairs of a word and a fact: ``("read", "8 rows")``."""
     problems: tuple[WindboltError, ...] = ()
     warnings: tuple[WindboltError, ...] = ()
 

@@ -26,7 +26,7 @@ MOVABLE = "movable"
 
 @dataclass(frozen=True, kw_only=True)
 class Movable:
-    """What must be known of a bolt to move the state of its tasks."""
+    """Facts about a bolt that are needed to move the state of its tasks."""
 
     streams: list[str]
     """Names of its inputs."""

@@ -332,7 +332,7 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
 def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
     """Does what ``check_halves`` does, if the caller has the lock. Where there is no lock, a run may be in progress,
-    and what it may change is checked later, when it can no longer change it."""
+    and the parts that it may change are checked later, when it can no longer change them."""
     if halves.uri is None:
         return check_halves(halves, resetting=resetting)
     check_ours_is_there(halves)
@@ -404,10 +404,9 @@ def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
 
 def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
     """Returns windbolt's half, for the attempts of a run or for a command, ``by`` name. Where there is no lock, a run
-    that has the checkpoint can commit no more. A later attempt of a run that had it takes it from no other run:
-    TakenOver.
+    that has the checkpoint can commit no more.
 
-    What has it from the same run already, such as an earlier attempt, takes it from no other: TakenOver.
+    A later attempt of a run that had it takes it from no other run: TakenOver.
     """
     files = FileCheckpoint(halves.files.root, halves.uri, keep)
     if halves.uri is None:

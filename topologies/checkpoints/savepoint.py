@@ -192,7 +192,7 @@ class _Taking:
         return {**note, "repaired": list(self.repaired)} if self.repaired else note
 
     def _begin(self) -> None:
-        """Note that a savepoint is being written, and delete what an earlier attempt has left."""
+        """Notes that a savepoint is being written, and deletes the files of an earlier attempt."""
         target = self.target
         if not is_object_store(target.uri):
             for folder in ("windbolt", "spark"):

@@ -462,7 +462,7 @@ class SourceLog:
         )
 
     def _sources(self, batch: int) -> dict[int, Any]:
-        """Per source, its place in Spark's record of what belongs to the batch or an earlier one."""
+        """Returns, for each source, its place in Spark's record of the input of the batch or of an earlier one."""
         if batch < 0:
             return {}
         lines = self._lines(f"offsets/{batch}")[1:]  # the first is the version, the next tells of the batch

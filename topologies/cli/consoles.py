@@ -91,7 +91,8 @@ def err() -> Console:
 
 
 def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
-    """Print text: in a terminal wrapped between words, with the indent of its first line; else as it is.
+    """Prints text: in a terminal wrapped between words, where further lines have the indent of the first; else as it
+    is.
 
     ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, where these fit.
     ``always``: wrap lines elsewhere too, to the width of the console.

@@ -632,10 +632,9 @@ _EXAMPLE = "such as"
 
 
 def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
-    """Checks the surroundings of a topology, and prints the findings; returns whether all is well. ``strict``: warnings
-    count as problems.
+    """Checks the surroundings of a topology, and prints the findings; returns whether all is well.
 
-    ``strict``: whether warnings are as bad as problems.
+    ``strict``: warnings count as problems.
     """
     found = {**find_sources(topology), **find_sinks(topology)}
     of_bolts = (find_waiting(topology), find_lacking(topology))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimeAdvance:
-    """The time at the end of a batch, and what it brings: a tick, or the end of the streams."""
+    """The time at the end of a batch, and whether it ends with a tick, or with the end of the streams."""
 
     clock: int
     """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
@@ -89,7 +89,7 @@ _INPUT = "input"
 
 @dataclass
 class BatchProgress:
-    """Accumulates what the tasks of one batch wrote and counted."""
+    """Accumulates the written data and the counts of the tasks of one batch."""
 
     state: Manifest
     context: Context

@@ -143,10 +143,9 @@ def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str,
 
 
 def publish(manifest: Manifest, *, again: bool = False) -> None:
-    """Renames the files of a committed batch to their final names. ``again``: an earlier run may have renamed some of
-    them, or all.
+    """Renames the files of a committed batch to their final names.
 
-    ``again``: an earlier run may have done so with some of them, or with all.
+    ``again``: an earlier run may have renamed some of them, or all.
     """
     key = batch_key(manifest.batch, manifest.closing)
     for name, files in manifest.files.items():

@@ -248,8 +248,8 @@ def in_call() -> bool:
 
 
 def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Any:
-    """Call a function and return its result. Raises TooLong if it takes more than ``limit`` seconds, and otherwise what
-    it raises.
+    """Call a function and return its result. Raises TooLong if it takes more than ``limit`` seconds, and passes on its
+    exceptions.
 
     A call within a call is under the limit of the outer one.
     """

@@ -271,7 +271,7 @@ class Ledger:
             self._counter(node, account)[:] += by_stream
 
     def see(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
-        """Record what events of an input have shown."""
+        """Records the progress that events of an input have shown."""
         inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
         inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
 

@@ -147,9 +147,9 @@ sixteen requests under way."""
 
 def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, processes: int) -> None:
     """Copies together the sections that were written for the tasks of some bolts and not handed on yet, if that saves
-    requests. ``processes``: number of processes that run tasks at the same time.
+    requests.
 
-    ``processes``: how many run tasks at the same time.
+    ``processes``: number of processes that run tasks at the same time.
     """
     store = progress.context.store
     if not isinstance(store, FileSegments) or not store.takes_requests:

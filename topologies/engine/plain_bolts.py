@@ -95,7 +95,7 @@ def refuse_by_rule(
     node: WindowedNode, events: Held, refused: list[tuple[int, str]], clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
     """Counts events on which a trigger's rule failed as invalid, and emits them on the refused stream or the error
-    stream. ``refused`` has (index, reason) of each.
+    stream.
 
     ``refused`` has (index, reason) of each.
     """

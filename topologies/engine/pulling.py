@@ -45,7 +45,7 @@ class Puller:
         self._is_open = False
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """Returns the next rows; None where there are none now. SpoutError for what the user's code raises, and where
+        """Returns the next rows; None where there are none now. SpoutError for exceptions of the user's code, and where
         it returns something else."""
         limit = limit or self._spout.rows_per_batch
         parts: list[pa.Table] = []

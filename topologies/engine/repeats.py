@@ -310,8 +310,8 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
 
 
 def key_columns(node: WindowedNode) -> list[str]:
-    """Returns the columns of the payload that the assigners of a bolt ask for: those of the key, where nulls are
-    apart."""
+    """Returns the columns of the payload that the assigners of a bolt ask for: those of the key, if each null is a key
+    of its own."""
     if not any(each.by_side for each in node.assigners):
         return []
     return list(dict.fromkeys(name for names in node.keys for name in names))

@@ -544,7 +544,7 @@ class Share:
     count: int = 1
 
     def of(self, firings: Iterable[Due]) -> Iterable[Due]:
-        """Returns its part of what is due, in order; the parts of all shares, one after another, are the whole."""
+        """Returns its part of the due windows, in order; the parts of all shares, one after another, are the whole."""
         if self.count == 1:
             return firings
         due = list(firings)

@@ -553,7 +553,7 @@ def _takers(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
 
 
 def declared_html(declared: DeclaredTopology) -> str:
-    """Returns the graph of what has been set, as HTML; arrows from parts that have not been set are not drawn."""
+    """Returns the graph of the declared parts as HTML; arrows from parts that have not been declared are not drawn."""
     boxes = [Box(str(name), "spout", (type(spout).__name__,)) for name, spout in declared.spouts]
     boxes += [Box(str(bolt.name), "bolt", (type(bolt.bolt).__name__,)) for bolt in declared.bolts]
     boxes += [Box(str(sink.name), "sink", (type(sink.sink).__name__,)) for sink in declared.sinks]

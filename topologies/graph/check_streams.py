@@ -74,8 +74,8 @@ def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Returns the fields by which an input is grouped, with their types; none where it lacks one, which is told
-    elsewhere."""
+    """Returns the fields by which an input is grouped, with their types; none where it lacks one, which another check
+    reports."""
     assert isinstance(each.grouping, FieldsGrouping)
     names = each.grouping.fields
     return [(name, schema.field(name).type) for name in names] if set(names) <= set(schema.names) else []

@@ -100,7 +100,6 @@ class CheckedBolt:
         inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
         """Checks that the column that a call names is in an input, or ``everywhere`` in all, and that its type fits.
-        ``inputs``: those that the call is about, if not all.
 
         ``inputs``: those that the call is about, if not all.
         """

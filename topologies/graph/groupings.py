@@ -262,7 +262,8 @@ class KeyCodes:
         return cls(keys, None if ref is None else store.read(ref))
 
     def __init__(self, keys: Sequence[Sequence[str]], stored: pa.Table | None = None) -> None:
-        """``keys`` names the columns of the key of each input; none for no key. ``stored``: what ``table`` returned."""
+        """``keys`` names the columns of the key of each input; none for no key. ``stored``: the table that ``table``
+        returned."""
         self._keys = [tuple(names) for names in keys]
         self._shared: dict[_Values, tuple[int, int]] = {}
         """The hash and the code of each key that shares its hash, or did when it got its code."""

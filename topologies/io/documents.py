@@ -92,8 +92,7 @@ def exact_float(text: str) -> float:
 
 
 class _Values(SafeConstructor, Resolver):
-    """Constructor of JSON's types, with the scalars of YAML 1.2. YAML 1.1 would read ``6:00:03`` as 21603 and ``no`` as
-    false, and would lose digits of times.
+    """Constructor of JSON's types, with the scalars of YAML 1.2.
 
     YAML 1.1 would read ``6:00:03`` as 21603 and ``no`` as false, and would lose digits of times.
     """

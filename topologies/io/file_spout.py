@@ -267,7 +267,7 @@ def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
 
 
 def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
-    """Returns the files among the entries of what is called ``path``, in the order in which they are read."""
+    """Returns the files among the entries of ``path``, in the order in which they are read."""
     with reached(path):
         files = [_listing_entry(each) for each in entries]
     return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))

@@ -96,8 +96,9 @@ def is_partition(name: str) -> bool:
 
 
 def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
-    """Yields the entries that paths stand for, each once, in no order; also those that are passed over for their own
-    names, and what is no regular file. ``here``: the folder in which relative paths begin; None for the current one.
+    """Yields the entries that paths stand for, each once, in no order; also files that are passed over for their own
+    names, and those that are not regular files. ``here``: the folder in which relative paths begin; None for the
+    current one.
 
     Raises UnreachableError for a folder that cannot be listed.
     """
@@ -115,10 +116,9 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
 
 
 def leading(path: str) -> tuple[str, bool]:
-    """Returns the part of a path before the first pattern in it, absolute; and whether a pattern follows. Raises
-    UnreachableError where that cannot be found out.
+    """Returns the part of a path before the first pattern in it, absolute; and whether a pattern follows.
 
-    Raises UnreachableError where that cannot be seen.
+    Raises UnreachableError where that cannot be found out.
     """
     parsed = _parsed(path)
     folders = _folders(parsed.root)
@@ -268,7 +268,7 @@ def _regex(part: str, hiding: str = "") -> str:
 
 
 def _class(inside: str) -> str:
-    """Returns the regular expression of what stands in brackets."""
+    """Returns the regular expression of the text in brackets."""
     negated = inside[0] in "!^" and len(inside) > 1
     chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
     found, at = list[str](), 0
@@ -394,8 +394,8 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
 
 
 def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
-    """Folders and all in them, at any depth, each once. A link is not followed: what it leads to would be read a second
-    time."""
+    """Folders and all in them, at any depth, each once. A link is not followed, because its files would be read a
+    second time."""
     level = list(dict.fromkeys(within))
     found = dict.fromkeys(level)
     while level:

@@ -169,8 +169,7 @@ def _shell() -> bytes:
 
 
 def asked_observers(topology: Topology, options: RunOptions) -> list[RunObserver]:
-    """Returns the observers: the metrics, from which the others read; OpenTelemetry; the page. Raises
-    EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be served.
+    """Returns the observers: the metrics, from which the others read; OpenTelemetry; the page.
 
     Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be
     served.

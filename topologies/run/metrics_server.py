@@ -121,10 +121,9 @@ class Site(Protocol):
 
 
 class MetricsServer:
-    """Serves at one address until the process ends, so that the last values of an ended run can still be scraped. Runs
-    of several topologies share it; if two have one name, the later one is shown.
+    """Serves at one address until the process ends, so that the last values of an ended run can still be scraped.
 
-    Runs of several topologies share it; of two of one name the later one is shown.
+    Runs of several topologies share it; if two have one name, the later one is shown.
     """
 
     def __init__(self, address: Address, what: str) -> None:

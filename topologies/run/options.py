@@ -134,8 +134,8 @@ def engine_of(name: str) -> Engine:
 def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
     """Raises ConfigError for arguments that have no effect on a run in this process.
 
-    ``given``: what was given for Spark, by the name that the caller wrote; None where it was not. ``local``: how the
-    caller wrote the engine.
+    ``given``: the arguments for Spark, by the name that the caller wrote; None for those that were not given.
+    ``local``: how the caller wrote the engine.
     """
     names = [name for name, value in given.items() if value is not None]
     if names:

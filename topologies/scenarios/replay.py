@@ -292,10 +292,10 @@ def compare(scenario: Scenario, answer: Replayed) -> list[str]:
     """Returns where the answer differs from what was expected, a text for each; times are ISO 8601, those near 1970
     milliseconds.
 
-    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it
-    gives, late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side is
-    empty; of the counts and the metrics those are compared that are named. Fractions may differ in the last
-    digits. The messages that a step sends are compared on the fields that are given.
+    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it gives,
+    late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side counts as
+    empty; only the counts and metrics that are named are compared. Fractions may differ in the last digits. The
+    messages that a step sends are compared on the fields that are given.
     """
     expect = scenario.expect
     return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
@@ -413,10 +413,9 @@ def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
 def _by_step(
     expected: Sequence[ExpectedWindow], answer: Replayed
 ) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
-    """Yields the windows of each step, and their name; the windows of the first step include those that name no step. A
-    window is compared within its step, in order: which of two steps fires first in a batch means nothing.
+    """Yields the windows of each step, and their name; the windows of the first step include those that name no step.
 
-    A window is one of its step, and in order among these: which of two steps fires first in a batch says nothing.
+    A window is compared within its step, in order: which of two steps fires first in a batch means nothing.
     """
     first = _first_step(answer)
     for step in dict.fromkeys([*(answer.steps or (None,)), *(each.step or first for each in expected)]):

@@ -191,10 +191,9 @@ class Answer:
 
     @checked
     def check(self) -> None:
-        """Raises AssertionError, with the picture and the differences, unless all is as expected. ScenarioError where
-        the scenario expects nothing, because there is nothing to check.
+        """Raises AssertionError, with the picture and the differences, unless all is as expected.
 
-        ScenarioError where the scenario expects nothing: there is nothing to check.
+        ScenarioError where the scenario expects nothing, because there is nothing to check.
         """
         if self.ok is None:
             raise ScenarioError(

@@ -332,12 +332,10 @@ DecisionLabel = Literal[
     "unwindowed",
     "unmatched",
 ]
-"""Label of the decision about an event when it arrived, in the ``action`` of answers. ``watermark``: it was not an
-event, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the end of an edge whose
-start is not known.
+"""Label of the decision about an event when it arrived, in the ``action`` of answers.
 
-``watermark``: it was none, but a watermark of the source; ``unwindowed``: it lies between windows; ``unmatched``: the
-end of an edge whose start is not known.
+``watermark``: it was not an event, but a watermark of the source; ``unwindowed``: it lies between windows;
+``unmatched``: the end of an edge whose start is not known.
 """
 
 

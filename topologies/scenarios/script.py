@@ -364,8 +364,7 @@ def clock_matters(rules: WindowSettings) -> bool:
 
 
 def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
-    """Yields the present batch, with the clock of its last event, and one in which only the clock moves. Both end
-    before the step with the index ``end``.
+    """Yields the present batch, with the clock of its last event, and one in which only the clock moves.
 
     Both end before the step with the index ``end``.
     """

@@ -118,7 +118,7 @@ EXPIRED = "◇"
 
 @dataclass
 class ChartRow:
-    """A line of the chart: a label, what stands on the axis, and a note."""
+    """A line of the chart: a label, the symbols on the axis, and a note."""
 
     label: str
     note: Text = field(default_factory=Text)

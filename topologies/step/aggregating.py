@@ -148,7 +148,7 @@ class AskTrigger(ColumnRule):
     columns: ClassVar = ASKED
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
-        """Called with new events; returns what ``ask`` is called with for each."""
+        """Called with new events; returns the argument of ``ask`` for each."""
         return read_messages(rows, self.messages)
 
     def ask(self, event: Read, call: TriggerCall) -> Any:
@@ -184,7 +184,7 @@ class AskTime(ColumnRule):
     columns: ClassVar = ASKED
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
-        """Called with new events; returns what ``ask`` is called with for each."""
+        """Called with new events; returns the argument of ``ask`` for each."""
         return read_messages(rows, self.messages)
 
     def __call__(self, event: Tuple) -> DayTime:

@@ -293,7 +293,7 @@ MessageSection: TypeAlias = Annotated[
 
 
 class Formats(Section):
-    """The formats of what comes in and of what goes out."""
+    """The formats of incoming and of outgoing messages."""
 
     input: MessageSection = Field(description='what the messages that come in are: input: "json"')
     output: MessageSection = Field(description='what the messages that go out are: output: "json"')

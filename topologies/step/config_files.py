@@ -384,8 +384,8 @@ def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
 
 
 def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
-    """Returns the step. Raises StepConfigError with all problems: in its sections, between them, and with what they
-    name."""
+    """Returns the step. Raises StepConfigError with all problems: in its sections, between them, and with the files
+    that they name."""
     problems: list[StepProblem] = []
     broken: list[str] = []
     if (deep := _depth(merged.tree)) > _DEEPEST:
@@ -519,7 +519,7 @@ def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Loca
 
 
 def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Connections whose type differs from what their users expect."""
+    """Yields connections whose type differs from what their users expect."""
     uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
     for path, use in uses:
         connection = config.connections.get(use.name)

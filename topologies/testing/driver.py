@@ -399,8 +399,8 @@ class TopologyDriver:
         unchanged.
 
         The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``
-        (``windbolt.testing.PHASES``; their type is ``Phase``). What comes out must not show it: that is what exactly
-        once means.
+        (``windbolt.testing.PHASES``; their type is ``Phase``). The output must not show it: that is what exactly once
+        means.
         """
         self._open("a crash")
         if at not in PHASES:

@@ -107,8 +107,7 @@ class Aggregate(ABC):
 
     @property
     def of_nothing(self) -> Any:
-        """The aggregate's value for a window without events if it is not null (it counts events, for example); None:
-        null."""
+        """The aggregate's value for a window without events, such as 0 for a count; None: null."""
         return None
 
     @abstractmethod

@@ -88,7 +88,7 @@ class Picking(Aggregate):
 
     @property
     def picked(self) -> pa.DataType:
-        """The type of what is taken of an event."""
+        """The type of the part of an event that is kept."""
         if self.field is not None:
             return self.types[0][1]
         return pa.struct([pa.field(name, kind) for name, kind in self.types])
@@ -341,7 +341,7 @@ class Leading(Accumulator):
 
 @dataclass(frozen=True)
 class _Listed(Picking):
-    """A list of what is taken of events."""
+    """A list of the kept parts of events."""
 
     limit: int | None = None
 

@@ -134,7 +134,7 @@ class PlainBolt(Component):
     networks or processes, a lack of memory, and a missing module or name.
     """
     time_shift: int = 0
-    """Microseconds by which it moves the time of what passes through it, and the watermark with it (SI-25)."""
+    """Microseconds by which it moves the time of events that pass through it, and the watermark with it (SI-25)."""
     refused_stream: str | None = None
     """Output stream for events that the bolt cannot read; they count as ``invalid`` at the windowed bolts that it
     feeds."""
@@ -195,7 +195,7 @@ def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
 
 
 def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
-    """Returns the JSON part as text, and the tables, of a state; SchemaError where it is not what was declared."""
+    """Returns the JSON part as text, and the tables, of a state; SchemaError where the state is not as declared."""
     undeclared, missing = sorted(set(state) - set(types)), sorted(set(types) - set(state))
     if undeclared or missing:
         raise SchemaError(
@@ -265,7 +265,8 @@ class ConfiguredBolt(Component):
         return configured
 
     def _give(self, method: str, given: Mapping[str, Any]) -> Self:
-        """Set what the user gives by name: arguments of ``method``, each read as its setting is declared."""
+        """Sets the values that the user gives by name: arguments of ``method``, each read as its setting is
+        declared."""
         if not given:
             raise ConfigError(
                 f"{method}() without an argument", why="nothing would change", do="name the settings to change"
@@ -341,7 +342,7 @@ class ConfiguredBolt(Component):
         return self._with(partitions=DECLARED["partitions"].read(partitions))
 
     def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
-        """Set what the user asks for by name in a call."""
+        """Sets the values that the user asks for by name in a call."""
         kept = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # set again, and after the preset
         return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
@@ -521,7 +522,7 @@ class StatefulTaskBolt(TaskBolt):
 
     @property
     def needed_until(self) -> int | None:
-        """Time in microseconds from which ``state`` is what it was in the beginning, unless another event comes; None
+        """Time in microseconds from which ``state`` is again as in the beginning, unless another event comes; None
         where it is kept."""
         return None
 

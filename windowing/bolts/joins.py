@@ -134,7 +134,7 @@ def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
 
 
 def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
-    """Raises ConfigError unless the two streams are what a bolt reads, and have the key columns."""
+    """Raises ConfigError unless the two streams are the inputs of the bolt, and have the key columns."""
     if set(inputs) != {left, right}:
         raise ConfigError(
             f"the join is of {left!r} and {right!r}, but the bolt reads {', '.join(map(repr, inputs))}",

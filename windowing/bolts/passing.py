@@ -95,7 +95,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     passed them.
 
     Each task remembers the events that have passed and that others are compared with: their time, and ``compared``
-    columns. What is held back is counted, and goes to the stream ``rest`` if there is one.
+    columns. Events that are held back are counted, and go to the stream ``rest`` if there is one.
     """
 
     held_back = "held back"
@@ -265,8 +265,9 @@ class Changes(Passing):
     for that long is forgotten. Without it, the last values of each key are kept forever.
 
     Events are looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their
-    columns and times stay what they are. What is held back is counted as ``unchanged`` in the counters of the run, and
-    goes to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among ``by``.
+    columns and times stay what they are. Events that are held back are counted as ``unchanged`` in the counters of the
+    run, and go to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among
+    ``by``.
 
     ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a ``rest`` that
     cannot name a stream.
@@ -391,7 +392,7 @@ class RateLimit(Passing):
 
     ``by``: the columns of the key; without them all events share one limit. A null is a key like any other. An event
     passes if fewer than ``n`` events of its key that have passed are less than ``per`` before it; so one that comes
-    exactly ``per`` after the first of them passes. What does not pass does not count against the limit. Events are
+    exactly ``per`` after the first of them passes. Events that do not pass do not count against the limit. Events are
     looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their columns and
     times stay what they are.
 

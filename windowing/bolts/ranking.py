@@ -44,8 +44,8 @@ class Rank(BatchWindowedBolt):
     within whose values rows are ranked; without them a window is ranked as a whole.
 
     ``method``, for rows with equal values, as SQL has it: ``row_number``, each has a number of its own, the first by
-    time, then by arrival, before the others; ``rank``, they share a rank, and as many ranks after it are skipped: 1, 1,
-    3; ``dense_rank``, they share a rank and none is skipped: 1, 1, 2.
+    time, then by arrival, before the others; ``rank``, they share a rank, and the ranks that it takes up are skipped:
+    1, 1, 3; ``dense_rank``, they share a rank and none is skipped: 1, 1, 2.
 
     A row has the columns of the input and then the rank, a long that ``column`` names. ``start`` and ``end`` name
     columns for the start and the end of the window. Rows keep the order of the window, that of time and then of

@@ -428,9 +428,8 @@ def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
 
 def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns the times; a time that wrapped in microseconds becomes one outside the calendar, so that its row is bad.
-    Raises DataError for a wrapped time within a list, a map or a struct.
 
-    Raises DataError where one within a list, a map or a struct has.
+    Raises DataError for a wrapped time within a list, a map or a struct.
     """
     given, wrapped = micros.combine_chunks(), _wrapped(micros, millis, 1000)
     if not wrapped.any():

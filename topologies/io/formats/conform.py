@@ -92,9 +92,9 @@ def convert_column(
     column: pa.ChunkedArray, target: pa.DataType, form: str | None = None
 ) -> tuple[pa.ChunkedArray, Flags | None]:
     """Returns a column converted to ``target``, and the flags of its values: those that could not be converted, and
-    those that were cut. ``form``: declared form of its times, where they are texts or numbers.
+    those that were cut.
 
-    ``form``: how its times are declared to be written, where they are texts or numbers.
+    ``form``: declared form of its times, where they are texts or numbers.
     """
     if form is not None and _is_written(column.type):
         done = [_declared(chunk, target, form) for chunk in column.chunks]

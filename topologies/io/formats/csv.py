@@ -63,11 +63,7 @@ ENDS_ESCAPED = "the file ends with an escape that has nothing to escape"
 @dataclass(frozen=True)
 class Rows:
     """Rows in a block of bytes: where each begins and stops, where the next begins, its number of values; and, by
-    index, the reasons why some are not CSV.
-
-    Where each begins and stops, where the next begins, and how many values it has; and the reasons why some are not
-    CSV, by their indices.
-    """
+    index, the reasons why some are not CSV."""
 
     data: bytes
     starts: _Places

@@ -282,7 +282,7 @@ _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 
 
 class JsonRows:
-    """Some rows, and what has been read of them."""
+    """Some rows, and the parts of them that have been read."""
 
     def __init__(
         self,

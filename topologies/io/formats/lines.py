@@ -196,7 +196,7 @@ class TextFormat:
 
 
 def check_encoding(encoding: str, probe: str) -> None:
-    """Raises ConfigError for an encoding that Python does not know, or that does not encode the probe as ASCII does."""
+    """Raises ConfigError for an encoding that Python does not know, or that does not give the probe back as it was."""
     try:
         known = probe.encode(encoding).decode(encoding, "surrogateescape") == probe
     except (LookupError, UnicodeError, TypeError):
