@@ -104,8 +104,8 @@ class RunNote:
     ended: int | None = None
     """End of the run; None while it is in progress, and if it died."""
     how: str | None = None
-    """How the run ended: ``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started again;
-    None with ``ended``."""
+    """Outcome of the run: ``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started
+    again; None with ``ended``."""
     error: str | None = None
     """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0

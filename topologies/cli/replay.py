@@ -320,7 +320,7 @@ def _check_output_options(*, draw: bool, quiet: bool, as_json: bool) -> None:
 
 @dataclass
 class _Report:
-    """Has the scenarios answered and shown in the order of the files, and keeps the worst exit status."""
+    """Report on scenarios, which are answered and shown in the order of the files; it keeps the worst exit status."""
 
     output: _Output
     debug: bool
