@@ -1,4 +1,4 @@
-"""Writes the table of formats, engines and options in docs/guide.md, from the declarations of the formats.
+"""Writes the table of formats, engines and options in docs/files.md, from the declarations of the formats.
 
 python -m tests.formats_table
 """
@@ -23,7 +23,7 @@ from topologies.io.topics.declared import REGISTERED, Envelope, KeyForm, Tombsto
 from topologies.io.topics.derived import protobuf_file
 from windowing.errors import ConfigError
 
-PAGE = ROOT / "docs" / "guide.md"
+PAGE = ROOT / "docs" / "files.md"
 COMMAND = "python -m tests.formats_table"
 FORMATS: tuple[str, ...] = get_args(FormatName)
 KAFKA = "Kafka's values"
@@ -155,7 +155,7 @@ def topics_table() -> str:
 
 
 def page() -> str:
-    """The guide, with the table as it is now."""
+    """The page, with the table as it is now."""
     return pages.with_section(PAGE.read_text(encoding="utf-8"), COMMAND, section())
 
 

@@ -1,4 +1,4 @@
-"""Types, functions, phases and files that docs/how-it-works.md names are where it says."""
+"""Types, functions, phases and files that the pages on the source name are where they say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topologies.run.options import RunOptions
 from windowing.aggregates import count
 from windowing.bolts.aggregate_bolt import AggregateBolt
 
-PAGE = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("how-it-works.md", "source-map.md"))
 TYPE = re.compile(r"\*\*(\w+)\*\*")
 """A type in bold; an s of the plural stands behind it."""
 WORKER = re.compile(r"`(\w+)(?:\.(\w+))?`(?: and `(\w+)`)? \(`([\w/]+\.py)`\)")

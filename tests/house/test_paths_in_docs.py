@@ -21,7 +21,9 @@ NAMED = re.compile(rf"`((?:{'|'.join((*TOPS, *SHORT))})/[\w/.-]*)`")
 OF_THE_HOUSE = [
     page
     for page in PAGES
-    if page.parent.name == "decisions" or page.name in {"how-it-works.md", "glossary.md"} or page.parent.name == "tests"
+    if page.parent.name == "decisions"
+    or page.name in {"how-it-works.md", "source-map.md", "glossary.md"}
+    or page.parent.name == "tests"
 ]
 """Pages on which each file is one of the house; others name files of users too."""
 FILE_OR_FOLDER = re.compile(r"`([\w/.-]+\.py|(?:[\w.-]+/)+[\w.-]*)`")

@@ -1,4 +1,4 @@
-"""The examples of ready bolts, and of a plain one, in the guide run as they stand there."""
+"""The examples of ready bolts, and of a plain one, run as they stand on the pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from topologies.local import run_local
 from topologies.run.options import RunOptions
 from windbolt.testing import run_bolt
 
-GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+READY, BOLTS = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("aggregates.md", "bolts.md"))
+WINDOWS = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
 OFFERS = [
     ("a", "tea", 3.0, "06:10"),
     ("a", "tea", 2.0, "06:15"),  # a repeat
@@ -27,7 +28,7 @@ OFFERS = [
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.search(r"^### Ready bolts\n\n```python\n(.*?)^```$", GUIDE, re.M | re.S)
+    found = re.search(r"^## Ready bolts\n\n```python\n(.*?)^```$", READY, re.M | re.S)
     assert found is not None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "offers").mkdir()
@@ -41,7 +42,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_example_of_a_plain_bolt_runs() -> None:
-    found = re.search(r"the same columns:\n\n```python\n(.*?)^```$", GUIDE, re.M | re.S)
+    found = re.search(r"the same columns:\n\n```python\n(.*?)^```$", BOLTS, re.M | re.S)
     assert found is not None
     names: dict[str, Any] = {}
     exec(found[1], names)
@@ -52,7 +53,7 @@ def test_the_example_of_a_plain_bolt_runs() -> None:
 
 
 def test_the_example_of_silence_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.search(r"there is a bolt of its own:\n\n```python\n(.*?)^```$", GUIDE, re.M | re.S)
+    found = re.search(r"there is a bolt of its own:\n\n```python\n(.*?)^```$", WINDOWS, re.M | re.S)
     assert found is not None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "readings").mkdir()

@@ -48,7 +48,7 @@ def test_pages_with_examples(page: str, done: Walk, tmp_path: Path, monkeypatch:
 
 def test_the_section_on_bolts_that_keep_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = _page("guide.md").split("\n### Bolts without windows that keep state\n")[1].split("\n## ")[0]
+    section = _page("bolts.md").split("\n### Bolts without windows that keep state\n")[1].split("\n## ")[0]
     assert walk(section, tmp_path) == Walk(examples=2)
 
 

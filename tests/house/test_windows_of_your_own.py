@@ -17,7 +17,9 @@ from policies.protocol import (
 from tests.helpers.places import ROOT
 from windbolt.policies import Action
 
-CHAPTER = (ROOT / "docs" / "windows-of-your-own.md").read_text(encoding="utf-8")
+CHAPTER = "".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("windows-of-your-own.md", "policy-reference.md")
+)
 
 
 def table_below(heading: str) -> dict[str, str]:

@@ -532,7 +532,7 @@ REFUSED: dict[str, tuple[Callable[[WindowedBolt], WindowedBolt], str]] = {
 
 def refusals() -> dict[str, str]:
     """The table of the chapter: what is refused, and why."""
-    chapter = (ROOT / "docs" / "windows-of-your-own.md").read_text(encoding="utf-8")
+    chapter = (ROOT / "docs" / "policy-reference.md").read_text(encoding="utf-8")
     table = chapter.split("| with a policy of your own | why not |\n|---|---|\n")[1].split("\n\n")[0]
     return dict(line.strip("| ").split(" | ") for line in table.splitlines())
 

@@ -27,7 +27,7 @@ from topologies.step.rule_values import header_raw
 
 EXAMPLE = ROOT / "topologies" / "examples" / "aggregation"
 STEP, LOCAL, FILES = EXAMPLE / "aggregation.conf", EXAMPLE / "local.conf", EXAMPLE / "files.conf"
-GUIDE = ROOT / "docs" / "step.md"
+PAGES = [ROOT / "docs" / "step.md", ROOT / "docs" / "step-reference.md"]
 
 
 def _invoke(*arguments: str) -> Result:
@@ -122,15 +122,18 @@ class Block:
     language: str
     text: str
     file: str | None
-    line: int
+    place: str
+    """The page, and the line of the example."""
 
 
 def _blocks() -> Iterator[Block]:
-    text = GUIDE.read_text(encoding="utf-8")
-    for found in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        before = text[: found.start()].rstrip().rsplit("\n\n", 1)[-1]
-        name = re.search(r"`([\w./]+)`:$", before)
-        yield Block(found[1], found[2], name[1] if name else None, text.count("\n", 0, found.start()) + 2)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for found in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            before = text[: found.start()].rstrip().rsplit("\n\n", 1)[-1]
+            name = re.search(r"`([\w./]+)`:$", before)
+            place = f"{page.name}:{text.count(chr(10), 0, found.start()) + 2}"
+            yield Block(found[1], found[2], name[1] if name else None, place)
 
 
 BLOCKS = list(_blocks())
@@ -138,7 +141,7 @@ BLOCKS = list(_blocks())
 
 def _of(language: str, *, named: bool = False) -> list[Any]:
     return [
-        pytest.param(block, id=f"step.md:{block.line}")
+        pytest.param(block, id=block.place)
         for block in BLOCKS
         if block.language == language and (block.file is not None) == named
     ]
@@ -169,12 +172,12 @@ def test_the_commands_say_what_the_guide_says(folder: Path) -> None:
             first, *arguments = shlex.split(command)
             if first == "windbolt":
                 result = _invoke(*arguments)
-                assert result.exit_code == 0, f"step.md:{block.line}: {command}\n{result.output}"
+                assert result.exit_code == 0, f"{block.place}: {command}\n{result.output}"
                 said = result.stdout
             else:
                 said = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
             if expected:
-                assert said == expected, f"step.md:{block.line}: {command}"
+                assert said == expected, f"{block.place}: {command}"
 
 
 @pytest.mark.parametrize("block", _of("hocon"))
@@ -209,7 +212,7 @@ def test_the_scenario_of_a_step_in_the_docs_holds(tmp_path: Path) -> None:
 
 
 def test_every_key_of_the_configuration_is_in_the_guide() -> None:
-    text = GUIDE.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     names = {name for model in _models(StepConfig, []) for name in _names(model)}
     assert {"stateFull", "maxEmptyIntervals", "fieldTypes", "bootstrap.servers"} <= names
     assert sorted(name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)) == []

@@ -1,4 +1,4 @@
-"""The table of formats and options in the guide: what it says is declared, and each cell does what it says."""
+"""The table of formats and options in docs/files.md: what it says is declared, and each cell does what it says."""
 
 from __future__ import annotations
 

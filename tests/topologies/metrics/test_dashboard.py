@@ -138,7 +138,7 @@ def test_all_metrics_are_on_the_dashboard_but_the_counts_that_others_hold() -> N
 
 
 def test_the_page_lists_all_metrics_with_their_labels() -> None:
-    page = (ROOT / "docs/operating.md").read_text("utf-8")
+    page = (ROOT / "docs/monitoring.md").read_text("utf-8")
     table = {
         name: set(re.findall(r"`(\w+)`", cells[1]))
         for line in page.splitlines()

@@ -468,7 +468,7 @@ def test_of_a_run_that_is_well_no_alert_hears(watched: Watched) -> None:
 
 
 def test_the_scrape_configuration_of_the_page_is_one(tmp_path: Path) -> None:
-    page = (ROOT / "docs/operating.md").read_text("utf-8")
+    page = (ROOT / "docs/monitoring.md").read_text("utf-8")
     (block,) = re.findall(r"(?m)^    scrape_configs:\n(?:    .*\n)+", page)
     (tmp_path / "prometheus.yml").write_text(re.sub(r"(?m)^    ", "", block), "utf-8")
     command = [program("promtool"), "check", "config", str(tmp_path / "prometheus.yml")]

@@ -1,4 +1,4 @@
-"""Bolts that wait for a stream of windows before them are warned of; the example of the guide does not wait."""
+"""Bolts that wait for a stream of windows before them are warned of; the example of the page on joins does not wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topologies.graph.topology import Topology
 from windbolt import AggregateBolt, Bolt, StatefulBolt, TopN, TopologyBuilder, Tuple, aggregates, spouts
 from windbolt.testing import TopologyDriver
 
-GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "joins.md").read_text(encoding="utf-8")
 IMPORTS = {"best": "orders"}
 
 
