@@ -157,7 +157,8 @@ class WindowedBolt(TaskBolt):
     ) -> Self:
         """Takes event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
 
-        With ``columns=True`` the function is given a table and returns a column for all of its rows.
+        With ``columns=True`` the function is given a table and returns the times of all its rows, in their order: a
+        list, or an array of Arrow or NumPy, of timestamps or whole milliseconds.
 
         ``on_error``: ``"errors"`` sends an event on which the function fails to the stream ``errors``, with the
         exception as its reason; ``"stop"`` ends the run. By default ``"errors"``; with ``columns=True`` it is
