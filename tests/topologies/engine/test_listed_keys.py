@@ -77,7 +77,7 @@ def test_the_clock_alone_fires_them() -> None:
         ({"keys": []}, "no key is listed"),
         ({"keys": "abc"}, "keys are listed one by one"),
         ({"keys": ["a", "b", "a"]}, "lists 'a' twice"),
-        ({"keys": ["a"], "since": "noon"}, "it is a moment"),
+        ({"keys": ["a"], "since": "noon"}, "give a datetime, or ISO 8601"),
         ({"keys": ["a"], "since": None}, "without since="),
         ({"keys": None}, "without keys="),
     ],

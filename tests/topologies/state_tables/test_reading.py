@@ -252,7 +252,7 @@ def test_of_a_join_an_event_has_the_key_of_its_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["tasks", "watermarks", "events", "windows", "keys", "policies"])
-def test_the_guide_names_each_column(table: str, tmp_path: Path) -> None:
+def test_the_page_names_each_column(table: str, tmp_path: Path) -> None:
     class Firing(TriggerPolicy):
         def track(self, event: QueuedEvent, context: TriggerContext) -> bool:
             return False
@@ -263,6 +263,6 @@ def test_the_guide_names_each_column(table: str, tmp_path: Path) -> None:
     builder.set_bolt("b", bolt.with_window(Count(3))).fields_grouping("in", "user")
     builder.set_sink("out", sinks.memory()).from_("b")
     run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True))
-    (line,) = re.findall(rf"^\| `{table}` .*$", (ROOT / "docs/guide.md").read_text("utf-8"), re.MULTILINE)
+    (line,) = re.findall(rf"^\| `{table}` .*$", (ROOT / "docs/checkpoints.md").read_text("utf-8"), re.MULTILINE)
     columns = set(read(str(tmp_path), "b")[table].column_names) - {"user", "ts"}
     assert not {name for name in columns if f"`{name}`" not in line}
