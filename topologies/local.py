@@ -16,7 +16,7 @@ from manager.storage.files import during
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal, JournalMoved
-from topologies.checkpoints.preflight import check_local
+from topologies.checkpoints.preflight import check_local, check_registries
 from topologies.checkpoints.read_topics import ReadTopics
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.batch import BatchPlan, Context, InProcess, RunInProcess, TimeAdvance
@@ -290,6 +290,7 @@ def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summa
 
     with ExitStack() as held:
         held.callback(kafka.close)
+        check_registries(topology)
         kafka.check(topology)
         kafka.compared.begin_anew()
         for number, found in enumerate(_batches(topology, read, first, kafka, held)):

@@ -1,4 +1,4 @@
-"""Topics in Avro, Protobuf and JSON Schema on Spark: read and written with a registry, and a run that dies between."""
+"""Topics in Avro, Protobuf and JSON Schema on both engines: read and written with a registry; runs that die between."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from servers.kafka import Kafka
 from tests.helpers import topic_values
 from tests.helpers.registry import Registry, registry
+from tests.spark import tools
+from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import once
-from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
@@ -27,6 +28,7 @@ from windowing.schema import EmittedRows
 pytestmark = pytest.mark.usefixtures("spark")
 ROWS = 60
 PER_BATCH = 20
+ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 
 
 class Totals(WindowedBolt):
@@ -83,12 +85,14 @@ def topology(
     return builder.build(), out
 
 
+@pytest.mark.parametrize(("begun", "finished"), [("spark", "spark"), ("local", "local"), ("local", "spark")])
 @pytest.mark.parametrize("format", ["avro", "protobuf", "json_schema"])
 def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
-    format: Any, kafka: Kafka, told: Registry, tmp_path: Path
+    format: Any, begun: str, finished: str, kafka: Kafka, told: Registry, tmp_path: Path
 ) -> None:
-    orders = kafka.topic(f"orders-{format.replace('_', '-')}")
-    totals = {name: kafka.topic(f"totals-{format.replace('_', '-')}") for name in ("undisturbed", "died")}
+    of_test = f"{format.replace('_', '-')}-{begun}-{finished}"
+    orders = kafka.topic(f"orders-{of_test}")
+    totals = {name: kafka.topic(f"totals-{name}-{of_test}") for name in ("undisturbed", "died")}
     write = topic_values.producer(format, SchemaRegistryClient({"url": told.url}))
     for number, row in enumerate(rows()):
         key = number.to_bytes(8)
@@ -102,8 +106,8 @@ def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
         built, out = topology(kafka, told, format, orders, output)
         if name == "died":
             for batch, phase in [(1, "fire"), (2, "commit")]:
-                run_until(built, tmp_path / name, at_phase(batch, phase))
-        summary = run(built, tmp_path / name)
+                ENGINES[begun].run_until(built, tmp_path / name, ENGINES[begun].at_phase(batch, phase))
+        summary = ENGINES[finished].run(built, tmp_path / name)
         if name == "undisturbed":
             assert summary.last is not None
             assert summary.last.spouts["in"] == {
@@ -135,20 +139,32 @@ def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
     assert read["died"] == read["undisturbed"]
 
 
-def test_a_batch_of_nothing_but_tombstones_counts_them(kafka: Kafka, tmp_path: Path) -> None:
-    topic = kafka.topic("tombstones", 2)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_of_nothing_but_tombstones_counts_them(engine: str, kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic(f"tombstones-{engine}", 2)
     for partition in range(2):
         kafka.produce(topic, [None] * 3, partition=partition, key=b"k")
     builder, out = TopologyBuilder("tombstones"), sinks.memory()
     builder.set_spout("in", spouts.kafka(kafka.servers, topic, "id long", tombstones="skip"))
     builder.set_sink("out", out).from_("in")
-    last = run(builder.build(), tmp_path).last
+    last = ENGINES[engine].run(builder.build(), tmp_path).last
     assert last is not None
     assert (out.rows, last.spouts["in"]["rows"], last.spouts["in"]["tombstones"]) == ([], 0, 6)
 
 
-def test_what_a_registry_says_ends_a_run_before_the_first_batch(kafka: Kafka, told: Registry, tmp_path: Path) -> None:
-    orders, totals = kafka.topic("refused"), kafka.topic("refused-totals")
+@pytest.mark.parametrize("engine", [*ENGINES, "local without a checkpoint"])
+def test_what_a_registry_says_ends_a_run_before_the_first_batch(
+    engine: str, kafka: Kafka, told: Registry, tmp_path: Path
+) -> None:
+    named = engine.replace(" ", "-")
+    orders, totals = kafka.topic(f"refused-{named}"), kafka.topic(f"refused-totals-{named}")
+
+    def run(built: Topology, checkpoint: Path) -> None:
+        if engine in ENGINES:
+            ENGINES[engine].run(built, checkpoint)
+        else:
+            local_tools.run(built, None)
+
     other = {"type": "record", "name": "Total", "fields": [{"name": "second", "type": "boolean"}]}
     told.register(f"{totals}-value", json.dumps(other))
     built, _ = topology(kafka, told, "avro", orders, totals)
