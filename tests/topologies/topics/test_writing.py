@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -67,6 +68,17 @@ def test_a_column_may_say_which_records_are_tombstones(told: Registry) -> None:
     assert found[1][1] is None
     names = [each["name"] for each in json.loads(told.schemas[0]["schema"])["fields"]]
     assert names == ["user", "small", "total"]
+
+
+def test_a_tombstone_needs_no_value_that_the_schema_allows(tmp_path: Path) -> None:
+    fields = [{"name": "user", "type": "string"}, {"name": "small", "type": "int"}, {"name": "total", "type": "long"}]
+    file = tmp_path / "total.avsc"
+    file.write_text(json.dumps({"type": "record", "name": "Total", "fields": fields}))
+    given: dict[str, Any] = {"format": "avro", "schema_file": file, "key": "total"}
+    rows = pa.concat_tables([ROWS.slice(1), ROWS, ROWS.slice(1)])
+    assert [value for _, value in write(rows, **given, tombstones="gone")] == [None, b"\x06ann\x03\x0a", None, None]
+    with pytest.raises(DataError, match="user: None is not text"):
+        write(rows.drop_columns("gone"), **given)
 
 
 @pytest.mark.parametrize("format", ["avro", "protobuf", "json_schema"])

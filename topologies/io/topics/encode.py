@@ -90,11 +90,14 @@ def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
     if records is None:
         return rows
     columns = records.value_columns(rows.schema)
-    values = _encoded(_writer(records, columns, "value", os.getpid()), rows.select(columns.names))
-    if records.tombstones is not None:
-        gone = pc.fill_null(rows.column(records.tombstones), False)
-        values = pc.if_else(gone, pa.scalar(None, pa.binary()), values)
-    made = {"value": values}
+    written, places = rows, None
+    if records.tombstones is not None:  # only the other rows must be values that the schema allows
+        gone = _whole(pc.fill_null(rows.column(records.tombstones), False))
+        written = rows.filter(pc.invert(gone))
+        kept = ~gone.to_numpy(zero_copy_only=False)
+        places = pa.array(np.cumsum(kept) - 1, mask=~kept)
+    values = _encoded(_writer(records, columns, "value", os.getpid()), written.select(columns.names))
+    made = {"value": values if places is None else values.take(places)}
     if records.key_columns:
         made["key"] = _keys(records, rows.select(list(records.key_columns)))
     return pa.table(made)
