@@ -273,7 +273,7 @@ class Frames(Protocol):
 
 
 class NoSpark:
-    """Serves a run without Spark: raises ConfigError for a DataFrame, for Kafka and for a table."""
+    """Serves batches without Spark and without Kafka: raises ConfigError for a DataFrame, for Kafka and a table."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         raise ConfigError(
@@ -283,9 +283,8 @@ class NoSpark:
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         raise ConfigError(
-            f"sink {node.name!r} writes to Kafka, which a local run cannot do",
-            why="Spark's connector writes to Kafka, and a local run has no Spark",
-            do="run on Spark, or give the topology another sink: sinks.memory(), sinks.console()",
+            f"sink {node.name!r} writes to Kafka, and nothing was given that does",
+            do="run the topology, or give it another sink: sinks.memory(), sinks.console()",
         )
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
