@@ -23,7 +23,7 @@ from manager.storage.hdfs import is_hdfs
 from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
 from topologies.engine.kafka_topics import check_topics, ranges_between
-from topologies.engine.librdkafka import Admins, has_confluent
+from topologies.engine.librdkafka import Admins, check_spout_options, has_confluent
 from topologies.engine.pulling import Puller
 from topologies.engine.topic_reader import RangeReader, Topics
 from topologies.graph.graph import SpoutNode, Stream, WindowedNode
@@ -34,7 +34,6 @@ from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, u
 from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
 from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
-from topologies.io.kafka_options import librdkafka_settings
 from topologies.io.paths import leading, locate_file, look, passed_over
 from topologies.io.pulled import PulledSpout
 from topologies.io.spout_columns import undeclared
@@ -663,9 +662,9 @@ def _of_kafka(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Finding
 
 def _of_records(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Findings:
     try:
-        librdkafka_settings(spout.options)
+        check_spout_options(node.name, spout)
     except ConfigError as error:  # Spark may well follow them
-        return Findings((("read", f"nothing: {error.what}"),))
+        return Findings((("read", f"nothing: {error.what} ({error.why})"),))
     try:
         return _findings_of_rows(topology, node, first_rows_of_topics(topology, node, spout))
     except UnreachableError as error:

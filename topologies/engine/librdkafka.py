@@ -74,15 +74,18 @@ def check_options(topology: Topology) -> None:
     for name, node in topology.spouts.items():
         if isinstance(node.spout, KafkaSpout):
             need_confluent(f"spout {name!r} reads it")
-            _check_options(f"spout {name!r}", node.spout.servers, {**READING, **node.spout.options})
+            check_spout_options(name, node.spout)
     for name, sink in topology.sinks.items():
         if isinstance(sink.sink, KafkaSink):
             need_confluent(f"sink {name!r} writes it")
-            _check_options(f"sink {name!r}", sink.sink.servers, {**WRITING, **sink.sink.options})
+            whose = f"sink {name!r}"
+            made("Producer", whose, writing_settings(whose, sink.sink.servers, sink.sink.options))
 
 
-def _check_options(whose: str, servers: str, options: Mapping[str, str]) -> None:
-    made("Producer" if whose.startswith("sink") else "Consumer", whose, settings_for(whose, servers, options))
+def check_spout_options(name: str, spout: KafkaSpout) -> None:
+    """Raise ConfigError for options that a local run cannot follow, or that librdkafka does not take."""
+    whose = f"spout {name!r}"
+    made("Consumer", whose, reading_settings(whose, spout.servers, spout.options))
 
 
 def confluent() -> ModuleType:
@@ -96,6 +99,45 @@ def _admin_module() -> ModuleType:
     import confluent_kafka.admin
 
     return confluent_kafka.admin
+
+
+_READING = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,  # says that nothing but gaps is left: of transactions, and of compaction
+}
+_ORDERLY = {
+    "enable.idempotence": True,
+    # With two requests on their way, a broker that has just made a topic may refuse the first, and take the second as
+    # the first that it sees of this producer: the first is then lost, and told as delivered (KAFKA-15591).
+    "max.in.flight.requests.per.connection": 1,
+    "message.max.bytes": 1_048_576,  # as Java's producer
+    "partitioner": "murmur2_random",  # so that a key is in the partition in which Java's producer puts it
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+}
+
+
+def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a consumer; ``options`` as users write them. Raises ConfigError."""
+    given = settings_for(whose, servers, {**READING, **options})
+    # Where much is fetched already, the next request is not put off for a whole second; and partitions that are
+    # read from elsewhere wait for the request that is on its way.
+    waiting = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
+    return {**waiting, **given, **_READING}
+
+
+def writing_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a producer; ``options`` as users write them. Raises ConfigError."""
+    options = {**WRITING, **options}
+    given = settings_for(whose, servers, options)
+    known = milliseconds(options, "kafka.max.block.ms")
+    own = {**_ORDERLY, "topic.metadata.propagation.max.ms": known}
+    # As Java's producer, which then is not idempotent unless that is asked for too.
+    if given.get("acks", "all") not in ("all", "-1") or given.get("retries") == "0":
+        own["enable.idempotence"] = False
+    return {**own, **given, "delivery.report.only.error": True}
 
 
 def settings_for(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from topologies.engine.kafka_topics import (
     no_answer,
     since_1970,
 )
-from topologies.engine.librdkafka import NO_TOPIC, Admins, LibrdkafkaAdmin, confluent, made, settings_for
+from topologies.engine.librdkafka import NO_TOPIC, Admins, LibrdkafkaAdmin, confluent, made, reading_settings
 from topologies.io.kafka import KafkaSpout
 from topologies.io.kafka_options import (
     READING,
@@ -153,12 +153,6 @@ _AT_ONCE = 10_000
 """Records taken over from librdkafka at a time."""
 _AHEAD = 50_000
 """Records of a partition, beyond the range that is read, from which on no more are fetched of it."""
-_READING = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,  # says that nothing but gaps is left: of transactions, and of compaction
-}
 
 
 class RangeReader:
@@ -213,7 +207,9 @@ class RangeReader:
                 self._consumer.resume(self._named(paused))
             return
         if self._consumer is None:
-            self._consumer = made("Consumer", f"spout {self._name!r}", self._settings())
+            whose = f"spout {self._name!r}"
+            settings = reading_settings(whose, self._spout.servers, self._spout.options)
+            self._consumer = made("Consumer", whose, {**settings, "error_cb": self._errors.append})
         for place in here.keys() | wanted.keys():
             start = wanted[place].start if place in wanted else here[place].at
             here[place] = _Partition(start, start)
@@ -228,14 +224,6 @@ class RangeReader:
             self._partitions[place].paused = False
         if paused:
             self._consumer.resume(self._named(paused))
-
-    def _settings(self) -> dict[str, Any]:
-        options = {**READING, **self._spout.options}
-        given = settings_for(f"spout {self._name!r}", self._spout.servers, options)
-        # Where much is fetched already, the next request is not put off for a whole second; and partitions that are
-        # read from elsewhere wait for the request that is on its way.
-        waiting = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
-        return {**waiting, **given, **_READING, "error_cb": self._errors.append}
 
     def _take(self, messages: Sequence[Any], wanted: Mapping[Place, OffsetRange], said: list[str]) -> bool:
         """Keep what came; True if that was progress."""

@@ -20,14 +20,10 @@ from topologies.engine.kafka_topics import (
     not_delivered,
     too_large,
 )
-from topologies.engine.librdkafka import NO_TOPIC, confluent, is_passing, made, settings_for
+from topologies.engine.librdkafka import NO_TOPIC, confluent, is_passing, made, writing_settings
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import SinkNode
 from topologies.io.kafka import KafkaSink, redirect_missing
-from topologies.io.kafka_options import (
-    WRITING,
-    milliseconds,
-)
 from topologies.io.topics.encode import encode
 from windowing.errors import UnreachableError, WindboltError
 
@@ -38,17 +34,6 @@ _POLL = 0.1
 """Seconds to wait for answers."""
 _AT_ONCE = 10_000
 """Records handed over to librdkafka at a time."""
-_WRITING = {"delivery.report.only.error": True}
-_ORDERLY = {
-    "enable.idempotence": True,
-    # With two requests on their way, a broker that has just made a topic may refuse the first, and take the second as
-    # the first that it sees of this producer: the first is then lost, and told as delivered (KAFKA-15591).
-    "max.in.flight.requests.per.connection": 1,
-    "message.max.bytes": 1_048_576,  # as Java's producer
-    "partitioner": "murmur2_random",  # so that a key is in the partition in which Java's producer puts it
-    "linger.ms": 5,
-    "queue.buffering.max.messages": 500_000,
-}
 
 
 class Senders:
@@ -99,20 +84,10 @@ class Senders:
 
     def _producer(self, name: str, sink: KafkaSink) -> Any:
         if name not in self._producers:
-            self._producers[name] = made("Producer", f"sink {name!r}", self._settings(name, sink))
+            whose = f"sink {name!r}"
+            settings = writing_settings(whose, sink.servers, sink.options)
+            self._producers[name] = made("Producer", whose, {**settings, "error_cb": self._errors.append})
         return self._producers[name]
-
-    def _settings(self, name: str, sink: KafkaSink) -> dict[str, Any]:
-        options = {**WRITING, **sink.options}
-        given = settings_for(f"sink {name!r}", sink.servers, options)
-        known = milliseconds(options, "kafka.max.block.ms")
-        return {
-            **_ORDERLY,
-            "topic.metadata.propagation.max.ms": known,
-            **given,
-            **_WRITING,
-            "error_cb": self._errors.append,
-        }
 
     def _forget(self, name: str) -> None:
         """Let go of a producer, with what it has not sent."""
@@ -127,8 +102,7 @@ def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]
     """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. Raises the first
     error of one that was not written."""
     whose = f"topic {topic!r}"
-    settings = {**_ORDERLY, **settings_for(whose, servers, WRITING), **_WRITING}
-    producer, failed, number = made("Producer", whose, settings), list[tuple[str, Any]](), 0
+    producer, failed, number = made("Producer", whose, writing_settings(whose, servers, {})), list[tuple[str, Any]](), 0
     for number, message in enumerate(messages, 1):
         pairs = [(header["key"], header["value"]) for header in message.get("headers") or ()]
         _hand_over(producer, failed, topic, message["value"], message["key"], pairs, None)

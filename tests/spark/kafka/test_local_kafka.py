@@ -39,7 +39,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.engine import librdkafka, topic_reader, topic_sender
+from topologies.engine import librdkafka, topic_reader
 from topologies.graph.topology import Topology
 from topologies.io.kafka import Undeliverable
 from topologies.io.sinks import MemorySink
@@ -592,7 +592,7 @@ def test_rows_of_a_missing_topic_go_elsewhere_with_the_reason(kafka: Kafka, tmp_
 
 
 def test_many_records_arrive_in_their_order(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(topic_sender._ORDERLY, "queue.buffering.max.messages", 100)
+    monkeypatch.setitem(librdkafka._ORDERLY, "queue.buffering.max.messages", 100)
     topic = kafka.topic("many")
     run(sent(kafka.servers, "value string", [(str(number),) for number in range(5_000)], topic), tmp_path / "ck")
     assert [record.value for record in kafka.records(topic)] == [str(number).encode() for number in range(5_000)]
@@ -663,6 +663,19 @@ def test_options_that_it_cannot_follow_are_refused_without_their_values(tmp_path
         run(sent("127.0.0.1:1", "value string", [("a",)], "any", **stores), tmp_path / "checkpoint")
     assert "geheim" not in str(refused.value)
 
+    contradicting = {"kafka.acks": "1", "kafka.enable.idempotence": True}
+    with pytest.raises(ConfigError, match=r"sink 'out': librdkafka does not take its options.*`acks` must be"):
+        run(sent("127.0.0.1:1", "value string", [("a",)], "any", **contradicting), tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize("options", [{"kafka.acks": 1}, {"kafka.acks": 0}, {"kafka.retries": 0}, {"kafka.acks": -1}])
+def test_a_sink_that_waits_for_fewer_brokers_is_not_idempotent_as_with_java(
+    options: dict[str, Any], kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic("weaker")
+    run(sent(kafka.servers, "value string", [("a",), ("b",)], topic, **options), tmp_path / "checkpoint")
+    assert [record.value for record in kafka.records(topic)] == [b"a", b"b"]
+
 
 # --- around a run -----------------------------------------------------------------------------------------------
 
@@ -697,10 +710,13 @@ def test_its_first_records_are_looked_at(kafka: Kafka) -> None:
     assert ["not valid JSON" in str(warning) for warning in found.warnings] == [True]
     missing = find_sources(reading(records=spouts.kafka(kafka.servers, topic + "x", SCHEMA))[0])["records"]
     assert f"there is no topic '{topic}x'" in str(missing.problems[0])
-    java = {"kafka.ssl.truststore.location": "/trust.jks"}
-    found = find_sources(reading(records=spouts.kafka(kafka.servers, topic, options=java))[0])["records"]
-    assert "JKS is a format of Java's" in dict(found.facts)["read"]
-    assert (found.problems, found.warnings) == ((), ())
+    for option, value, why in [
+        ("kafka.ssl.truststore.location", "/trust.jks", "JKS is a format of Java's"),
+        ("kafka.ssl.protocol", "TLSv1.3", 'No such configuration property: "ssl.protocol"'),
+    ]:
+        found = find_sources(reading(records=spouts.kafka(kafka.servers, topic, options={option: value}))[0])["records"]
+        assert why in dict(found.facts)["read"]
+        assert (found.problems, found.warnings) == ((), ())
 
 
 def test_the_lag_is_what_no_batch_has_yet(kafka: Kafka, tmp_path: Path) -> None:
