@@ -19,6 +19,7 @@ from topologies.io import sinks, spouts
 from topologies.io.topics.decode import decode
 from topologies.io.topics.encode import ask_registry, encode
 from windowing.errors import ConfigError, DataError, UnreachableError
+from windowing.schema import parse_schema
 
 AT = "kafka:9092"
 ROWS = pa.table(
@@ -68,6 +69,21 @@ def test_a_column_may_say_which_records_are_tombstones(told: Registry) -> None:
     assert found[1][1] is None
     names = [each["name"] for each in json.loads(told.schemas[0]["schema"])["fields"]]
     assert names == ["user", "small", "total"]
+
+
+@pytest.mark.parametrize(
+    ("format", "schema"),
+    [
+        ("avro", "a struct<b: struct<x: int>>, a_b struct<y: int>"),
+        ("protobuf", "a_b map<string, int>, aB map<string, int>"),
+        ("protobuf", "a struct<x: int>, A struct<y: int>"),
+    ],
+)
+def test_names_that_would_be_the_same_in_a_schema_are_found_by_build(format: Any, schema: str, told: Registry) -> None:
+    sink = sinks.kafka(AT, "totals", format=format, registry=told.url)
+    with pytest.raises(ConfigError, match=f"make no schema of '{format}'.*(redefined|duplicate)"):
+        sink.check_columns(parse_schema(schema))
+    assert not told.asked
 
 
 def test_a_tombstone_needs_no_value_that_the_schema_allows(tmp_path: Path) -> None:

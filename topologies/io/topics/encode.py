@@ -211,7 +211,7 @@ def check_records(records: TopicRecords, schema: pa.Schema) -> None:
         )
     if records.tombstones is not None and not _kinds.is_boolean(schema.field(records.tombstones).type):
         raise ConfigError(f"tombstones={records.tombstones!r} is no boolean", do="name a column that is true or false")
-    _derived(records, columns, "value")
+    _check_derived(records, columns, "value")
     if records.schema_file is not None:
         _writer_of_file(records, columns)
     if records.key_columns:
@@ -221,7 +221,7 @@ def check_records(records: TopicRecords, schema: pa.Schema) -> None:
 def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
     form = records.key_form(schema)
     if form not in PLAIN:
-        _derived(records, schema, "key")
+        _check_derived(records, schema, "key")
         return
     kind = schema.field(0).type
     fits = is_text(kind) or _kinds.is_binary(kind) if form in ("binary", "text") else _kinds.is_signed_integer(kind)
@@ -231,6 +231,19 @@ def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
             why="such a key is one column of that type",
             do="name one column, or use key_format='json'",
         )
+
+
+def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None:
+    """Raise ConfigError for columns from which no schema can be made."""
+    form, derived = _form(records, columns, part), _derived(records, columns, part)
+    try:
+        _made(form, derived, (), columns, b"", None)
+    except ConfigError as error:
+        raise ConfigError(
+            f"its columns make no schema of {form!r}",
+            why=error.what,
+            do="rename a column: types of records are named by their columns, as a_b for b in a",
+        ) from error
 
 
 def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
@@ -266,7 +279,7 @@ def _encoded(writer: _Writer, rows: pa.Table) -> pa.Array:
 def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) -> _Writer:
     if part == "value" and records.schema_file is not None:
         return _writer_of_file(records, columns)
-    form = records.format if part == "value" else records.key_form(columns)
+    form = _form(records, columns, part)
     derived = _derived(records, columns, part)
     if records.registry is None or form == "json":
         return _made(form, derived, (), columns, b"", None)
@@ -278,9 +291,14 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
         return _latest(records.registry, subject, form, kind, columns)
 
 
+def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
+    """How values or keys are written."""
+    return records.format if part == "value" else records.key_form(columns)
+
+
 def _derived(records: TopicRecords, columns: pa.Schema, part: str) -> str:
     """The schema that is made from columns: its text, of Protobuf the serialized file in base64."""
-    form = records.format if part == "value" else records.key_form(columns)
+    form = _form(records, columns, part)
     name = _type_name(records, part)
     if form == "avro":
         return avro_schema(columns, name)
