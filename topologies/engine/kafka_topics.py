@@ -242,6 +242,16 @@ def no_topic(why: str) -> EnvironmentMissing:
     return EnvironmentMissing("a topic of Kafka's is not there", why=why, do="make it, or correct its name")
 
 
+def no_partition(why: str) -> DataError:
+    """The error for a row whose partition is missing."""
+    return DataError(
+        "a row for Kafka names a partition that its topic does not have",
+        why=why,
+        do="correct its column 'partition', or add partitions to the topic, then rerun: the batch was not committed, "
+        "and runs again",
+    )
+
+
 def not_delivered(why: str) -> UnreachableError:
     """The error for records that brokers have not taken in time."""
     return UnreachableError(

@@ -16,6 +16,7 @@ from topologies.engine.kafka_topics import (
     AdminOf,
     missing_topics,
     naming_sink,
+    no_partition,
     no_topic,
     not_delivered,
     too_large,
@@ -155,6 +156,8 @@ def _failure(topic: str, error: Any, connection: str = "") -> WindboltError:
     why = f"topic {topic!r}: {error.str()}"
     if "SIZE_TOO_LARGE" in error.name() or error.name() == "RECORD_LIST_TOO_LARGE":
         return too_large(why)
+    if error.name() == "_UNKNOWN_PARTITION":
+        return no_partition(why)
     if error.name() in NO_TOPIC:
         return no_topic(why)
     if is_passing(error):

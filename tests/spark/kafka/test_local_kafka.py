@@ -560,6 +560,8 @@ def test_a_record_that_cannot_be_sent_is_told_with_its_topic(kafka: Kafka, tmp_p
         run(sent(kafka.servers, columns, [("a", "nor-this")], **soon), tmp_path / "two")
     with pytest.raises(DataError, match=r"sink 'out': a row for Kafka has no topic"):
         run(sent(kafka.servers, columns, [("a", None)]), tmp_path / "three")
+    with pytest.raises(DataError, match=r"sink 'out': a row for Kafka names a partition that its topic does not have"):
+        run(sent(kafka.servers, "value string, partition int", [("a", 7)], kafka.topic("narrow")), tmp_path / "six")
     small, large = kafka.topic("small", max_message_bytes="2000"), [("x" * 5_000,)]
     with pytest.raises(DataError, match=rf"sink 'out': a record is too large for Kafka.*'{small}'"):
         run(sent(kafka.servers, "value string", large, small), tmp_path / "four")
