@@ -162,7 +162,7 @@ def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
             f"{whose}: librdkafka does not take its options",
             why=error.args[0].str(),
             do="correct them, or leave them out for local runs: those of Java's clients that librdkafka has under "
-            "another name, or not at all, are in the guide",
+            "another name, or not at all, are in docs/kafka.md",
         ) from None
 
 
