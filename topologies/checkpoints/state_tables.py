@@ -181,7 +181,7 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
                 if shown in _VIEWS and (not only or shown in only):
                     for name, rows in _VIEWS[shown](task, each.key, task.store.read(each.ref)):
                         found.setdefault(name, []).append(rows)
-    if any("." in name for name in found):
+    if any(name.startswith("state.") for name in found):
         found.setdefault("state", [])
     names = [*(name for name in empty if name in found), *sorted(found.keys() - empty.keys())]
     return {name: joined(found[name], empty[name] if name in empty else found[name][0].slice(0, 0)) for name in names}

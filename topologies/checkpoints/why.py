@@ -510,9 +510,8 @@ class OtherWindows:
         """Windows that are of a number of events, or fire by one."""
         waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
         if not len(waiting.times):
-            return self.by.told(
-                WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
-            )
+            words = f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
+            return self.by.told(WhyReason.NOTHING, words)
         if self.by.timing.slide is not None and self.by.timing.length is None:
             return self._of_count_at_regular_times(self.by.timing.slide, waiting)
         count = int(waiting.counts.sum())
@@ -559,11 +558,6 @@ class OtherWindows:
             )
         )
         return replace(answer, window_end=end, waiting=count)
-
-    def _nothing(self) -> WhyAnswer:
-        return self.by.told(
-            WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
-        )
 
 
 def _wait(count: int, of: str) -> str:

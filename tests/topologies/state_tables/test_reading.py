@@ -61,9 +61,9 @@ def ruled() -> WindowedBolt:
     return Visits().with_key("user").with_trigger(RuleTrigger(summed))
 
 
-def paned() -> WindowedBolt:
+def paned(bolt: WindowedBolt | None = None) -> WindowedBolt:
     panes = Panes(early=after_count(1), mode="retracting")
-    return Visits().with_tumbling_window("1h").with_key("user").with_timestamp_field("ts").with_trigger(panes)
+    return (bolt or Visits()).with_tumbling_window("1h").with_key("user").with_timestamp_field("ts").with_trigger(panes)
 
 
 def topology(folder: str, bolt: WindowedBolt, tasks: int = 2, second: bool = False) -> Topology:
@@ -175,6 +175,8 @@ def test_firings_and_rows_that_may_be_retracted(tmp_path: Path) -> None:
     fired = dict(zip(found["windows"]["user"].to_pylist(), found["windows"]["firings"].to_pylist(), strict=True))
     assert fired == {"ada": 2, "bob": 1, "eve": 1}
     assert sorted(found["retractable.default"]["user"].to_pylist()) == ["ada", "bob", "eve"]
+    without_state = read(ran(tmp_path / "sums", paned(AggregateBolt("user", n=count()))))
+    assert set(found.tables) - set(without_state.tables) == {"state", "state.last"}
 
 
 def told(*args: str) -> Any:
