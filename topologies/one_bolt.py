@@ -37,7 +37,7 @@ def windowed(
     ``TopologyBuilder`` is for several of these, and for late events. ``by`` names the columns whose values share a
     task; without it they are those of the bolt's own key. ``sink`` is a sink, or the name of a table in Spark's
     catalog; without it the rows are Parquet files in the folder ``output`` of the checkpoint.
-    ``run.frame()`` is a DataFrame of what has been written so far, except where the sink is a function or Kafka.
+    ``run.frame()`` is a DataFrame of what has been written until then, except where the sink is a function or Kafka.
 
     Without ``every`` the run ends with the rows that are there now. ``every``, ``keep_open`` and ``restart`` are those
     of ``Topology.start``; ``name`` is shown in Spark's UI, and a checkpoint belongs to one name. Raises ConfigError or
@@ -48,6 +48,7 @@ def windowed(
     elif isinstance(sink, str):
         sink = sinks.table(sink)
     builder = TopologyBuilder(name)
+    spouts.check_streaming(frame, "windowed")
     builder.set_spout("frame", spouts.stream(frame))
     declarer = builder.set_bolt("bolt", bolt, parallelism)
     columns = [by] if isinstance(by, str) else by or ()

@@ -109,6 +109,7 @@ def test_a_table_that_does_not_fit_is_refused_before_the_first_batch(
     columns = "user string, orders bigint, revenue double, until timestamp"
     spark.sql(f"CREATE TABLE {shop}.csv ({columns}) USING csv")
     spark.sql(f"CREATE TABLE {shop}.parted ({columns}) USING parquet PARTITIONED BY (user)")
+    spark.sql(f"CREATE TABLE {shop}.bucketed ({columns}) USING parquet CLUSTERED BY (user) INTO 2 BUCKETS")
     spark.sql(f"CREATE TABLE {shop}.lacking (user string, orders bigint, until timestamp) USING parquet")
     spark.sql(f"CREATE TABLE {shop}.narrow ({columns.replace('bigint', 'int')}) USING parquet")
     spark.sql(f"CREATE VIEW {shop}.view AS SELECT * FROM {shop}.csv")
@@ -116,6 +117,7 @@ def test_a_table_that_does_not_fit_is_refused_before_the_first_batch(
         "missing": "there is no table .*missing.*make it: CREATE TABLE",
         "csv": "is a table of csv",
         "parted": "with partition columns",
+        "bucketed": "with buckets",
         "lacking": "has no column 'revenue'.*ALTER TABLE .* ADD COLUMN revenue double",
         "narrow": "column 'orders' of the table .* is int.*have bigint",
         "view": "is no table",
@@ -138,8 +140,8 @@ def test_what_sinks_have_written_is_a_dataframe(
 ) -> None:
     built = topology(
         stream(spark, folder),
-        parquet=sinks.files(tmp_path / "parquet"),
-        lines=sinks.files(tmp_path / "lines", "jsonl"),
+        parquet=sinks.files(tmp_path / "parts [2024]"),
+        lines=sinks.files(tmp_path / "par*", "jsonl"),
         memory=sinks.memory(),
         shown=sinks.discard(),
     )
@@ -148,6 +150,10 @@ def test_what_sinks_have_written_is_a_dataframe(
     right = rows_of(going_on.frame("memory"))
     assert len(right) == 2 * (3 * 4 + 1)
     assert rows_of(going_on.frame("parquet")) == rows_of(going_on.frame("lines")) == right
+    before = going_on.frame("parquet")
+    write(folder, 9)
+    built.start(tmp_path / "checkpoint", spark=spark).wait()
+    assert len(rows_of(before)) < len(rows_of(going_on.frame("parquet")))  # which has what was there when it was made
     for name, why in ((None, "has 3 sinks"), ("shown", "cannot be read again"), ("memry", "did you mean 'memory'")):
         with pytest.raises(ConfigError, match=why):
             going_on.frame(name)
@@ -222,6 +228,12 @@ def test_one_bolt_without_a_topology(spark: SparkSession, shop: str, folder: Pat
     table.wait()
     assert rows_of(second.frame()) == rows_of(table.frame()) == rows_of(spark.table(f"{shop}.t"))
     assert rows_of(second.frame()) == rows_of(right.frame()) != []
+
+
+def test_windowed_is_given_a_dataframe_and_no_function(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"windowed\(...\) was given a function"):
+        windowed(lambda session: stream(session, folder), revenue(), checkpoint=tmp_path / "one")
+    assert not (tmp_path / "one").exists()
 
 
 def test_spark_shows_batches_by_name_and_rows(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

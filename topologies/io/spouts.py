@@ -398,7 +398,7 @@ def stream(
         declared = _schema_of_frame(_made_now(make)) if schema is None else schema
         return _checked(FrameSpout(make, declared, dict(defaults or {})))
     frame = make
-    _check_streaming(frame)
+    check_streaming(frame)
     declared = _schema_of_frame(frame) if schema is None else schema
     return _checked(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
 
@@ -612,16 +612,16 @@ def _made_now(make: Callable[[Any], Any]) -> Any:
             do="start a session before, or declare the columns: stream(function, 'user string, ts timestamp')",
         )
     frame = make(session)
-    _check_streaming(frame)
+    check_streaming(frame)
     return frame
 
 
-def _check_streaming(frame: Any) -> None:
-    """Raise ConfigError for what is no streaming DataFrame."""
+def check_streaming(frame: Any, call: str = "stream") -> None:
+    """Raise ConfigError for what is no streaming DataFrame; ``call`` is what a user has given it to."""
     if not hasattr(frame, "isStreaming") or not frame.isStreaming:
         given = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else f"a {type(frame).__name__}"
         raise ConfigError(
-            f"stream(...) was given {given}",
+            f"{call}(...) was given {given}",
             why="its rows would come once, and never again",
             do="read it with spark.readStream, or files with spouts.files(); what is no stream can be joined to one",
         )

@@ -19,17 +19,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from manager.remote import hadoop_name
 from topologies.engine.work import SinkBatch
 from topologies.graph.graph import SinkNode
 from topologies.graph.topology import Topology
 from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
+from topologies.spark.jvm.session import check_classes, reach_stores
 from topologies.spark.spark_errors import passing_error_in, storage_error_in
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 
+_NO_PATTERN = ("__globPaths__", "false")
+"""Spark's own option, by which a folder may have brackets or asterisks in its name."""
 _RECENT = 1000
 """Number of the latest commits of a Delta table among which the last batch of a sink is looked for."""
+_FACTS = "# Detailed Table Information"
+"""The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
 ROWS_OF_A_FILE = 1_000_000
 """Rows from which on a batch is written as several files."""
 
@@ -100,7 +106,14 @@ def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
             + ", ".join(TABLE_FORMATS),
             do="use a table of one of these, or a function that knows what is there: sinks.foreach_batch(function)",
         )
-    if table.format == "parquet" and any(name == "# Partition Information" for name, _ in described):
+    names = [name for name, _ in described]
+    if table.format == "parquet" and "Num Buckets" in names[names.index(_FACTS) :]:
+        raise ConfigError(
+            f"sink {node.name!r}: {sink.table} is a Parquet table with buckets",
+            why="Spark reads the bucket of a row off the name of its file, and a batch has names of its own",
+            do="use one without CLUSTERED BY, or a table of delta or iceberg",
+        )
+    if table.format == "parquet" and "# Partition Information" in names:
         raise ConfigError(
             f"sink {node.name!r}: {sink.table} is a Parquet table with partition columns",
             why="a batch would be files in several folders, which no reader sees at once",
@@ -302,8 +315,8 @@ def _first_line(error: Exception) -> str:
 
 
 def frame_of(topology: Topology, name: str | None, spark: SparkSession) -> DataFrame:
-    """The rows that a sink has written, as they are there when the DataFrame is used; ConfigError for one whose rows
-    cannot be read again. ``name`` may be None for the only sink whose rows can."""
+    """The rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. ConfigError for
+    a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
     node = _readable(topology, name)
     schema, sink = from_arrow_schema(node.schema), node.sink
     if isinstance(sink, TableSink):
@@ -315,8 +328,13 @@ def frame_of(topology: Topology, name: str | None, spark: SparkSession) -> DataF
     filesystem, folder, _ = locate(sink.path)
     if not any(entry.is_file for entry in filesystem.get_file_info(_inside(folder))):
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema)
-    return reader.parquet(sink.path) if sink.format.name == "parquet" else reader.json(sink.path)
+    place = f"file://{folder}"
+    if filesystem.type_name != "local":
+        place = hadoop_name(sink.path)
+        check_classes(spark, [place])
+        reach_stores(spark, [sink.path])
+    reader = spark.read.schema(schema).option(*_NO_PATTERN)
+    return reader.parquet(place) if sink.format.name == "parquet" else reader.json(place)
 
 
 def _inside(folder: str) -> pafs.FileSelector:
