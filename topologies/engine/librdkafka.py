@@ -195,10 +195,11 @@ class LibrdkafkaAdmin(Admin):
         spec = _admin_module().OffsetSpec
         return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
 
-    def at(self, places: Collection[Place], moment: int) -> dict[Place, int]:
+    def at(self, places: Collection[Place], moment: int, *, committed: bool = False) -> dict[Place, int]:
         """The offset of the first record of each partition whose timestamp is this, in milliseconds, or later; -1
-        where there is none."""
-        return self._offsets(dict.fromkeys(places, _admin_module().OffsetSpec.for_timestamp(moment)))
+        where there is none. ``committed`` as for ``ends``."""
+        spec = _admin_module().OffsetSpec.for_timestamp(moment)
+        return self._offsets(dict.fromkeys(places, spec), committed=committed)
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
         found = self._configs("TOPIC", topics)

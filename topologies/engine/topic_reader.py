@@ -119,7 +119,7 @@ class Topics:
             case "latest":
                 return self._present(admin, places)
             case datetime():
-                found = admin.at(places, since_1970(starting))
+                found = admin.at(places, since_1970(starting), committed=self._committed)
                 ends = self._present(admin, [place for place, offset in found.items() if offset < 0])
                 return found | ends
             case offsets:

@@ -307,6 +307,19 @@ def test_what_transactions_leave_out_is_left_out(kafka: Kafka, tmp_path: Path, p
     assert len(values(kafka, topic, None, isolation="read_uncommitted")) == 16
 
 
+def test_a_moment_behind_an_open_transaction_is_where_that_begins(kafka: Kafka, tmp_path: Path) -> None:
+    topic, moment = kafka.topic("moment"), datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=10)
+    kafka.produce(topic, ["plain"])
+    producer = transactions(kafka, topic, ["open"])
+    producer.produce(topic, "later", partition=0, timestamp=int(moment.timestamp() * 1000))
+    producer.flush(30)
+    assert values(kafka, topic, None, starting=moment, isolation="read_uncommitted") == ["later"]
+    assert values(kafka, topic, tmp_path / "checkpoint", starting=moment) == []
+    producer.commit_transaction(30)
+    found = values(kafka, topic, tmp_path / "checkpoint", starting=moment)
+    assert found == [*(f"open 0 {each}" for each in range(3)), "later"]
+
+
 def test_what_cannot_be_read_is_accounted_for_by_topic_partition_and_offset(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic("mixed", 2)
     good = as_json("ann", 1, 1)
