@@ -81,6 +81,8 @@ class _Table:
     name: str
     format: str
     location: str
+    full_name: str
+    """With its catalog, which a user need not name where it is the session's current one; empty for a view."""
     columns: StructType
 
 
@@ -123,10 +125,10 @@ def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
     return table
 
 
-def _facts(described: list[tuple[str, str]]) -> tuple[str, str]:
-    """Format and location of a table, as DESCRIBE tells them; empty for a view."""
+def _facts(described: list[tuple[str, str]]) -> tuple[str, str, str]:
+    """Format, location and full name of a table, as DESCRIBE tells them; empty for a view."""
     facts = dict(described)
-    return facts.get("Provider", "").lower(), facts.get("Location", "")
+    return facts.get("Provider", "").lower(), facts.get("Location", ""), facts.get("Name", "")
 
 
 def _make(spark: SparkSession, name: str, sink: TableSink, rows: StructType) -> None:
@@ -276,7 +278,7 @@ class Appender:
             said: Mapping[str, str] = row["summary"]
             if said.get("windbolt-sink") == who:
                 parent = row["parent_id"]
-                catalog, _, table = name.partition(".")
+                catalog, _, table = self._table.full_name.partition(".")
                 before = f"CALL {catalog}.system.rollback_to_snapshot('{table}', {parent})"
                 yield _Batch(
                     int(said["windbolt-batch"]),
