@@ -385,16 +385,11 @@ class Guarded:
                         pass  # the current batch completes; the next one refuses to start
                     query.stop()
                 elif session.sparkContext._jsc is None:
-                    # A query that waits for input does not notice, and would wait for ever.
-                    raise WindboltError(
-                        "the Spark session of the run has been stopped",
-                        why="spark.stop() was called while the run waited for input",
-                        do="start it again: it continues from its checkpoint. To end a run, call run.stop() first",
-                    )
+                    raise _session_stopped()  # a query that waits for input does not notice, and would wait for ever
         except StreamingQueryException as error:
             self.failure = self.failure or next((each.failure for each in self._planned if each.failure), None)
             if self.failure is None:
-                raise _explained(error) from error
+                raise (_session_stopped() if _is_stopped(session) else _explained(error)) from error
         except BaseException:
             self.cancel()
             with suppress(Py4JJavaError):  # where the session has been stopped, so has the query
@@ -418,6 +413,23 @@ def wait_for_sources(query: StreamingQuery) -> None:
         with suppress(Py4JJavaError):
             query.stop()
         raise
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    """True if the session has been stopped, or is being stopped just now."""
+    try:
+        java = session.sparkContext._jsc
+        return java is None or bool(java.sc().isStopped())
+    except (Py4JError, OSError):  # Java has ended, which the query's own error says
+        return False
+
+
+def _session_stopped() -> WindboltError:
+    return WindboltError(
+        "the Spark session of the run has been stopped",
+        why="spark.stop() was called while the run went on",
+        do="start it again: it continues from its checkpoint. To end a run, call run.stop() first",
+    )
 
 
 def _explained(error: StreamingQueryException) -> WindboltError:
