@@ -8,13 +8,14 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
 from servers.java_classes import QUICK
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
@@ -64,10 +65,19 @@ def run(topology: Topology, checkpoint: Path, **options: Any) -> Summary:
     return run_on_spark(topology, RunOptions(str(checkpoint), **options))
 
 
-def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, str], bool], **options: Any) -> None:
+Run = TypeVar("Run", bound=CheckpointedRun)
+Ending = Callable[[Run, str], bool]
+"""Says of a run and a phase that begins whether all ends here."""
+
+
+def run_until(topology: Topology, checkpoint: Path, crash: Ending[SparkRun], **options: Any) -> None:
     """Run until ``crash`` says of a phase that all ends here; nothing is left then but what lies on the disk."""
     session, _ = open_session(None, {})
-    attempt = SparkRun(session, topology, RunOptions(str(checkpoint), **options))
+    crashed(SparkRun(session, topology, RunOptions(str(checkpoint), **options)), crash)
+
+
+def crashed(attempt: Run, crash: Ending[Run]) -> None:
+    """Run an attempt until ``crash`` says of a phase that all ends here; AssertionError if it never does."""
 
     def hook(phase: str) -> None:
         if crash(attempt, phase):
@@ -82,7 +92,7 @@ def run_until(topology: Topology, checkpoint: Path, crash: Callable[[SparkRun, s
     raise AssertionError("the run came to its end")
 
 
-def at_phase(batch: int, wanted: str) -> Callable[[SparkRun, str], bool]:
+def at_phase(batch: int, wanted: str) -> Ending[CheckpointedRun]:
     """A crash as a phase of the step after ``batch - 1`` begins."""
     return lambda attempt, phase: phase == wanted and attempt.micro_batch.manifest.batch == batch - 1
 

@@ -13,6 +13,7 @@ from servers.kafka import Kafka, Record
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
+from topologies.io.sinks import MemorySink
 from windowing import BatchBolt, TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 
@@ -100,3 +101,15 @@ def once(records: Iterable[Record]) -> list[Record]:
         before = kept.setdefault(record.id, record)
         assert (before.key, before.value, before.headers) == (record.key, record.value, record.headers)
     return list(kept.values())
+
+
+def reading(**found: Any) -> tuple[Topology, dict[str, MemorySink]]:
+    """Spouts, and what they and their error streams deliver."""
+    builder, out = TopologyBuilder("reading"), {}
+    for name, spout in found.items():
+        builder.set_spout(name, spout)
+        for stream in ("default", "errors"):
+            label = name if stream == "default" else f"{name}-errors"
+            out[label] = sinks.memory()
+            builder.set_sink(f"to-{label}", out[label]).from_(name, stream)
+    return builder.build(), out

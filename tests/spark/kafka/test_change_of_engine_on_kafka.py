@@ -20,11 +20,13 @@ from tests.spark.kafka.kafka_shop import (
     PER_BATCH,
     expected_revenue,
     once,
+    reading,
     said,
     shop,
     some_orders,
 )
 from tests.spark.kafka.test_kafka_ranges import fill
+from tests.spark.tools import at_phase
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
 from topologies.spark.workers.pool import TASKS
@@ -44,12 +46,12 @@ def test_a_run_that_ends_anywhere_goes_on_with_the_other_engine(kafka: Kafka, tm
         return shop(kafka, topic, out, copies)
 
     checkpoint = tmp_path / "checkpoint"
-    one.run_until(topology(), checkpoint, one.at_phase(0, "ingest"))
-    other.run_until(topology(), checkpoint, other.at_phase(0, "commit"))
+    one.run_until(topology(), checkpoint, at_phase(0, "ingest"))
+    other.run_until(topology(), checkpoint, at_phase(0, "commit"))
     there += some_orders(kafka, topic, range(ORDERS // 2, ORDERS))
-    one.run_until(topology(), checkpoint, one.at_phase(1, "commit"))
-    other.run_until(topology(), checkpoint, other.at_phase(2, "sinks"))
-    one.run_until(topology(), checkpoint, one.at_phase(3, "committed"))
+    one.run_until(topology(), checkpoint, at_phase(1, "commit"))
+    other.run_until(topology(), checkpoint, at_phase(2, "sinks"))
+    one.run_until(topology(), checkpoint, at_phase(3, "committed"))
     other.run(topology(), checkpoint)
     revenue, copied = kafka.records(out), kafka.records(copies)
     assert said(once(revenue)) == expected_revenue(there)
@@ -71,8 +73,8 @@ def test_where_the_first_engine_began_the_other_goes_on(kafka: Kafka, tmp_path: 
     topic = kafka.topic("begun", 2)
     kafka.produce(topic, ["0", "1", "2"])
     starting: Any = {topic: {0: 1}} if start == "offsets" else start
-    topology, out = local.reading(records=spouts.kafka(kafka.servers, topic, value="text", starting=starting))
-    one.run_until(topology, tmp_path / "checkpoint", one.at_phase(0, "ingest"))
+    topology, out = reading(records=spouts.kafka(kafka.servers, topic, value="text", starting=starting))
+    one.run_until(topology, tmp_path / "checkpoint", at_phase(0, "ingest"))
     kafka.produce(topic, ["more"], 1)
     other.run(topology, tmp_path / "checkpoint", keep_open=True)
     assert [row["value"] for row in out["records"].rows] == BEGUN[start]
@@ -98,7 +100,7 @@ def batches(
     run: Callable[..., Any], kafka: Kafka, topic: str, checkpoint: Path, more: dict[str, Any]
 ) -> list[list[dict[str, Any]]]:
     """The rows of a run to the present end of a topic, batch by batch."""
-    topology, out = local.reading(records=spouts.kafka(kafka.servers, topic, **more))
+    topology, out = reading(records=spouts.kafka(kafka.servers, topic, **more))
     run(topology, checkpoint, keep_open=True)
     return [table.to_pylist() for table in out["records"].batches.values()]
 

@@ -30,6 +30,7 @@ from tests.spark.kafka.kafka_shop import (
     as_json,
     expected_revenue,
     once,
+    reading,
     said,
     shop,
     some_orders,
@@ -49,18 +50,6 @@ from windowing.settings.rules import Arrival
 pytestmark = pytest.mark.usefixtures("spark")
 BATCHES = -(-ORDERS // PER_BATCH)
 IMPATIENT = {"kafka.default.api.timeout.ms": 1500, "kafka.request.timeout.ms": 1000}
-
-
-def reading(**found: Any) -> tuple[Topology, dict[str, MemorySink]]:
-    """Spouts, and what they and their error streams deliver."""
-    builder, out = TopologyBuilder("reading"), {}
-    for name, spout in found.items():
-        builder.set_spout(name, spout)
-        for stream in ("default", "errors"):
-            label = name if stream == "default" else f"{name}-errors"
-            out[label] = sinks.memory()
-            builder.set_sink(f"to-{label}", out[label]).from_(name, stream)
-    return builder.build(), out
 
 
 # --- from topic to topic ----------------------------------------------------------------------------------------

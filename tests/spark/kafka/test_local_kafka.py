@@ -28,13 +28,15 @@ from tests.spark.kafka.kafka_shop import (
     as_json,
     expected_revenue,
     once,
+    reading,
     said,
     shop,
     some_orders,
 )
-from tests.spark.kafka.local_tools import at_phase, read, reading, run, run_until, values
+from tests.spark.kafka.local_tools import read, run, run_until, values
 from tests.spark.kafka.test_kafka import ANY_TIME, TIMES, Relayed
 from tests.spark.shop import Spans, at
+from tests.spark.tools import at_phase
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint

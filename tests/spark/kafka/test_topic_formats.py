@@ -17,6 +17,7 @@ from tests.helpers.registry import Registry, registry
 from tests.spark import tools
 from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import once
+from tests.spark.tools import at_phase
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
@@ -118,7 +119,7 @@ def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
         built, out = topology(kafka, told, format, orders, output)
         if name == "died":
             for batch, phase in [(1, "fire"), (2, "commit")]:
-                ENGINES[begun].run_until(built, tmp_path / name, ENGINES[begun].at_phase(batch, phase))
+                ENGINES[begun].run_until(built, tmp_path / name, at_phase(batch, phase))
         summary = ENGINES[finished].run(built, tmp_path / name)
         if name == "undisturbed":
             assert summary.last is not None
