@@ -46,7 +46,8 @@ class S3:
         return f"s3://{_BUCKET}/{path}?scheme=http&endpoint_override={self.address}&region=us-east-1"
 
     def fail(self, every: int = 0, how: str = "") -> None:
-        """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``."""
+        """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``, or
+        several of them by turns, with commas between."""
         self._told(f"fail?every={every}&how={how}")
 
     def wait(self, seconds: float = 0.0) -> None:
@@ -127,7 +128,7 @@ class _Watched:
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self.application = application
         self.counted: Counter[str] = Counter()
-        self.every, self.how, self.asked = 0, "", 0
+        self.every, self.asked, self.ways = 0, 0, [""]
         self.distance = 0.0
         self.kept: dict[str, bytes] = {}
         self._one = threading.Lock()
@@ -144,13 +145,14 @@ class _Watched:
         self.counted[_kind(environ["REQUEST_METHOD"], path, query, environ)] += 1
         self.asked += 1
         if self.every and self.asked % self.every == 0:
-            if self.how == "503":
+            how = self.ways[self.asked // self.every % len(self.ways)]
+            if how == "503":
                 environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
                 start("503 Slow Down", [("Content-Type", "application/xml")])
                 return [b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"]
-            if self.how == "slow":
+            if how == "slow":
                 time.sleep(0.5)
-            if self.how == "lost":  # it is done, and nobody hears of it
+            if how == "lost":  # it is done, and nobody hears of it
                 list(self.application(environ, lambda *_: None))
                 environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
                 return []
@@ -174,7 +176,7 @@ class _Watched:
         if what == "wait":
             self.distance = float(told["seconds"])
             return [b"null"]
-        self.every, self.how = int(told["every"]), told["how"]
+        self.every, self.ways = int(told["every"]), told["how"].split(",")
         return [b"null"]
 
     def _keep(self) -> None:

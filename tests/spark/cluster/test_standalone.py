@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from servers.standalone import SPARK, Standalone
-from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, scenarios
-from tests.spark.tools import file_rows
+from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
 
@@ -118,22 +117,6 @@ def test_whatever_dies_between_jobs_the_rows_are_the_same(
 ) -> None:
     """All that may die, in all phases: ``python -m tests.spark.cluster``."""
     assert crashed(cluster, what) == expected
-
-
-@pytest.mark.extended
-def test_the_worked_scenarios_hold(cluster: Standalone) -> None:
-    assert scenarios(cluster, "worked") > 30
-
-
-@pytest.mark.extended
-def test_the_demo_writes_what_a_local_one_writes(cluster: Standalone) -> None:
-    written = []
-    for name, engine in (("demo", ["--master", cluster.url]), ("local-demo", ["--engine", "local"])):
-        folder = cluster.shared / name
-        ended(cluster.run(WINDBOLT, "demo", *engine, "--output", str(folder)))
-        written.append({sink.name: file_rows(sink) for sink in (folder / "output").iterdir()})
-    assert written[0] == written[1]
-    assert min(len(written[0]["hourly"]), len(written[0]["worst_hour"])) > 300
 
 
 @pytest.mark.extended

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -14,21 +13,10 @@ from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
 
-CLUSTER = {
-    "spark.executor.memory": "512m",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "10ms",
-    "spark.speculation.multiplier": "1",
-}
-
 
 def main(orders: str, folder: str, where: str, batch: str, whom: str, tasks: str = "auto") -> None:
     """Run, and be killed on the way. ``tasks``: who runs them."""
-    cluster = whom == "cluster"
-    spark, _ = open_session(
-        "local-cluster[2,1,512]" if cluster else "local[2]",
-        {**CONF, TASKS: tasks, **(CLUSTER if cluster else {})},
-    )
+    spark, _ = open_session("local[2]", {**CONF, TASKS: tasks})
     java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     victims = {
         "driver": ("kill", os.getpid()),
@@ -51,9 +39,7 @@ def main(orders: str, folder: str, where: str, batch: str, whom: str, tasks: str
 
     with attempt:
         attempt.micro_batch.hook = hook
-        summary = attempt.run()
-    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-    print(json.dumps({"rows": summary.rows, "executors": len(executors) - 1}))
+        attempt.run()
     spark.stop()
 
 

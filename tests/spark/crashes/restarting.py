@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.spark.crashes.dying import CLUSTER
 from tests.spark.shop import SCHEMA
 from tests.spark.tools import CONF, Trap
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
@@ -19,6 +18,13 @@ from topologies.run.options import ComingRestart, Restart
 from topologies.spark.jvm.session import open_session
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
+
+CLUSTER = {
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "10ms",
+    "spark.speculation.multiplier": "1",
+}
 
 
 class Revenue(WindowedBolt):

@@ -1,4 +1,7 @@
-"""Topics of several partitions are read as one that is in order: nothing is late that would not be late there."""
+"""Topics of several partitions are read as one that is in order: nothing is late that would not be late there.
+
+On the local engine; one filling and the crashes on Spark too.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,16 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from servers.kafka import Kafka
 from tests.helpers.examples import sampled
+from tests.spark.kafka.local_tools import run as run_here
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.run.summary import Summary
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.settings.presets import atlas, azure
 
-pytestmark = pytest.mark.usefixtures("spark")
 SCHEMA = "id long, ts timestamp"
 _BASE = 1_700_000_000_000
 
@@ -150,7 +154,9 @@ class Found:
         return sum(accounts[each] for each in ("late", "dropped", "out_of_order"))
 
 
-def read(kafka: Kafka, topic: str, checkpoint: Path, per_batch: int | None) -> Found:
+def read(
+    kafka: Kafka, topic: str, checkpoint: Path, per_batch: int | None, run: Callable[..., Summary] = run_here
+) -> Found:
     topology, out = reading(kafka, topic, per_batch)
     summary = run(topology, checkpoint)
     assert summary.last is not None, summary
@@ -172,14 +178,24 @@ def written(kafka: Kafka, partitions: int, filling: Filling) -> tuple[str, str, 
     return several, one, merged
 
 
-@pytest.mark.parametrize("filling", sampled([uneven, slow, even], 3, lambda filling: filling.__name__))
+@pytest.mark.parametrize("filling", sampled([slow, uneven, even], 3, lambda filling: filling.__name__))
 @pytest.mark.parametrize("partitions", sampled([8, 2], 2))
 def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
     kafka: Kafka, partitions: int, filling: Filling, tmp_path: Path
 ) -> None:
+    as_one_in_order(kafka, partitions, filling, tmp_path, run_here)
+
+
+@pytest.mark.usefixtures("spark")
+def test_nothing_is_on_spark_either(kafka: Kafka, tmp_path: Path) -> None:
+    as_one_in_order(kafka, 8, uneven, tmp_path, run)
+
+
+def as_one_in_order(kafka: Kafka, partitions: int, filling: Filling, folder: Path, run: Callable[..., Summary]) -> None:
+    """Compare a topic of so many partitions with one in order, in one batch and in many."""
     several, one, merged = written(kafka, partitions, filling)
-    expected = read(kafka, one, tmp_path / "one", None)
-    found = read(kafka, several, tmp_path / "several", None)
+    expected = read(kafka, one, folder / "one", None)
+    found = read(kafka, several, folder / "several", None, run)
     order = list(range(len(merged)))
     assert expected.ids("rows") == order
     # In one batch: the order of arrival, and all that follows from it.
@@ -188,7 +204,7 @@ def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
     for name in ("counts", "storm", "storm late", "sums"):
         assert found.rows[name] == expected.rows[name]
     # In many batches: each in order, and no more is late.
-    many = read(kafka, several, tmp_path / "many", len(merged) // 7)
+    many = read(kafka, several, folder / "many", len(merged) // 7, run)
     assert many.batches >= 7
     counted = [number for row in many.rows["counts"] for number in row["ids"]]
     assert counted == many.ids("rows")[: len(order) // 7 * 7]
@@ -203,6 +219,7 @@ def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
 
 
 @pytest.mark.extended
+@pytest.mark.usefixtures("spark")
 def test_a_crash_changes_nothing_of_the_order(kafka: Kafka, tmp_path: Path) -> None:
     several, _, merged = written(kafka, 4, uneven)
     per_batch = len(merged) // 4
@@ -214,6 +231,7 @@ def test_a_crash_changes_nothing_of_the_order(kafka: Kafka, tmp_path: Path) -> N
     assert {name: sink.rows for name, sink in out.items()} == undisturbed.rows
 
 
+@pytest.mark.usefixtures("spark")
 def test_all_partitions_are_in_the_plan_of_a_batch(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic("planned", 3)
     kafka.produce_all(topic, [(1, _BASE, event(0, 0))])

@@ -1,4 +1,7 @@
-"""Scenarios with partitions on a real broker: their events in topics of 2 and 8 partitions, the answers as expected."""
+"""Scenarios with partitions on a real broker: their events in topics of 2 and 8 partitions, the answers as expected.
+
+Each is played on the local engine, one of them on Spark too.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from servers.kafka import Kafka
-from tests.helpers.examples import sampled
 from tests.helpers.places import TESTS
 from topologies import TopologyBuilder, spouts
+from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology
+from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.scenarios.replay import Recording, judge
 from topologies.scenarios.scenario_bolt import bare_bolt, schema_of
@@ -52,7 +56,7 @@ ALL = {scenario.name: scenario for scenario in with_partitions()}
 class Played:
     """A scenario on topics, each way beside the others, run by run on one checkpoint."""
 
-    def __init__(self, spark: SparkSession, kafka: Kafka, scenario: Scenario, checkpoint: Path) -> None:
+    def __init__(self, spark: SparkSession | None, kafka: Kafka, scenario: Scenario, checkpoint: Path) -> None:
         self.spark, self.kafka, self.scenario, self.checkpoint = spark, kafka, scenario, checkpoint
         self.recording, self.sent = Recording(), 0
         field = str(scenario.rules.watermark_partition)
@@ -93,10 +97,14 @@ class Played:
 
         clock, close = batch.advance.clock, batch.advance.close
         options = RunOptions(str(self.checkpoint), clock=lambda: clock, keep_open=not close, on_report=note)
-        with SparkRun(self.spark, self.topology, options) as attempt:
+        with self._attempt(options) as attempt:
             self.recording.watch(attempt.micro_batch)
             attempt.run()
         self.micro_batch = attempt.micro_batch
+
+    def _attempt(self, options: RunOptions) -> CheckpointedRun:
+        """Without a session: on the local engine."""
+        return SparkRun(self.spark, self.topology, options) if self.spark else LocalRun(self.topology, options)
 
     def differences(self) -> dict[str, list[str]]:
         """Per way, where the answer is not what the scenario expects."""
@@ -121,19 +129,25 @@ def in_halves(batches: list[ScriptBatch]) -> list[ScriptBatch]:
     return halves
 
 
-@pytest.mark.parametrize("name", sampled(ALL, 16))
-def test_a_scenario_with_partitions_is_answered_on_a_broker(
-    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
-) -> None:
-    scenario = ALL[name]
+@pytest.mark.parametrize("name", ALL)
+def test_a_scenario_with_partitions_is_answered_on_a_broker(kafka: Kafka, name: str, tmp_path: Path) -> None:
+    answered(None, kafka, ALL[name], tmp_path)
+
+
+def test_spark_answers_one_in_the_same_way(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    answered(spark, kafka, ALL[next(iter(ALL))], tmp_path)
+
+
+def answered(spark: SparkSession | None, kafka: Kafka, scenario: Scenario, folder: Path) -> None:
+    """Play a scenario, in one batch and in two where it does not say itself where its batches end."""
     batches = script(scenario)
-    played = Played(spark, kafka, scenario, tmp_path / "whole")
+    played = Played(spark, kafka, scenario, folder / "whole")
     for batch in batches:
         played.play(batch)
     assert played.differences() == {way: [] for way in played.topics}
     if len(batches) > 1 or clock_matters(scenario.rules):
-        return  # it says itself where its batches end
-    played = Played(spark, kafka, scenario, tmp_path / "halves")
+        return
+    played = Played(spark, kafka, scenario, folder / "halves")
     for batch in in_halves(batches):
         played.play(batch)
     assert played.differences() == {way: [] for way in played.topics}

@@ -78,7 +78,7 @@ def answered(scenario: Scenario, seed: int | None) -> Any:
     return answer.windows, answer.late, answer.pending, answer.counts, answer.invalid
 
 
-@examples(200, by_default=12, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, by_default=12, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios(), st.integers(0, 1 << 20))
 def test_rolling_hours_are_hopping_windows(drawn: tuple[Json, int], seed: int) -> None:
     scenario, last = drawn

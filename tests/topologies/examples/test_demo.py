@@ -48,7 +48,7 @@ class Case:
     scope="module",
     params=[
         pytest.param((timedelta(days=7), 53, hours(1)), id="a week a batch"),
-        pytest.param((timedelta(days=1), 366, hours(2)), id="a day a batch", marks=pytest.mark.extended),
+        pytest.param((timedelta(days=3), 122, hours(2)), id="three days a batch", marks=pytest.mark.extended),
     ],
 )
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
