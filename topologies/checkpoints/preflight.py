@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from functools import partial
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
@@ -18,8 +18,9 @@ from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refu
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
+from topologies.engine.kafka_topics import naming
 from topologies.engine.librdkafka import check_options
-from topologies.graph.graph import ERRORS, SinkNode, Stream, WindowedNode, stream_label
+from topologies.graph.graph import ERRORS, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
@@ -27,11 +28,11 @@ from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import FileSink, FunctionSink, TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.io.topics.decode import check_topic
-from topologies.io.topics.encode import ask_registry
+from topologies.io.topics.encode import TopicRecords, ask_registry, look_at_registry
 from topologies.run.options import RunOptions, refuse_in_process
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.durations import Duration
-from windowing.errors import ConfigError, StorageError, UnreachableError
+from windowing.errors import ConfigError, StorageError, UnreachableError, did_you_mean
 from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner
 
 # The folders of file sinks: whether a run can make them and write there.
@@ -186,24 +187,67 @@ def check_registries(topology: Topology) -> None:
     for name, node in topology.spouts.items():
         spout = node.spout
         if isinstance(spout, KafkaSpout) and spout.registry is not None:
-            with _naming(f"spout {name!r}"):
+            with naming(f"spout {name!r}"):
                 for topic in spout.topics or (None,):
                     check_topic(spout.rows, topic)
     for name, sink_node in topology.sinks.items():
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None:
-            with _naming(f"sink {name!r}"):
+            with naming(f"sink {name!r}"):
                 ask_registry(sink.records, sink_node.schema)
 
 
-@contextmanager
-def _naming(whose: str) -> Iterator[None]:
-    """Add to an error which spout or sink it is about."""
+def find_registries(topology: Topology) -> dict[str, Findings]:
+    """Returns what registries say of the topics of spouts and sinks, by the names of these. Registers nothing."""
+    found: dict[str, Findings] = {}
+    for name, node in topology.spouts.items():
+        spout = node.spout
+        if isinstance(spout, KafkaSpout) and spout.registry is not None:
+            found[name] = _told(f"spout {name!r}", partial(_of_spout, node, spout))
+    for name, sink_node in topology.sinks.items():
+        sink = sink_node.sink
+        if isinstance(sink, KafkaSink) and sink.records is not None and sink.records.registry is not None:
+            found[name] = _told(f"sink {name!r}", partial(_of_sink, sink_node, sink.records))
+    return found
+
+
+def _told(whose: str, ask: Callable[[], Findings]) -> Findings:
+    """The answers of a registry; one that does not answer now may do so when the run begins."""
     try:
-        yield
-    except (ConfigError, UnreachableError) as error:
-        named = f"{whose}: {error.what}"
-        raise type(error)(named, why=error.why, do=error.do, transient=error.transient) from error
+        with naming(whose):
+            return ask()
+    except UnreachableError as error:
+        return Findings(warnings=(error,)) if error.transient else Findings(problems=(error,))
+    except ConfigError as error:
+        return Findings(problems=(error,))
+
+
+def _of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
+    found = [latest for topic in spout.topics or (None,) for latest in check_topic(spout.rows, topic)]
+    warnings = [
+        ConfigError(
+            f"spout {node.name!r}: {latest.said}",
+            why="records that were written by it are invalid",
+            do="say in format= how the topic is written",
+        )
+        for latest in found
+        if latest.is_other
+    ]
+    warnings += [
+        ConfigError(
+            f"spout {node.name!r}: the schema has no field {column!r}{did_you_mean(column, latest.fields)}",
+            why=f"its values are null; {latest.said.partition(':')[0]} has {', '.join(latest.fields)}",
+            do="spell the column as in the schema, or leave it out",
+        )
+        for latest in found
+        for column in latest.lacking
+        if column not in node.defaults.columns
+    ]
+    return Findings(tuple(("schema", latest.said) for latest in found), warnings=tuple(warnings))
+
+
+def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
+    return Findings(tuple(("schema", f"of {said}") for said in look_at_registry(records, node.schema)))
 
 
 # Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.

@@ -19,7 +19,14 @@ from rich.text import Text
 
 from manager.accounts import SHOWN
 from topologies.checkpoints.look_at_spouts import Findings, find_sources
-from topologies.checkpoints.preflight import find_lacking, find_sinks, find_waiting, shifted_chains, untaken
+from topologies.checkpoints.preflight import (
+    find_lacking,
+    find_registries,
+    find_sinks,
+    find_waiting,
+    shifted_chains,
+    untaken,
+)
 from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import Described, described, sink_in_words, window_in_words
@@ -637,17 +644,17 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     ``strict``: warnings count as problems.
     """
     found = {**find_sources(topology), **find_sinks(topology)}
-    of_bolts = (find_waiting(topology), find_lacking(topology))
+    registries, of_bolts = find_registries(topology), (find_waiting(topology), find_lacking(topology))
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
         if part.name not in topology.sinks:
             console.print()
-            _print_part(console, part, found.get(part.name, Findings()))
-    _print_sinks(console, topology, found)
+            _print_part(console, part, found.get(part.name, Findings()), registries.get(part.name, Findings()))
+    _print_sinks(console, topology, (found, registries))
     console.print()
     for note in (*shifted_chains(topology), *untaken(topology)):
         say(console, Text.assemble(("note: ", "bold"), note), always=True)
-    everything = [each for part in (found, *of_bolts) for each in part.values()]
+    everything = [each for part in (found, registries, *of_bolts) for each in part.values()]
     problems = [error for each in everything for error in each.problems]
     warnings = [error for each in everything for error in each.warnings]
     for error in problems:
@@ -658,10 +665,10 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     return not problems and not (strict and warnings)
 
 
-def _print_part(console: Console, part: Described, found: Findings) -> None:
+def _print_part(console: Console, part: Described, *found: Findings) -> None:
     console.print(Text(part.title, "bold"))
     last = ""
-    for word, fact in (*part.facts, *found.facts):
+    for word, fact in (*part.facts, *(fact for each in found for fact in each.facts)):
         line = Text(f"  {'' if word == last else word:<9}{printable(fact)}")
         if word == _EXAMPLE:
             line.truncate(console.width, overflow="ellipsis")
@@ -669,7 +676,7 @@ def _print_part(console: Console, part: Described, found: Findings) -> None:
         last = word
 
 
-def _print_sinks(console: Console, topology: Topology, found: Mapping[str, Findings]) -> None:
+def _print_sinks(console: Console, topology: Topology, found: Sequence[Mapping[str, Findings]]) -> None:
     """Print a line or two for each sink; ``windbolt describe`` has their columns."""
     if not topology.sinks:
         return
@@ -677,7 +684,12 @@ def _print_sinks(console: Console, topology: Topology, found: Mapping[str, Findi
     console.print(Text("sinks", "bold"))
     for name, node in topology.sinks.items():
         streams = ", ".join(map(stream_label, node.streams))
-        facts = [f"; the {word} {fact}" for word, fact in found.get(name, Findings()).facts if "not there" in fact]
+        facts = [
+            f"; the {word} {fact}"
+            for part in found
+            for word, fact in part.get(name, Findings()).facts
+            if "not there" in fact
+        ]
         said = "".join([f"{name}: {streams}, to {sink_in_words(node.sink)}", *facts])
         line = Text(f"  {printable(said)}")
         say(console, line, always=True)

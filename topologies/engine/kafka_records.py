@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from policies.watermarks import NONE
+from topologies.engine.kafka_topics import naming
 from topologies.engine.merging import keys_of, replace_merged
 from topologies.engine.tasks import ingest
 from topologies.engine.work import MergedSplits, Output, SourceBatch, SourceSplit
@@ -163,7 +164,8 @@ class Records:
         assert isinstance(spout, KafkaSpout)
         topic, partition, _ = self.place
         timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
-        chunks = [_chunk(spout, schema, part) for part in timed]
+        with naming(f"spout {self.component!r}"):  # a registry that does not answer
+            chunks = [_chunk(spout, schema, part) for part in timed]
         truncated = [bad.truncated for _, _, bad in chunks]
         times = np.concatenate([part.merge_keys() for part in timed])
         offsets = np.concatenate([offsets for _, offsets, _ in chunks])

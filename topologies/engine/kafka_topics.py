@@ -263,10 +263,10 @@ def not_delivered(why: str) -> UnreachableError:
 
 
 @contextmanager
-def naming_sink(name: str) -> Iterator[None]:
-    """Add to an error which sink it is about."""
+def naming(whose: str) -> Iterator[None]:
+    """Add to an error which spout or sink it is about, such as ``sink 'out'``."""
     try:
         yield
     except WindboltError as error:
-        named = f"sink {name!r}: {error.what}"
+        named = f"{whose}: {error.what}"
         raise type(error)(named, why=error.why, do=error.do, transient=error.transient) from error

@@ -15,7 +15,7 @@ from topologies.engine.kafka_records import outgoing
 from topologies.engine.kafka_topics import (
     AdminOf,
     missing_topics,
-    naming_sink,
+    naming,
     no_partition,
     no_topic,
     not_delivered,
@@ -52,7 +52,7 @@ class Senders:
         sink = node.sink
         assert isinstance(sink, KafkaSink)
         missing = missing_topics(self._opened, node.name, sink, (store.read(rows.ref) for rows in sink_rows))
-        with naming_sink(node.name):
+        with naming(f"sink {node.name!r}"):
             try:
                 failed: list[tuple[str, Any]] = []
                 producer = self._producer(node.name, sink)

@@ -22,7 +22,7 @@ from topologies.engine.kafka_topics import (
     TopicInfo,
     check_topics,
     missing_topics,
-    naming_sink,
+    naming,
     since_1970,
 )
 from topologies.engine.work import SinkBatch, SinkRows
@@ -102,12 +102,12 @@ def send_records(
 
     count = len(named)
     if send is not None:
-        with naming_sink(node.name):
+        with naming(f"sink {node.name!r}"):
             if send([made(number) for number in range(count)]):
                 return
     frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
     options = {**WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
-    with naming_sink(node.name), spark_failures():
+    with naming(f"sink {node.name!r}"), spark_failures():
         frame.write.format("kafka").options(**options).save()
 
 

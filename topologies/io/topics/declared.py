@@ -46,8 +46,9 @@ PLAIN: Mapping[str, pa.DataType] = {
     "long": pa.int64(),
 }
 """The types of keys without parts."""
-REGISTERED = frozenset({"avro", "protobuf", "json_schema"})
-"""The forms whose schemas are in a registry."""
+REGISTRY_KINDS: Mapping[str, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
+"""The forms whose schemas are in a registry, and what the registry calls them."""
+REGISTERED = frozenset(REGISTRY_KINDS)
 
 
 @dataclass(frozen=True)

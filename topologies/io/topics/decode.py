@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ from topologies.io.topics.declared import (
     METADATA,
     OPERATION,
     PLAIN,
+    REGISTRY_KINDS,
     Envelope,
     SchemaFile,
     TopicFormat,
@@ -43,7 +44,6 @@ from topologies.io.topics.shapes import Rows, Shape, Struct
 from windowing.errors import ConfigError
 
 TOMBSTONE = "the value is null (a tombstone)"
-_KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 _Places = npt.NDArray[np.int64]
 
 
@@ -170,8 +170,8 @@ class _Reader(Protocol):
 def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
     """The reader of a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
     schema = schema_of(registry, number, serialized=format == "protobuf")
-    if schema.kind != _KINDS[format]:
-        raise Unreadable(f"its schema is {schema.kind}, and the topic is read as {_KINDS[format]}")
+    if schema.kind != REGISTRY_KINDS[format]:
+        raise Unreadable(f"its schema is {schema.kind}, and the topic is read as {REGISTRY_KINDS[format]}")
     if format == "protobuf":
         return ProtobufReader(files_of_registered(schema, number))
     try:
@@ -460,10 +460,14 @@ def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
         raw = pa.table({schema.names[0]: array}).take(pa.array(places))
         table, kept, more = settle(raw, schema, places, topic.on_truncation)
         return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
-    form = cast("TopicFormat", topic.key)
-    inner = TopicRows(schema, form, topic.registry, tombstones="rows", timezone=topic.timezone)
-    table, kept, bad_rows = _values(inner, keys, in_zone(schema, topic.timezone))
+    table, kept, bad_rows = _values(_of_keys(topic), keys, in_zone(schema, topic.timezone))
     return in_utc(table, schema), kept, BadRows(_labelled(bad_rows.rows, "the key"), bad_rows.truncated)
+
+
+def _of_keys(topic: TopicRows) -> TopicRows:
+    """The keys of a topic, which have fields, as if they were its values."""
+    form = cast("TopicFormat", topic.key)
+    return TopicRows(topic.key_columns, form, topic.registry, tombstones="rows", timezone=topic.timezone)
 
 
 def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
@@ -515,38 +519,78 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
 # Before the first batch.
 
 
-def check_topic(topic: TopicRows, name: str | None) -> None:
-    """Raise ConfigError where the latest schema of a topic's values, if the registry has one, does not fit the declared
-    columns; UnreachableError where the registry does not answer. ``name``: None where only a pattern names topics."""
+class LatestSchema(NamedTuple):
+    """What a registry says of the latest schema of a topic's values or keys."""
+
+    said: str
+    """In words."""
+    is_other: bool = False
+    """True if it is of another kind than the topic is read as."""
+    lacking: tuple[str, ...] = ()
+    """The declared columns that are no fields of it."""
+    fields: tuple[str, ...] = ()
+    """Its fields."""
+
+
+def check_topic(topic: TopicRows, name: str | None) -> list[LatestSchema]:
+    """The latest schemas of a topic's values and keys, as far as these have some. ``name``: None where only a pattern
+    names topics.
+
+    Raises ConfigError where one does not fit the declared columns, UnreachableError where the registry does not answer.
+    """
     registry = topic.registry
     assert registry is not None
+    if name is None:
+        with answering(registry):
+            client_of(registry).get_subjects()
+        return [LatestSchema(f"{registry.shown} answers; the schema of each record is asked for by its id")]
+    parts = {"value": topic} if topic.format in REGISTRY_KINDS else {}
+    if topic.key in REGISTRY_KINDS:
+        parts["key"] = _of_keys(topic)
+    return [_latest(rows, registry, name, part) for part, rows in parts.items()]
+
+
+def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> LatestSchema:
+    subject = f"{name}-{part}"
     try:
         with answering(registry):
-            if name is None or topic.format not in _KINDS:
-                client_of(registry).get_subjects()
-                return
-            number = client_of(registry).get_version(f"{name}-value", "latest").schema_id
+            found = client_of(registry).get_version(subject, "latest")
+    except Unreadable:  # subjects may have other names
+        said = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
+        return LatestSchema(said)
+    number = found.schema_id
+    said = f"{subject}, version {found.version}, id {number}"
+    kind, expected = found.schema.schema_type or "AVRO", REGISTRY_KINDS[topic.format]
+    if kind != expected:  # a topic may have schemas of several types
+        return LatestSchema(f"{said}, is {kind}, and the topic is read as {expected}", is_other=True)
+    if kind == "JSON":
+        return LatestSchema(said)
+    try:
         reader = _of_registry(topic.format, registry, number)
-    except Unreadable:
-        return  # subjects may have other names, and a topic schemas of several types
+    except Unreadable as error:
+        return LatestSchema(f"{said}: {error}", is_other=True)
+    fields, misfit = dict[str, None](), ""
     for variant in reader.variants():
         try:
-            _check_shape(topic, reader.shape(variant))
-            return
-        except Misfit as misfit:
-            said = _said(misfit)
-    raise ConfigError(
-        f"the columns do not fit the latest schema of topic {name!r}, id {number}: {said}",
-        why="its records would all be invalid",
-        do="declare the columns as they are in the schema",
-    )
+            fields.update(dict.fromkeys(_checked_fields(topic, reader.shape(variant))))
+        except Misfit as error:
+            misfit = misfit or _said(error)
+    if misfit and not fields:
+        raise ConfigError(
+            f"the columns do not fit the latest schema of topic {name!r}, id {number}: {misfit}",
+            why=f"its {'keys' if part == 'key' else 'records'} would all be invalid",
+            do="declare the columns as they are in the schema",
+        )
+    lacking = tuple(each for each in topic.declared.names if each not in fields)
+    return LatestSchema(f"{said}: the columns fit", False, lacking, tuple(fields))
 
 
-def _check_shape(topic: TopicRows, shape: Shape) -> None:
-    """Raise Misfit where no value of a shape is a row."""
+def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
+    """The fields of a shape. Raises Misfit where no value of it is a row."""
     if topic.envelope == "debezium":
         shape = connect_shapes.row_shape(shape)
     _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))
+    return list(shape.fields()) if isinstance(shape, Struct) else topic.declared.names
 
 
 def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, Protocol, cast
@@ -22,6 +22,7 @@ from topologies.io.messages.avro_schema import parsed_with
 from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable, value_and_type
 from topologies.io.topics.declared import (
     PLAIN,
+    REGISTRY_KINDS,
     KeyForm,
     SchemaFile,
     Subject,
@@ -254,6 +255,44 @@ def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
         _writer(records, pa.schema([schema.field(name) for name in records.key_columns]), "key", os.getpid())
 
 
+def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
+    """What ``ask_registry`` would do for values and keys, in words; nothing is registered. Raises as that does."""
+    parts = {"value": records.value_columns(schema)}
+    if records.key_columns and records.key_form(schema) not in PLAIN:
+        parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
+    return [said for part, columns in parts.items() for said in _looked_at(records, columns, part)]
+
+
+def _looked_at(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator[str]:
+    from confluent_kafka.schema_registry import Schema
+
+    form = _form(records, columns, part)
+    if records.registry is None or form not in REGISTRY_KINDS:
+        return
+    subject, client = _subject(records, part), client_of(records.registry)
+    if records.schemas == "latest":
+        _writer(records, columns, part, os.getpid())
+        yield f"{subject}: the columns fit the latest"
+        return
+    made = Schema(_derived(records, columns, part), REGISTRY_KINDS[form])
+    with answering(records.registry):
+        try:
+            with answering(records.registry):
+                known = client.get_version(subject, "latest").version
+        except Unreadable:
+            yield f"{subject} is not there yet; a run registers it"
+            return
+        try:
+            with answering(records.registry):
+                yield f"{subject}: registered, as version {client.lookup_schema(subject, made).version}"
+                return
+        except Unreadable:
+            pass
+        if not client.test_compatibility(subject, made):
+            raise _refused(records, subject, f"it is no compatible change of version {known}")
+        yield f"{subject}: a compatible change of version {known}, which is not there yet; a run registers it"
+
+
 # Writers of one schema, with the frame that goes before each value. A process makes each once.
 
 
@@ -283,7 +322,7 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
     derived = _derived(records, columns, part)
     if records.registry is None or form == "json":
         return _made(form, derived, (), columns, b"", None)
-    kind = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}[form]
+    kind = REGISTRY_KINDS[form]
     subject = _subject(records, part)
     with answering(records.registry):
         if records.schemas == "register":
@@ -337,11 +376,15 @@ def _registered(records: TopicRecords, subject: str, text: str, kind: str) -> in
     except SchemaRegistryError as error:
         if error.http_status_code not in (409, 422):
             raise
-        raise ConfigError(
-            f"the registry refuses the schema of topic {records.topic!r} for the subject {subject!r}",
-            why=error.error_message,
-            do="let the sink's columns be a compatible change of the schema that is there, or use schemas='latest'",
-        ) from None
+        raise _refused(records, subject, error.error_message) from None
+
+
+def _refused(records: TopicRecords, subject: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the registry refuses the schema of topic {records.topic!r} for the subject {subject!r}",
+        why=why,
+        do="let the sink's columns be a compatible change of the schema that is there, or use schemas='latest'",
+    )
 
 
 def _latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.Schema) -> _Writer:

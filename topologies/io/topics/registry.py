@@ -157,7 +157,7 @@ def answering(registry: Registry) -> Iterator[None]:
             why=f"{error.error_message} (HTTP {error.http_status_code})",
             do="give its settings the right to read: registry={'url': ..., 'basic.auth.user.info': ...}"
             if refused
-            else "see to the registry, then rerun: the batch was not committed",
+            else "see to its address, and that it runs; a run goes on where it was",
             transient=not refused,
         ) from error
     except (OSError, OAuthTokenError, ValueError) as error:
@@ -172,7 +172,7 @@ def _away(registry: Registry, error: Exception) -> UnreachableError:
     return UnreachableError(
         f"the registry {registry.shown} does not answer",
         why=str(error) or type(error).__name__,
-        do="see to the registry, then rerun: the batch was not committed",
+        do="see to its address, and that it runs; a run goes on where it was",
         transient=True,
     )
 
