@@ -384,7 +384,7 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _frames(self) -> Frames | None:
-        """Called when the checkpoint is open: returns Spark's work for sinks; None where there is no Spark."""
+        """Called when the checkpoint is open: returns the engine's work for sinks; None where nothing is fired."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

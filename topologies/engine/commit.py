@@ -253,11 +253,11 @@ def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: C
     delete_all(filesystem, uri, [entry.path for entry in found if entry.type == pafs.FileType.File])
 
 
-# The part of sinks that needs Spark, as a protocol, and its replacement for a run without Spark.
+# The part of sinks that needs Spark or Kafka, as a protocol.
 
 
 class Frames(Protocol):
-    """Spark's work for sinks, with rows that lie in segments."""
+    """The engine's work for sinks, with rows that lie in segments."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
         """Returns the rows as a Spark DataFrame, for a function."""
@@ -270,25 +270,6 @@ class Frames(Protocol):
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
         """Append the rows to a table, unless an earlier attempt of the batch has done so."""
         ...
-
-
-class NoSpark:
-    """Serves batches without Spark and without Kafka: raises ConfigError for a DataFrame, for Kafka and a table."""
-
-    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
-        raise ConfigError(
-            "a sink's function needs a Spark DataFrame, and a local run has no Spark",
-            do="use foreach_batch(function, frame='arrow') or frame='pandas', or run on Spark",
-        )
-
-    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
-        raise ConfigError(
-            f"sink {node.name!r} writes to Kafka, and nothing was given that does",
-            do="run the topology, or give it another sink: sinks.memory(), sinks.console()",
-        )
-
-    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        raise no_catalog(node.name)
 
 
 def no_catalog(sink: str) -> ConfigError:
@@ -329,8 +310,11 @@ def _text(value: object) -> str:
 # Hands the rows of a batch to the sinks that the driver serves.
 
 
-def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames) -> None:
-    """Hand the rows of a batch to a sink that the driver serves."""
+def hand_over(
+    node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames | None
+) -> None:
+    """Hand the rows of a batch to a sink that the driver serves. ``frames``: None where no sink is one of the engine's,
+    as in tests, whose sinks are all in memory."""
     sink, key, serial = node.sink, batch.key, batch.serial
     refs = [rows.ref for rows in sink_rows]
     match sink:
@@ -339,14 +323,17 @@ def hand_over(node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store
         case ConsoleSink():
             _show(node.name, key, store, refs, sink.rows)
         case FunctionSink(function, "spark"):
+            assert frames is not None
             in_this_process(lambda: function(frames.frame(store, refs, node.schema), serial))
         case FunctionSink(function, "arrow"):
             in_this_process(lambda: function(_table(store, refs), serial))
         case FunctionSink(function, _):
             in_this_process(lambda: function(_table(store, refs).to_pandas(), serial))
         case KafkaSink():
+            assert frames is not None
             frames.send(node, batch, sink_rows, store)
         case TableSink():
+            assert frames is not None
             frames.append(node, batch, refs, store)
 
 

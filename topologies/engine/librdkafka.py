@@ -26,6 +26,7 @@ from topologies.io.kafka_options import (
     kafka_settings,
     librdkafka_settings,
     milliseconds,
+    with_names_of_java,
 )
 from windowing.errors import ConfigError, EnvironmentMissing, UnreachableError
 
@@ -107,6 +108,8 @@ _READING = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,  # says that nothing but gaps is left: of transactions, and of compaction
 }
+_LARGEST = 1_000_000
+"""librdkafka's default for the largest record of a producer, in bytes."""
 _ORDERLY = {
     "enable.idempotence": True,
     # With two requests on their way, a broker that has just made a topic may refuse the first, and take the second as
@@ -125,6 +128,9 @@ def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> di
     # Where much is fetched already, the next request is not put off for a whole second; and partitions that are
     # read from elsewhere wait for the request that is on its way.
     waiting = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
+    least = str(given.get("fetch.max.bytes", ""))
+    if least.isdigit() and int(least) < _LARGEST:  # else it refuses less than a producer's largest record
+        waiting["message.max.bytes"] = least
     return {**waiting, **given, **_READING}
 
 
@@ -160,7 +166,7 @@ def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
     except confluent().KafkaException as error:
         raise ConfigError(
             f"{whose}: librdkafka does not take its options",
-            why=error.args[0].str(),
+            why=with_names_of_java(error.args[0].str().strip()),
             do="correct them, or leave them out for local runs: those of Java's clients that librdkafka has under "
             "another name, or not at all, are in docs/kafka.md",
         ) from None

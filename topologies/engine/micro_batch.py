@@ -20,7 +20,6 @@ from manager.storage.task_state import TaskState
 from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
 from topologies.engine.commit import (
     Frames,
-    NoSpark,
     hand_over,
     prepare_folders,
     publish,
@@ -264,10 +263,10 @@ class MicroBatch:
         frames: Frames | None = None,
         first: FirstOutput | None = None,
     ) -> None:
-        """``frames`` serves the sinks that need Spark; None where there is no Spark. ``first`` is the first output of
+        """``frames`` serves sinks that need Spark or Kafka; None where there are none. ``first`` is the first output of
         the run; None for a run that starts with its input."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
-        self.frames, self.first = frames or NoSpark(), first
+        self.frames, self.first = frames, first
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
         self.on_phase: Callable[[str], None] = lambda phase: None

@@ -75,6 +75,15 @@ _RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
 """Settings of Java's clients that librdkafka has under another name."""
+_LEAST = {"fetch.max.bytes": 1000, "fetch.min.bytes": 1, "max.partition.fetch.bytes": 1, "batch.size": 1}
+"""What librdkafka takes at least, where Java's clients take less: limits that one record may exceed in both."""
+_NAMED = {
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "queue.buffering.max.ms": "linger.ms",
+    "compression.codec": "compression.type",
+    **{theirs: ours for ours, theirs in _RENAMED.items()},
+}
+"""Java's names of settings that librdkafka's errors call otherwise."""
 _OF_JAVA = frozenset(
     {
         "auto.include.jmx.reporter",
@@ -148,7 +157,8 @@ def librdkafka_settings(options: Mapping[str, str]) -> dict[str, Any]:
         elif name.rpartition(".")[0] in _STORES and name.rpartition(".")[2] in ("location", "type"):
             continue  # below
         elif name not in _OF_JAVA:
-            found[_RENAMED.get(name, name)] = value
+            least = _LEAST.get(name, 0) if value.strip().isdigit() else 0
+            found[_RENAMED.get(name, name)] = str(least) if least and int(value) < least else value
     for store, usual in _STORES.items():
         if f"{store}.location" in given:
             found |= _of_store(store, given[f"{store}.location"], given.get(f"{store}.type", usual).upper())
@@ -198,6 +208,11 @@ def _of_jaas(text: str) -> dict[str, str]:
 def _unquoted(found: re.Match[str]) -> str:
     quoted = found[2] if found[2] is not None else found[3]
     return found[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+
+
+def with_names_of_java(error: str) -> str:
+    """The text of an error of librdkafka's, with settings by the names that options have."""
+    return re.sub(r"([\"`])([a-z.]+)\1", lambda each: f"{each[1]}{_NAMED.get(each[2], each[2])}{each[1]}", error)
 
 
 def milliseconds(options: Mapping[str, str], name: str) -> int:

@@ -685,6 +685,12 @@ def test_options_that_it_cannot_follow_are_refused_without_their_values(tmp_path
         run(sent("127.0.0.1:1", "value string", [("a",)], "any", **contradicting), tmp_path / "checkpoint")
 
 
+def test_a_record_that_is_larger_than_a_request_may_fetch_is_read(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic("larger")
+    kafka.produce(topic, ["x" * 10_000, "y"])
+    assert [len(each) for each in values(kafka, topic, None, options={"kafka.fetch.max.bytes": 1})] == [10_000, 1]
+
+
 @pytest.mark.parametrize("options", [{"kafka.acks": 1}, {"kafka.acks": 0}, {"kafka.retries": 0}, {"kafka.acks": -1}])
 def test_a_sink_that_waits_for_fewer_brokers_is_not_idempotent_as_with_java(
     options: dict[str, Any], kafka: Kafka, tmp_path: Path

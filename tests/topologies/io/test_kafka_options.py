@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from topologies.engine.librdkafka import made, reading_settings, writing_settings
 from topologies.io.kafka_options import READING, WRITING, librdkafka_settings
 from windowing.errors import ConfigError
 
@@ -95,3 +97,27 @@ def test_the_defaults_are_settings_that_librdkafka_has() -> None:
     Producer(librdkafka_settings(WRITING))
     with pytest.raises(KafkaException, match="No such configuration"):
         Producer(librdkafka_settings({"kafka.unheard.of": "1"}))
+
+
+@pytest.mark.parametrize("value", ["0", "1", "1000", "999999", "1000000", "52428800"])
+@pytest.mark.parametrize("name", ["fetch.max.bytes", "fetch.min.bytes", "max.partition.fetch.bytes", "batch.size"])
+def test_limits_that_java_s_clients_take_are_taken(name: str, value: str) -> None:
+    make, kind = (writing_settings, "Producer") if name == "batch.size" else (reading_settings, "Consumer")
+    made(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("Consumer", "max.partition.fetch.bytes", "9999999999"),
+        ("Consumer", "fetch.max.bytes", "2147483647"),
+        ("Consumer", "fetch.max.bytes", "many"),
+        ("Producer", "linger.ms", "99999999"),
+        ("Producer", "compression.type", "zip"),
+        ("Producer", "max.request.size", "9999999999"),
+    ],
+)
+def test_what_librdkafka_does_not_take_is_told_by_the_name_of_the_option(kind: str, name: str, value: str) -> None:
+    make = reading_settings if kind == "Consumer" else writing_settings
+    with pytest.raises(ConfigError, match=f"spout 'any': librdkafka does not take .*[\"`]{re.escape(name)}[\"`]"):
+        made(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))
