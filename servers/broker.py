@@ -1,6 +1,6 @@
 """A Kafka broker of one node on this machine: ``python -m servers.broker``.
 
-    python -m servers.broker [--port 9092] [TOPIC[:PARTITIONS] ...]
+    python -m servers.broker [--port 9092] [--settings FILE] [TOPIC[:PARTITIONS] ...]
 
 It prints where it listens, and runs until Ctrl-C; what it was given is gone afterwards. Topics are made only by those
 who ask for them. With ``--until-eof`` it ends with its standard input, and so with the process that started it, however
@@ -97,9 +97,11 @@ def broker(topics: Sequence[str] = ()) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def running_broker(topics: Sequence[str] = ()) -> Iterator[RunningBroker]:
-    """A broker that can be away for a while; it ends with the block, or with this process."""
-    command = [sys.executable, "-m", "servers.broker", "--port", "0", "--until-eof", *topics]
+def running_broker(topics: Sequence[str] = (), settings: Path | None = None) -> Iterator[RunningBroker]:
+    """A broker that can be away for a while; it ends with the block, or with this process. ``settings``: a file with
+    more settings."""
+    more = [] if settings is None else ["--settings", str(settings)]
+    command = [sys.executable, "-m", "servers.broker", "--port", "0", "--until-eof", *more, *topics]
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
@@ -114,8 +116,9 @@ def running_broker(topics: Sequence[str] = ()) -> Iterator[RunningBroker]:
         yield RunningBroker(process, said.split()[-1])
 
 
-def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
-    """Run until asked to stop."""
+def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") -> None:
+    """Run until asked to stop. ``more``: settings beside the usual ones, or instead of them; ``{port}`` and
+    ``{controller}`` in them are where it listens."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _check_free(port)
     path = os.pathsep.join(jars("broker"))
@@ -124,7 +127,9 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool) -> None:
     try:
         port, controller = _free_ports(port)
         settings = folder / "server.properties"
-        settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder.as_posix()), "utf-8")
+        settings.write_text(
+            (_SETTINGS + more).format(port=port, controller=controller, folder=folder.as_posix()), "utf-8"
+        )
         with open(folder / "said", "a", encoding="utf-8") as said:
             tool = [java_command(), *_JAVA, "-cp", path]
             form = [*tool, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
@@ -224,10 +229,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="broker", description="A Kafka broker on this machine, until Ctrl-C.")
     parser.add_argument("topics", nargs="*", metavar="TOPIC[:PARTITIONS]", help="topics to make")
     parser.add_argument("--port", type=int, default=9092, help="where to listen; 0: any free port")
+    parser.add_argument("--settings", type=Path, help="a file with more settings of the broker")
     parser.add_argument("--until-eof", action="store_true", help="end with the standard input")
     given = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        serve(given.port, given.topics, until_eof=given.until_eof)
+        more = "" if given.settings is None else given.settings.read_text("utf-8")
+        serve(given.port, given.topics, until_eof=given.until_eof, more=more)
 
 
 if __name__ == "__main__":
