@@ -70,6 +70,7 @@ OF_TOPICS = (
     "registry or a schema file, one of the two is given."
 )
 _REGISTRY = "http://registry:8081"
+_TAGS = pa.map_(pa.string(), pa.string())
 
 
 def topic_options(folder: Path) -> dict[str, Mapping[str, Any]]:
@@ -94,6 +95,7 @@ def topic_options(folder: Path) -> dict[str, Mapping[str, Any]]:
     given |= {f'envelope="{name}"': {"envelope": name} for name in get_args(Envelope)}
     given |= {f'tombstones="{name}"': {"tombstones": name} for name in get_args(Tombstones)}
     given['tombstones="a column"'] = {"key": "number", "tombstones": "gone"}
+    given['headers="a column"'] = {"headers": "tags"}
     return given
 
 
@@ -127,7 +129,7 @@ def _spout(arguments: Mapping[str, Any]) -> None:
 
 
 def _sink(arguments: Mapping[str, Any]) -> None:
-    columns = [("number", pa.int32()), ("text", pa.string()), ("gone", pa.bool_())]
+    columns = [("number", pa.int32()), ("text", pa.string()), ("gone", pa.bool_()), ("tags", _TAGS)]
     columns = [("a", pa.int64())] if "schema_file" in arguments else columns
     sinks.kafka("kafka:9092", "topic", **arguments).check_columns(pa.schema(columns))
 

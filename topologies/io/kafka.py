@@ -288,6 +288,12 @@ class KafkaSink:
         """Raise ConfigError for columns that do not make a record."""
         if self.records is not None:
             check_records(self.records, schema)
+            if self.records.headers is not None and not _fits(schema.field(self.records.headers).with_name("headers")):
+                raise ConfigError(
+                    f"headers={self.records.headers!r} is no column of headers",
+                    why=f"these are {_COLUMNS['headers']}",
+                    do="name such a column, or make one in a bolt",
+                )
             return
         strange = [name for name in schema.names if name not in _COLUMNS]
         wrong = [

@@ -216,6 +216,7 @@ def kafka(
     key: str | Sequence[str] = (),
     key_format: KeyForm | None = None,
     tombstones: str | None = None,
+    headers: str | None = None,
     topics: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSink:
@@ -224,7 +225,8 @@ def kafka(
     With ``format="json"``, ``"avro"``, ``"protobuf"`` or ``"json_schema"`` the columns of a row are the fields of the
     value. ``key="user_id"``, or several columns in a list, are also the key, in the form ``key_format``: text, a whole
     number of 4 or 8 bytes or bytes by the type of a column, else JSON. ``tombstones="deleted"`` names a boolean column:
-    where it is true, the record has no value, and it is no field of the others.
+    where it is true, the record has no value, and it is no field of the others. ``headers="tags"`` names a column
+    with the headers of the record, a map or a list of ``key`` and ``value``, which is no field either.
 
     ``registry=`` is the address of a schema registry, or the settings of confluent-kafka's client. A schema is made
     from the columns, whose fields may all be null, and registered before the first batch; or values are written by the
@@ -248,6 +250,7 @@ def kafka(
         "key": keys or None,
         "key_format": key_format,
         "tombstones": tombstones,
+        "headers": headers,
     }
     if format is None:
         refuse_without_format(given)

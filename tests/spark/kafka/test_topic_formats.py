@@ -35,11 +35,11 @@ ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 class Totals(WindowedBolt):
     """How many of each second, and their sum."""
 
-    outputs = "second timestamp, number long, total long"
+    outputs = "second timestamp, number long, total long, tags map<string, string>"
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         whole = window.column("whole")
-        return window.end, len(whole), int(whole.sum())
+        return window.end, len(whole), int(whole.sum()), {"of": str(len(whole))}
 
 
 @pytest.fixture
@@ -81,7 +81,9 @@ def topology(
     builder.set_sink("errors", out["errors"]).from_("in", "errors")
     bolt = Totals().with_tumbling_window("1s").with_timestamp_field("at")
     builder.set_bolt("totals", bolt).shuffle_grouping("in")
-    sink = sinks.kafka(kafka.servers, totals, format=format, registry=told.url, key="number", message="shop.Total")
+    sink = sinks.kafka(
+        kafka.servers, totals, format=format, registry=told.url, key="number", headers="tags", message="shop.Total"
+    )
     builder.set_sink("out", sink).from_("totals")
     return builder.build(), out
 
@@ -135,6 +137,9 @@ def test_topics_of_a_registry_are_read_and_written_as_if_no_run_had_died(
         spout = spouts.kafka(kafka.servers, output, kinds, format=format, registry=told.url)
         found, _, bad = decode(spout.rows, topic_values.records([record.value for record in written]))
         assert len(bad) == 0
+        assert [record.headers[:-1] for record in written] == [
+            (("of", str(row["number"]).encode()),) for row in found.to_pylist()
+        ]
         assert [record.key for record in written] == [row["number"].to_bytes(8) for row in found.to_pylist()]
         read[name] = (found.to_pylist(), out["orders"].rows, out["errors"].rows)
     results, events, errors = read["undisturbed"]

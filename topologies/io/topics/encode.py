@@ -66,10 +66,12 @@ class TopicRecords:
     """None: by the type of the only column, JSON for several."""
     tombstones: str | None = None
     """The column that is true where the record has no value."""
+    headers: str | None = None
+    """The column with the headers of the record."""
 
     def value_columns(self, schema: pa.Schema) -> pa.Schema:
         """The columns in the value."""
-        return pa.schema([each for each in schema if each.name != self.tombstones])
+        return pa.schema([each for each in schema if each.name not in (self.tombstones, self.headers)])
 
     def key_form(self, schema: pa.Schema) -> KeyForm:
         """How keys are written."""
@@ -84,7 +86,7 @@ class TopicRecords:
 
 
 def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
-    """Rows as a table of ``value``, and ``key`` where there is one; None: they are records already.
+    """Rows as a table of ``value``, and ``key`` and ``headers`` where there are some; None: they are records already.
 
     Raises DataError for a row that the schema cannot have, UnreachableError where the registry does not answer.
     """
@@ -101,6 +103,8 @@ def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
     made = {"value": values if places is None else values.take(places)}
     if records.key_columns:
         made["key"] = _keys(records, rows.select(list(records.key_columns)))
+    if records.headers is not None:
+        made["headers"] = rows.column(records.headers)
     return pa.table(made)
 
 
@@ -127,6 +131,7 @@ def checked_records(
     key: tuple[str, ...] | None,
     key_format: KeyForm | None,
     tombstones: str | None,
+    headers: str | None,
 ) -> TopicRecords:
     """How a sink writes its rows. Raises ConfigError for arguments that do not go together, and for packages that are
     not installed."""
@@ -174,6 +179,7 @@ def checked_records(
         key or (),
         key_format,
         tombstones,
+        headers,
     )
 
 
@@ -202,7 +208,7 @@ def _check_schemas(format: str, registry: object, schema_file: object, key_forma
 def check_records(records: TopicRecords, schema: pa.Schema) -> None:
     """Raise ConfigError for columns that cannot be written so; the registry is not asked."""
     columns = records.value_columns(schema)
-    unknown = [name for name in (*records.key_columns, records.tombstones) if name is not None]
+    unknown = [name for name in (*records.key_columns, records.tombstones, records.headers) if name is not None]
     missing = [name for name in unknown if name not in schema.names]
     if missing:
         raise ConfigError(
