@@ -16,7 +16,12 @@ class Row:
 
 
 def rows(
-    data: bytes, quote: bytes | None = b'"', escape: bytes | None = None, comment: bytes | None = None
+    data: bytes,
+    quote: bytes | None = b'"',
+    escape: bytes | None = None,
+    comment: bytes | None = None,
+    *,
+    escape_unquoted: bool = True,
 ) -> list[Row]:
     """All rows with the header, without comments; a blank line is a row of one empty value."""
     found: list[Row] = []
@@ -30,7 +35,7 @@ def rows(
         row = Row()
         start = place
         while True:
-            place = _value(data, place, row, quote, escape)
+            place = _value(data, place, row, quote, escape, escape if escape_unquoted else None)
             if data[place : place + 1] != b",":
                 break
             place += 1
@@ -51,7 +56,7 @@ def _after_line_end(data: bytes, place: int) -> int:
     return place + (2 if data[place : place + 2] == b"\r\n" else 1)
 
 
-def _value(data: bytes, place: int, row: Row, quote: bytes | None, escape: bytes | None) -> int:
+def _value(data: bytes, place: int, row: Row, quote: bytes | None, escape: bytes | None, unquoted: bytes | None) -> int:
     """Take one value; the place of the delimiter or the line end behind it."""
     value = b""
     if quote is not None and data[place : place + 1] == quote:
@@ -78,10 +83,10 @@ def _value(data: bytes, place: int, row: Row, quote: bytes | None, escape: bytes
                 place += 1
         if data[place : place + 1] not in (b",", b"\r", b"\n", b""):
             row.bad = True
-            place = _bare(data, place, row, escape)[0]
+            place = _bare(data, place, row, unquoted)[0]
         row.values.append(value)
         return place
-    place, value = _bare(data, place, row, escape)
+    place, value = _bare(data, place, row, unquoted)
     row.values.append(value or None)
     return place
 

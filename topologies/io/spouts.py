@@ -159,12 +159,13 @@ def files(
 
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
     ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
-    ``escape="\\\\"`` for files in which a quote within a value has a backslash before it, as in those of Spark, and is
-    not doubled; ``comment="#"``; ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON:
-    ``longest_row``, in bytes (16 MiB), and ``block_size``, the bytes that are read at a time. ``json`` is a file that
-    is one array of objects, or JSON lines. ``text`` has a row for each line, in the column ``line``; its options are
-    ``encoding``, ``keep_line_ends``, ``longest_row`` and ``block_size``. CSV, JSON and text may be compressed, which
-    the names of files tell: ``.gz``, ``.bz2``, ``.lz4``, ``.zst``.
+    ``escape="\\\\"`` for files in which a quote within a value has a backslash before it and is not doubled, with
+    ``escape_unquoted=False`` for those of Spark, where a backslash outside of quotes is one; ``comment="#"``;
+    ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON: ``longest_row``, in bytes (16 MiB), and
+    ``block_size``, the bytes that are read at a time. ``json`` is a file that is one array of objects, or JSON lines.
+    ``text`` has a row for each line, in the column ``line``; its options are ``encoding``, ``keep_line_ends``,
+    ``longest_row`` and ``block_size``. CSV, JSON and text may be compressed, which the names of files tell: ``.gz``,
+    ``.bz2``, ``.lz4``, ``.zst``.
 
     A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.

@@ -64,7 +64,7 @@ def test_infinity_and_null_stay_what_they_are(tmp_path: Path) -> None:
         (lambda: spouts.files("a.csv", "n long", delimitter=";"), "did you mean 'delimiter'.*delimiter, quote"),
         (
             lambda: spouts.files("a.csv", "n long", x=1),
-            "use delimiter, quote, escape, comment, skip_rows, encoding, null_values, block_size, longest_row",
+            "use delimiter, quote, escape, escape_unquoted, comment, skip_rows, encoding, null_values, block_size",
         ),
         (lambda: spouts.files("a.jsonl", "n long", x=1), r"use block_size, longest_row\.$"),
         (lambda: spouts.files("a.arrow", "n long", x=1), "there are no options"),

@@ -150,6 +150,13 @@ def _use_threads(folder: Path, kind: str) -> None:
     assert read(folder, kind, "a long", use_threads=True) == ([{"a": 1}, {"a": 2}], 0)
 
 
+def _escape_unquoted(folder: Path, kind: str) -> None:
+    (folder / "a.x").write_bytes(b'a,b\n\\n,"\\""\n')
+    told = {"escape": "\\", "escape_unquoted": False}
+    assert read(folder, kind, "a string, b string", **told) == ([{"a": "\\n", "b": '"'}], 0)
+    assert read(folder, kind, "a string, b string", escape="\\") == ([{"a": "n", "b": '"'}], 0)
+
+
 CASES: dict[str, Callable[[Path, str], None]] = {
     "timezone": _timezone,
     "partition_columns": _partition_columns,
@@ -166,6 +173,7 @@ CASES: dict[str, Callable[[Path, str], None]] = {
     "delimiter": of_csv(b"a;b\n1;2\n", "a long, b long", {"delimiter": ";"}, [{"a": 1, "b": 2}]),
     "quote": of_csv(b"a,b\n'1,0',2\n", "a string, b long", {"quote": "'"}, [{"a": "1,0", "b": 2}]),
     "escape": of_csv(b'a,b\n"x\\"y",2\n', "a string, b long", {"escape": "\\"}, [{"a": 'x"y', "b": 2}]),
+    "escape_unquoted": _escape_unquoted,
     "comment": of_csv(b"a,b\n#,2\n1,2\n", "a string, b long", {"comment": "#"}, [{"a": "1", "b": 2}]),
     "skip_rows": of_csv(b"made by hand\na\n1\n", "a long", {"skip_rows": 1}, [{"a": 1}]),
     "null_values": of_csv(b"a,b\n-,2\n", "a string, b long", {"null_values": ["-"]}, [{"a": None, "b": 2}]),

@@ -159,6 +159,7 @@ PIECES = [
 DIALECTS: list[dict[str, Any]] = [
     {},
     {"escape": "\\"},
+    {"escape": "\\", "escape_unquoted": False},
     {"comment": "#"},
     {"quote": None},
     {"quote": " ", "escape": "#"},
@@ -174,7 +175,9 @@ def test_csv_has_the_rows_of_the_oracle_wherever_it_is_cut(
     path = tmp_path_factory.getbasetemp() / "drawn.csv"
     path.write_bytes(header.encode() + b"\n" + body)
     names = header.split(",")
-    coded = {name: value and value.encode() for name, value in dialect.items()}
+    coded: dict[str, Any] = {
+        name: value.encode() if isinstance(value, str) else value for name, value in dialect.items()
+    }
     expected = [
         row
         for row in csv_rows.rows(body, **coded)
@@ -238,7 +241,8 @@ def test_csv_of_pythons_writer_is_read_as_it_was_given(
 )
 @examples(1000, by_default=200)
 def test_rows_are_found_alike_by_counting_and_by_patterns(data: bytes, dialect: dict[str, Any]) -> None:
-    finder = RowFinder(",", dialect.get("quote", '"'), dialect.get("escape"), dialect.get("comment"))
+    bare = dialect.get("escape_unquoted", True)
+    finder = RowFinder(",", dialect.get("quote", '"'), dialect.get("escape"), dialect.get("comment"), unquoted=bare)
     for last in (False, True):
         whole = data + b"\n" if last else data
         found, slowly = finder.find(whole, last), finder._by_patterns(whole, last)
@@ -275,6 +279,10 @@ def test_csv_as_spark_writes_it_has_an_escape(tmp_path: Path) -> None:
     assert "text follows the quote" in bad[0]["reason"]
     rows, _, bad = read(path, "csv", "a string, b int", escape="\\")
     assert [row["a"] for row in rows] == ['he said "no"', "plain"]
+    assert not bad
+    path.write_bytes(b'a\\b,b\nC:\\new\\,1\n"C:\\\\new,\\"",2\n\\N,3\n')
+    rows, _, bad = read(path, "csv", r"`a\b` string, b int", escape="\\", escape_unquoted=False, null_values=[r"\N"])
+    assert [(row[r"a\b"], row["b"]) for row in rows] == [("C:\\new\\", 1), ('C:\\new,"', 2), (None, 3)]
     assert not bad
 
 

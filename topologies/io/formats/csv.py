@@ -114,10 +114,13 @@ class Rows:
 class RowFinder:
     """Finder of rows in the bytes of one dialect of CSV."""
 
-    def __init__(self, delimiter: str, quote: str | None, escape: str | None, comment: str | None) -> None:
+    def __init__(
+        self, delimiter: str, quote: str | None, escape: str | None, comment: str | None, *, unquoted: bool = True
+    ) -> None:
+        """``unquoted``: False where an escape is one within quotes alone."""
         self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
         self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
-        self._patterns()
+        self._patterns(unquoted=unquoted)
         self._beside_quotes = np.zeros(256, np.bool_)
         """True for each byte that may stand before an opening or after a closing quote. Another quote makes a doubled
         one."""
@@ -195,12 +198,23 @@ class RowFinder:
         starts, stops, nexts, widths = np.array(spans, np.int64).reshape(-1, 4).T
         return Rows(data, starts, stops, nexts, widths, faults, place)
 
-    def _patterns(self) -> None:
+    def with_escapes(self, data: bytes | memoryview) -> bytes | memoryview:
+        """Whole rows, with each escape outside of quotes escaped itself."""
+        if self._bare_escape is None or self.escape is None or self.escape not in bytes(data):
+            return data
+        return self._bare_escape.sub(lambda found: found[0] if len(found[0]) > 1 else found[0] * 2, data)
+
+    def _patterns(self, *, unquoted: bool) -> None:
         delimiter, end = re.escape(self.delimiter), rb"(?:\r\n|\r|\n)"
         quote = re.escape(self.quote) if self.quote else b""
         escape = re.escape(self.escape) if self.escape else b""
         escaped = rb"|" + escape + rb"." if escape else b""
         quoted = quote + rb"(?:[^" + quote + escape + rb"]|" + quote + quote + escaped + rb")*+"
+        self._bare_escape = None
+        if not unquoted and escape:
+            begin = rb"(?<![^" + delimiter + rb"\r\n])"
+            self._bare_escape = re.compile(begin + quoted + quote + rb"|" + escape, re.DOTALL)
+            escape = escaped = b""
         rest = rb"(?:[^" + delimiter + escape + rb"\r\n]" + escaped + rb")*+"
         bare = rb"(?:[^" + delimiter + quote + escape + rb"\r\n]" + escaped + rb")" + rest
         value = rb"(?:" + (quoted + quote + rb"|" if quote else b"") + bare + rb"|)"
@@ -238,7 +252,8 @@ class CsvFormat:
     """Reads and writes CSV (RFC 4180).
 
     ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which
-    a quote within a value is escaped (``"\\\\"``, a backslash, in those of Spark). ``comment``: lines that begin with
+    a quote within a value is escaped (``"\\\\"``, a backslash). ``escape_unquoted``: False where that is so within
+    quotes alone, as in files of Spark. ``comment``: lines that begin with
     this character are no rows. ``skip_rows``: lines before the header. ``encoding``: any that Python knows.
     ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers like ``1,5``, and
     ``1.5`` is bad then. ``block_size``: bytes read at a time. ``longest_row``: the longest row in bytes (16 MiB); a
@@ -250,6 +265,7 @@ class CsvFormat:
     delimiter: str = ","
     quote: str | None = '"'
     escape: str | None = None
+    escape_unquoted: bool = True
     comment: str | None = None
     skip_rows: int = 0
     encoding: str = "utf-8"
@@ -273,7 +289,14 @@ class CsvFormat:
                 do=f"use null_values=[{self.null_values!r}]",
             )
         object.__setattr__(self, "null_values", tuple(self.null_values))
-        if self.escape is not None and any(self.escape in text for text in self.null_values):
+        if self.escape_unquoted is not True and (self.escape is None or self.quote is None):
+            raise ConfigError(
+                f"escape_unquoted={self.escape_unquoted!r} without {'an escape' if self.escape is None else 'a quote'}",
+                why="it says that the escape is one within quotes alone",
+                do="leave it out, or give escape= too" if self.escape is None else "leave it out",
+            )
+        escapes = self.escape if self.escape_unquoted else None
+        if escapes is not None and any(escapes in text for text in self.null_values):
             raise ConfigError(
                 f"null_values {list(self.null_values)} hold the escape {self.escape!r}",
                 why="values are compared without it",
@@ -347,6 +370,10 @@ class CsvFormat:
                 if count:
                     yield with_absent(chunk, schema, header)
 
+    @property
+    def _finder(self) -> RowFinder:
+        return RowFinder(self.delimiter, self.quote, self.escape, self.comment, unquoted=self.escape_unquoted)
+
     def _delimited(self, delimiter: str, path: str) -> CsvFormat:
         try:
             return replace(self, delimiter=delimiter)
@@ -359,7 +386,7 @@ class CsvFormat:
 
     def _rows(self, text: Iterable[bytes], path: str) -> Iterator[Rows]:
         """Yields the rows of a file in UTF-8, in blocks."""
-        finder = RowFinder(self.delimiter, self.quote, self.escape, self.comment)
+        finder = self._finder
         rest = b""
         for data in text:
             found = finder.find(rest + data, last=False)
@@ -417,7 +444,7 @@ class CsvFormat:
                 why=f"its header is wrong: {rows.faults[index]}",
                 do="correct the file, or give its spout the quote and escape that it has",
             )
-        text = rows.bytes_of(index).decode("utf-8", "replace")
+        text = bytes(self._for_others(rows.bytes_of(index))).decode("utf-8", "replace")
         dialect: dict[str, Any] = (
             {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
         )
@@ -429,6 +456,10 @@ class CsvFormat:
                 why=f"its header is wrong: {error}; it begins with {text[:100]!r}",
                 do="check that the file is CSV, with the names of its columns in the first row",
             ) from error
+
+    def _for_others(self, data: bytes | memoryview) -> bytes | memoryview:
+        """Whole rows as Arrow and Python read them, to whom an escape is one everywhere."""
+        return data if self.escape_unquoted else self._finder.with_escapes(data)
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
         """Returns the rows as a chunk, the first of which has the number ``row``; and their number."""
@@ -456,8 +487,9 @@ class CsvFormat:
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})
+        data = self._for_others(data)
         if data[: len(BOM)] == BOM:
-            data = BOM + data  # Arrow takes one for the mark of a file
+            data = BOM + bytes(data)  # Arrow takes one for the mark of a file
         owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
         memoryview(owned).cast("B")[:] = data
         return pacsv.read_csv(

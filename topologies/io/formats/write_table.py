@@ -50,6 +50,7 @@ _ONLY_READ = ("orc", "text")
 _OF_ONE_USE = {
     "null_values": "reading",
     "comment": "reading",
+    "escape_unquoted": "reading",
     "skip_rows": "reading",
     "decimal_point": "reading",
     "block_size": "reading",
