@@ -21,7 +21,9 @@ from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -30,6 +32,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather
 
+from tests.helpers import extremes
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, file_format
@@ -308,6 +311,28 @@ def test_a_run_reads_what_a_run_has_written(kind: str, table: pa.Table) -> None:
         builder.set_sink("out", out).from_("in")
         run_local(builder.build())
         assert shown(out.rows) == shown(table)
+
+
+@pytest.mark.parametrize("form", ["pandas.csv", "pandas.parquet", "pandas.arrow", "arrow.csv", "arrow.orc"])
+def test_extremes_of_other_writers_are_read_as_they_were_given(form: str, tmp_path: Path) -> None:
+    table = extremes.table(extremes.FLAT if form.endswith("csv") else extremes.WHOLE)
+    if form == "arrow.orc":  # its times are of 1677 to 2262
+        table = table.drop_columns(["at", "spans"])
+    path = tmp_path / form
+    frame, expected = table.to_pandas(types_mapper=pd.ArrowDtype), table.to_pylist()
+    match form:
+        case "pandas.csv":
+            frame.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+            expected[-1]["text"] = ""  # a null is in quotes too
+        case "pandas.parquet":
+            frame.to_parquet(path)
+        case "pandas.arrow":
+            frame.to_feather(path)
+        case "arrow.csv":
+            pacsv.write_csv(table, path)
+        case "arrow.orc":
+            orc.write_table(table, str(path))
+    assert read(path, table.schema) == (shown(expected), [])
 
 
 def test_times_of_all_zones_are_those_of_zoneinfo(tmp_path: Path) -> None:

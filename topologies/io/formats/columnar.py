@@ -6,6 +6,7 @@ import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -156,6 +157,38 @@ def _bare(chunk: pa.Array) -> pa.Array:
     return as_bytes(chunk) if is_text(chunk.type) else chunk
 
 
+# Days by the Julian calendar, which Hive and Spark count before 15 October 1582: those that they write would be read as
+# other days, of up to two weeks later.
+
+
+_GREGORIAN = date(1582, 10, 15)
+_LEGACY = b"org.apache.spark.legacyDateTime"
+"""In the metadata of Parquet files in which Spark has written days and times by that calendar."""
+_SAME = datetime(1900, 1, 1, tzinfo=UTC)
+"""From here on such times of Spark's are what they seem, whatever its zone was."""
+
+
+def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
+    """Raises DataError for a day, or one of the ``times``, that may be by the Julian calendar, in the file of a writer
+    that counts by it."""
+    for name, column in zip(raw.column_names, raw.columns, strict=True):
+        if not pa.types.is_nested(column.type) and not pa.types.is_temporal(column.type):
+            continue
+        for values in _temporal_in(column.combine_chunks()):
+            is_day = pa.types.is_date(values.type)
+            if not is_day and not times:
+                continue
+            first = _GREGORIAN if is_day else _SAME if values.type.tz else _SAME.replace(tzinfo=None)
+            if pc.any(pc.less(values, pa.scalar(first, values.type))).as_py():
+                raise DataError(
+                    f"{path!r} holds a {'day before 15 October 1582' if is_day else 'time before 1900'} in column "
+                    f"{name!r}",
+                    why=f"in {form}, Hive and Spark write such a one by the Julian calendar, and it would be read as "
+                    "another",
+                    do="write the file again without it, with texts instead, or as Parquet, not in its legacy mode",
+                )
+
+
 # ORC: a chunk per stripe, the declared columns only.
 #
 # Arrow reads times of ORC in nanoseconds, which hold the years 1677 to 2262. A file with others is refused.
@@ -206,6 +239,8 @@ class OrcFormat:
                 with reading(split.path, "ORC"):
                     raw = _stripe(file, split.path, stripe, schema)
                     refuse_invalid(split.path, raw, raw.num_rows)
+                    if file.writer == "ORC_JAVA":
+                        _refuse_julian(split.path, "ORC", raw, times=False)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
                     chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
                 yield with_absent(chunk, declared, present.names)
@@ -328,6 +363,8 @@ class ParquetFormat:
             for group in groups:
                 raw, cut = self._group(file, int96, split.path, group, schema)
                 with reading(split.path, "Parquet"):
+                    if _LEGACY in (file.metadata.metadata or ()):
+                        _refuse_julian(split.path, "Parquet in its legacy mode", raw, times=True)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
                     chunk = settle(raw, schema, numbers, self.on_truncation, cut, self.times)
                 yield with_absent(chunk, declared, present.names)
@@ -404,14 +441,19 @@ def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mas
 
 def _times_in(values: pa.Array) -> list[pa.Array]:
     """Returns the timestamps in a column, at any depth."""
+    return [each for each in _temporal_in(values) if pa.types.is_timestamp(each.type)]
+
+
+def _temporal_in(values: pa.Array) -> list[pa.Array]:
+    """Returns the timestamps and days in a column, at any depth."""
     kinds = pa.types
-    if kinds.is_timestamp(values.type):
+    if kinds.is_timestamp(values.type) or kinds.is_date(values.type):
         return [values]
     if kinds.is_struct(values.type):
-        return [each for child in values.flatten() for each in _times_in(child)]
+        return [each for child in values.flatten() for each in _temporal_in(child)]
     if kinds.is_map(values.type):
-        return [*_times_in(values.keys), *_times_in(values.items)]
-    return _times_in(values.flatten()) if kinds.is_nested(values.type) else []
+        return [*_temporal_in(values.keys), *_temporal_in(values.items)]
+    return _temporal_in(values.flatten()) if kinds.is_nested(values.type) else []
 
 
 def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:

@@ -249,7 +249,12 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
 
 def _csv_lines(batch: pa.RecordBatch, chosen: CsvFormat) -> str:
     texts = [
-        _csv_quoted(column, chosen) if is_text(column.type) else column.cast(pa.string()) for column in batch.columns
+        _csv_quoted(column, chosen)
+        if is_text(column.type)
+        else _floats(column, "")
+        if _kinds.is_floating(column.type)
+        else column.cast(pa.string())
+        for column in batch.columns
     ]
     cells = [pc.fill_null(text, "") for text in texts]
     lines = pc.binary_join_element_wise(*cells, chosen.delimiter) if len(cells) > 1 else cells[0]
@@ -349,7 +354,7 @@ def _json_texts(values: pa.Array) -> pa.Array:  # noqa: PLR0911 - one for each k
         return _quoted(_times(values))
     if _kinds.is_decimal(kind):
         return _quoted(values.cast(pa.string()))
-    return _floats(values) if _kinds.is_floating(kind) else _plain(values).cast(pa.string())
+    return _floats(values, '"') if _kinds.is_floating(kind) else _plain(values).cast(pa.string())
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -376,13 +381,16 @@ def _escaped(texts: pa.Array) -> pa.Array:
     return _each(texts, lambda value: json.dumps(value, ensure_ascii=False)[1:-1])
 
 
-def _floats(values: pa.Array) -> pa.Array:
-    texts = _plain(values).cast(pa.string())
+def _floats(values: pa.Array, around: str) -> pa.Array:
+    """Returns numbers as most readers take them; ``around`` stands on both sides of what is no number to JSON."""
+    values = _plain(values)
+    texts = values.cast(pa.string())
+    if around and pc.any(pc.equal(values, 0)).as_py():  # -0 is a whole number there, which has no sign
+        texts = pc.if_else(pc.equal(texts, "-0"), pa.scalar("-0.0"), texts)
     if pc.all(pc.is_finite(values)).as_py() is not False:
         return texts
-    names = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
-    for written, name in names.items():
-        texts = pc.if_else(pc.equal(texts, written), pa.scalar(name), texts)
+    for written, name in {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.items():
+        texts = pc.if_else(pc.equal(texts, written), pa.scalar(f"{around}{name}{around}"), texts)
     return texts
 
 
