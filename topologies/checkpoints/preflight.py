@@ -31,6 +31,7 @@ from topologies.io.topics.decode import check_topic
 from topologies.io.topics.encode import TopicRecords, ask_registry, look_at_registry
 from topologies.run.options import RunOptions, refuse_in_process
 from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.stateful_bolt import StatefulBatchBolt
 from windowing.durations import Duration
 from windowing.errors import ConfigError, StorageError, UnreachableError, did_you_mean
 from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner
@@ -390,3 +391,47 @@ def _of_windows(topology: Topology, stream: Stream) -> bool:
         return True
     passing = node or topology.plain.get(component)
     return passing is not None and any(_of_windows(topology, each.stream) for each in passing.inputs)
+
+
+# Watermarks at events behind bolts that change the order of events.
+
+
+def find_reordered(topology: Topology) -> dict[str, Findings]:
+    """Returns a warning for each bolt whose watermark advances between the events of a batch, and which gets these not
+    in the order in which they arrived; by the names of the bolts."""
+    found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}
+    return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
+
+
+def _reordered(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+    if node.without_windows or not node.event_time or not node.bolt.settings.comes_with_events:
+        return
+    ways = zip(node.inputs, node.carries_time, strict=True)
+    before = [name for each, carries in ways if not carries for name in _reordering(topology, each.stream)]
+    for name in dict.fromkeys(before):
+        tasks = topology.windowed[name].parallelism
+        yield ConfigError(
+            f"bolt {node.name!r} has a watermark at its events, and gets them from {name!r}, which changes their order",
+            why=(
+                f"of {tasks} tasks the rows of one come before those of the next"
+                if tasks > 1
+                else "it is called with the events of one key after those of another"
+            )
+            + ", so that events are late that are not late without it, others with other numbers of tasks",
+            do="give that bolt one task"
+            + ("" if tasks > 1 else " and execute(tuple), as a StatefulBolt")
+            + ", or let the watermark advance between batches: with_watermark(every=) left out",
+        )
+
+
+def _reordering(topology: Topology, stream: Stream) -> Iterator[str]:
+    """Yields the bolts without windows before a stream whose rows are not in the order of their events."""
+    component, _ = stream
+    node = topology.windowed.get(component)
+    if node is not None:
+        by_key = isinstance(node.bolt, StatefulBatchBolt) and bool(node.bolt.settings.key)
+        if node.without_windows and (node.parallelism > 1 or by_key):
+            yield component
+    passing = (node if node is not None and node.without_windows else None) or topology.plain.get(component)
+    for each in () if passing is None else passing.inputs:
+        yield from _reordering(topology, each.stream)

@@ -22,6 +22,7 @@ from topologies.checkpoints.look_at_spouts import Findings, find_sources
 from topologies.checkpoints.preflight import (
     find_lacking,
     find_registries,
+    find_reordered,
     find_sinks,
     find_waiting,
     shifted_chains,
@@ -644,7 +645,10 @@ def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
     ``strict``: warnings count as problems.
     """
     found = {**find_sources(topology), **find_sinks(topology)}
-    registries, of_bolts = find_registries(topology), (find_waiting(topology), find_lacking(topology))
+    registries, of_bolts = (
+        find_registries(topology),
+        (find_waiting(topology), find_reordered(topology), find_lacking(topology)),
+    )
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
         if part.name not in topology.sinks:
