@@ -1,6 +1,7 @@
 """A Kafka broker of one node on this machine: ``python -m servers.broker``.
 
-    python -m servers.broker [--port 9092] [--settings FILE] [TOPIC[:PARTITIONS] ...]
+    python -m servers.broker [--port 9092] [--registry PORT] [--settings FILE]
+                             [TOPIC[:PARTITIONS] ...]
 
 It prints where it listens, and runs until Ctrl-C; what it was given is gone afterwards. Topics are made only by those
 who ask for them. With ``--until-eof`` it ends with its standard input, and so with the process that started it, however
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from servers.jars import ROOT, jars, java_command
+from servers.registry import registry
 
 _START = 60
 """Seconds in which it must be up."""
@@ -231,8 +233,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9092, help="where to listen; 0: any free port")
     parser.add_argument("--settings", type=Path, help="a file with more settings of the broker")
     parser.add_argument("--until-eof", action="store_true", help="end with the standard input")
+    parser.add_argument("--registry", type=int, metavar="PORT", help="a schema registry beside it, at this port")
     given = parser.parse_args()
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as beside:
+        if given.registry is not None:
+            _check_free(given.registry)
+            print(f"schema registry at {beside.enter_context(registry(port=given.registry)).url}", flush=True)
         more = "" if given.settings is None else given.settings.read_text("utf-8")
         serve(given.port, given.topics, until_eof=given.until_eof, more=more)
 

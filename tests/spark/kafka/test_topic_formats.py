@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from servers.kafka import Kafka
+from servers.registry import Registry, registry
 from tests.helpers import topic_values
-from tests.helpers.registry import Registry, registry
 from tests.spark import tools
 from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import once

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from servers.registry import Registry, registry
 from tests.helpers import topic_values
-from tests.helpers.registry import Registry, registry
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import Findings
 from topologies.checkpoints.preflight import find_registries

@@ -14,9 +14,9 @@ from google.protobuf import descriptor_pb2, json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.registry import Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.examples import examples
-from tests.helpers.registry import Registry, registry
 from tests.helpers.topic_values import COLUMNS, Row, comparable, context, records, table_of
 from topologies.io import sinks, spouts
 from topologies.io.topics.decode import decode

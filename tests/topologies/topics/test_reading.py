@@ -14,8 +14,8 @@ from fastavro import parse_schema as parse_avro
 from fastavro import schemaless_writer
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
+from servers.registry import Registry, registry
 from tests.helpers import topic_values
-from tests.helpers.registry import Registry, registry
 from tests.helpers.topic_values import records
 from topologies.io import spouts
 from topologies.io.kafka import KafkaSpout

@@ -1,4 +1,4 @@
-"""A schema registry over HTTP, for tests: subjects, versions, ids, references and compatibility, and how it fails."""
+"""A schema registry over HTTP, in memory: subjects, versions, ids, references, compatibility, and how it fails."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ def _reads(new: Any, old: Any) -> bool:
 
 
 @contextmanager
-def registry(user: str | None = None) -> Iterator[Registry]:
-    """A registry on this machine, until the block ends."""
+def registry(user: str | None = None, port: int = 0) -> Iterator[Registry]:
+    """A registry on this machine, until the block ends. ``port``: 0 for any that is free."""
     told = Registry(user=user)
     told.gate.set()
 
     class Handler(_Handler):
         registry = told
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     told.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
