@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -393,15 +394,16 @@ def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> 
     names = [field.name for field in columns]
     texts = pa.schema([(name, pa.string()) for name in names])
     reader: Any = replace(spout.format, times=tuple((name, AS_WRITTEN) for name in names))  # type: ignore[type-var]
-    with reached(files[0].path):
-        filesystem, path = locate_file(files[0].path)
-    chunks = [
-        table
-        for table, _, _ in islice(
-            reader.read(filesystem, FileSplit(path), texts, optional=node.defaults.columns), _CHUNKS
-        )
-    ]
-    rows = pa.concat_tables([texts.empty_table(), *chunks]).slice(0, _ROWS)
+    rows = texts.empty_table()
+    for file in files[:MOST_FILES]:
+        with reached(file.path):
+            filesystem, path = locate_file(file.path)
+        read = reader.read(filesystem, FileSplit(path), texts, optional=node.defaults.columns)
+        for table, _, _ in islice(read, _CHUNKS):
+            rows = pa.concat_tables([rows, table])
+        if len(rows) >= _ROWS:
+            break
+    rows = rows.slice(0, _ROWS)
     forms: Mapping[str, str] = dict(spout.format.times)
     return {
         field.name: _in_words(rows.column(field.name), field.type, forms.get(field.name), spout.timezone)
@@ -421,7 +423,8 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
     if form is not None:
         read = f"numbers of {unit_in_words(form)}" if is_unit(form) else f"{form!r}"
         where = "" if is_unit(form) or "%z" in form else where
-        return f"written like {short_repr(found[0])}, read as {read}{where}"
+        changed = _around_changes(pc.drop_null(moments), zone) if where else ""
+        return f"written like {short_repr(found[0])}, read as {read}{where}{changed}"
     kinds: dict[str, list[str]] = {}
     for text in found:
         kinds.setdefault(_how(text, where, is_date=pa.types.is_date(kind)), []).append(text)
@@ -429,7 +432,23 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
     said = [f"like {short_repr(each[0])}, {how}" for how, each in often]
     if len(often) > 1:
         said = [f"{len(each):,} {text}" for text, (_, each) in zip(said, often, strict=True)]
-    return "written " + "; ".join(said)
+    bare = pa.array([_how(text, where, is_date=not where).startswith("without") for text in found], pa.bool_())
+    return "written " + "; ".join(said) + _around_changes(pc.drop_null(moments).filter(bare), zone)
+
+
+def _around_changes(local: pa.Array, zone: str | None) -> str:
+    """Says how many local times, given as if they were of UTC, are there twice or never in their zone."""
+    if zone is None or not pa.types.is_timestamp(local.type):
+        return ""
+    twice = never = 0
+    for moment in local.to_pylist():
+        first, second = (moment.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset() for fold in (0, 1))
+        twice, never = twice + (first > second), never + (first < second)
+    said = [
+        f"{twice:,} of an hour that is there twice, taken for the first" if twice else "",
+        f"{never:,} of an hour that is skipped, counted from before it" if never else "",
+    ]
+    return "".join(f"; {each}" for each in said if each)
 
 
 def _how(text: str, where: str, *, is_date: bool) -> str:

@@ -673,7 +673,7 @@ def _print_part(console: Console, part: Described, *found: Findings) -> None:
     console.print(Text(part.title, "bold"))
     last = ""
     for word, fact in (*part.facts, *(fact for each in found for fact in each.facts)):
-        line = Text(f"  {'' if word == last else word:<9}{printable(fact)}")
+        line = Text(f"  {'' if word == last else word:<8} {printable(fact)}")
         if word == _EXAMPLE:
             line.truncate(console.width, overflow="ellipsis")
         say(console, line, whole_types=True, always=True)

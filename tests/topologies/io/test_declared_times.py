@@ -363,3 +363,19 @@ def test_check_says_of_each_column_how_it_is_written_and_read(tmp_path: Path) ->
         "written like '2024-01-01 06:00', without an offset, in UTC",
         "dt": "no values",
     }
+
+
+@pytest.mark.parametrize("times", [{}, {"ts": "%d/%m/%Y %H:%M"}])
+def test_check_counts_times_beside_changes_of_the_clocks(tmp_path: Path, times: dict[str, str]) -> None:
+    days = {"27/10/2024": ("01:59", "02:00", "02:59", "03:00"), "31/03/2024": ("01:59", "02:00", "03:00")}
+    lines = [f"{day} {hour}" for day, hours in days.items() for hour in hours]
+    if not times:
+        lines = [f"{line[6:10]}-{line[3:5]}-{line[:2]}{line[10:]}" for line in lines] + ["2024-10-27T02:30:00+02:00"]
+    (tmp_path / "b.csv").write_text("ts\n" + "".join(f"{line}\n" for line in lines))
+    found = told(tmp_path, f"ts\n{lines[0]}\n", "ts timestamp", timezone="Europe/Berlin", times=times)
+    ending = (
+        "2 of an hour that is there twice, taken for the first; 1 of an hour that is skipped, counted from before it"
+    )
+    assert found["ts"].endswith(f"; {ending}")
+    found = told(tmp_path, f"ts\n{lines[0]}\n", "ts timestamp", times=times)
+    assert "hour that" not in found["ts"]

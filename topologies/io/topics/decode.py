@@ -582,7 +582,8 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
             do="declare the columns as they are in the schema",
         )
     lacking = tuple(each for each in topic.declared.names if each not in fields)
-    return LatestSchema(f"{said}: the columns fit", False, lacking, tuple(fields))
+    fits = f"it has no {', '.join(lacking)}" if lacking else "the columns fit"
+    return LatestSchema(f"{said}: {fits}", False, lacking, tuple(fields))
 
 
 def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
