@@ -36,7 +36,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),
         ("asked.md", Walk(examples=6)),
-        ("cookbook.md", Walk(files=3, examples=8, commands=12)),
+        ("cookbook.md", Walk(files=3, examples=9, commands=12)),
         ("windows-of-your-own.md", Walk(files=2, examples=6, commands=1)),
         ("spouts-of-your-own.md", Walk(examples=1)),
     ],
