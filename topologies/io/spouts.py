@@ -292,7 +292,7 @@ def _format_of_all(paths: Sequence[str]) -> str:
         if name is None and (not names or _holds_several(path)):
             raise ConfigError(
                 f"files({path!r}): the format cannot be told from the path",
-                do="end the path in *.parquet, *.csv, *.jsonl, *.arrow or *.txt, or give format=...",
+                do="end the path in *.parquet, *.csv, *.jsonl, *.json, *.arrow, *.orc or *.txt, or give format=...",
             )
     return next(iter(names))
 
