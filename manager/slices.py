@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.event_queue import SettledEvents
+from manager.summing import Joined, Summing
 from policies.slices import SliceGrid
 from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
 from windowing.aggregates.declared import Cells
@@ -190,18 +190,7 @@ class Sums:
     """Number of events that each row stands for, by stream."""
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Result rows of some windows."""
-
-    rows: pa.Table
-    windows: NDArray[np.int64]
-    """Per row, the index of its window."""
-    traced: State | None = None
-    """State of the accumulator for tracing; None where tracing is off."""
-
-
-class Slicing:
+class Slicing(Summing):
     """Folds a bolt's events by slice and key, stores the partial aggregates, and joins them into windows.
 
     A folded row is an event of the queue whose time is the end of its slice. It is settled when nothing can be added to
@@ -215,32 +204,9 @@ class Slicing:
         streams: int,
         traced: tuple[str, Accumulator] | None = None,
     ) -> None:
-        """``traced``: a column and the accumulator that collects it for tracing; None where tracing is off."""
-        self.aggregates, self.slices, self.streams = aggregates, slices, streams
-        self.accumulators: Sequence[Accumulator] = aggregates.accumulators
-        self._read = {
-            *aggregates.by,
-            *(field for _, accumulator in aggregates.aggregates for field in accumulator.fields),
-        }
-        self.traced: int | None = None
-        """Index of the accumulator for tracing; None where tracing is off."""
-        if traced is not None:
-            self._read.add(traced[0])
-            self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
-            self.traced = self.accumulators.index(traced[1])
+        super().__init__(aggregates, streams, traced)
+        self.slices = slices
         self._key_types = [aggregates.schema.field(name).type for name in aggregates.by]
-
-    @cached_property
-    def columns(self) -> list[list[str]]:
-        """Per accumulator, the column names under which its state is stored."""
-        return [
-            [f"{index}.{name}" for name in accumulator.columns] for index, accumulator in enumerate(self.accumulators)
-        ]
-
-    @property
-    def described(self) -> list[str]:
-        """A description of the partial aggregates: a checkpoint with different ones cannot be continued."""
-        return [f"by {', '.join(self.aggregates.by) or 'nothing'}", *map(str, self.accumulators)]
 
     @property
     def key_columns(self) -> list[str]:
@@ -249,18 +215,12 @@ class Slicing:
 
     def fold(self, events: Events) -> Events:
         """Fold events, given in order of arrival, into partial aggregates."""
-        payload = events.payload
-        columns = {name: payload.column(name) for name in payload.schema.names if name in self._read}
+        columns = self._read_of(events.payload)
         keys = Keys.of([columns[name] for name in self.aggregates.by], len(events))
         slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
         folded = Folded(columns, events.timestamps)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
-        if self.streams == 1:
-            weights = groups.counts[:, None]
-        else:
-            codes = np.zeros(len(events), np.int8) if events.streams is None else events.streams
-            weights = np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
-        return self._events(keys, slices, groups, states, weights)
+        return self._events(keys, slices, groups, states, self._weights(events.streams, groups))
 
     def compacted(self, rows: Events, frontier: int | None) -> Events:
         """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key; the positions of
@@ -275,7 +235,7 @@ class Slicing:
         """Merge folded rows, given in order of slice and then of arrival: rows of one slice and key become one."""
         sums = self._loaded(rows, ordered=False)
         slices, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
-        return self._events(sums.keys, slices, groups, *self._merged(sums, groups))
+        return self._events(sums.keys, slices, groups, *self._merged_states(sums.states, sums.weights, groups))
 
     def traced_states(self, rows: Events) -> State:
         """The tracing state of some rows."""
@@ -342,14 +302,7 @@ class Slicing:
             return sums
         groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
         keys = _Coded(sums.keys, groups.cells % sums.keys.size)
-        return Sums(keys, groups.cells // sums.keys.size, *self._merged(sums, groups))
-
-    def _merged(self, sums: Sums, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
-        """The states of groups of rows, and the number of events each stands for."""
-        states = [
-            accumulator.merge(state, groups) for accumulator, state in zip(self.accumulators, sums.states, strict=True)
-        ]
-        return states, np.column_stack([groups.sums(counts) for counts in sums.weights.T])
+        return Sums(keys, groups.cells // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups))
 
     def _events(
         self,
@@ -377,11 +330,7 @@ class Slicing:
         assert weights is not None
         keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
         keys = _Close(keys) if ordered else keys
-        states = [
-            accumulator.loaded([payload.column(name) for name in columns])
-            for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
-        ]
-        return Sums(keys, group_numbers(rows.timestamps), states, weights)
+        return Sums(keys, group_numbers(rows.timestamps), self._loaded_states(payload), weights)
 
 
 class _Coded(Keys):

@@ -13,6 +13,7 @@ from manager.accounts import Accounts
 from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys
 from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
+from manager.keyed.session_sums import FiredSums, SessionSums
 from policies.assigners import Assigned, GridWindows, WindowAssigner
 from policies.assigners.aligned import MOST, limit_at, unfold
 from policies.watermarks import NONE
@@ -300,15 +301,19 @@ class AssignedWindows:
         task: int = 0,
         released: ReleasedEnds | None = None,
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
+        sums: SessionSums | None = None,
+        watched: bool = False,
     ) -> None:
         """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
-        the index of the bolt's task.
+        the index of the bolt's task. ``sums``: how the events are rows with partial results; None where they are not.
+        ``watched``: whether someone asks for each of the windows that are joined from such rows.
 
         ``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the windows
         fired before these, with the indices of the events there; None where the bolt does not ask for expired events.
         """
         self.released = ReleasedEnds.of(None) if released is None else released
         self.assigners = tuple(assigners)
+        self._sums, self._watched = sums, watched
         by_side = any(assigner.by_side for assigner in self.assigners)
         self._events = SortedEvents(events, streams, keys, by_side=by_side)
         self._tuple_windows = TupleWindows(
@@ -336,6 +341,24 @@ class AssignedWindows:
         for kind, piece in self._pieces(span):
             yield from self._tuple_windows.of(piece, kind)
         self._finish(span)
+
+    def joined(self, span: Span, sums: SessionSums) -> Iterator[FiredSums]:
+        """The same where the events are rows with partial results: yield the windows in pieces."""
+        if not len(self._events):
+            return
+        for _, piece in self._pieces(span):
+            yield self._summed(sums, piece)
+        self._finish(span)
+
+    def _summed(self, sums: SessionSums, piece: Assigned, made: Iterator[TupleWindow] | None = None) -> FiredSums:
+        """Windows of rows with partial results; ``made``: the same one by one, where they are known already."""
+        fresh = ~self._events.seen[piece.members]
+        if made is None and self._watched:
+            made = self._tuple_windows.of(piece)
+        windows = None if made is None else list(made)  # by which their events are seen
+        if windows is None:
+            self._events.see(piece.members[fresh])
+        return FiredSums(sums, self._events, piece, fresh, windows)
 
     def windows_and_empty(self, span: Span, empty: EmptyWindows) -> Iterator[TupleWindow]:
         """Yield the due windows in order of (end, start, key), and between them those without events."""
@@ -371,7 +394,7 @@ class AssignedWindows:
             finished &= assigner.finished(self._events.live, upto)
         return finished
 
-    def panes(self, span: Span, decisions: PaneDecisions) -> Iterator[TupleWindow]:
+    def panes(self, span: Span, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
         """Yield all due firings, early and late ones included, in order of (kind, end, start, key)."""
         if not len(self._events):
             return
@@ -380,7 +403,7 @@ class AssignedWindows:
                 yield from self._panes_of(piece, kind, decisions)
         self._finish(span)
 
-    def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow]:
+    def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
         """Yield the due firings of the open windows of one kind."""
         events = self._events
         merging = self.assigners[kind].merges
@@ -389,14 +412,19 @@ class AssignedWindows:
         windows = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
         # An event is in one session only: one that has been in a window was shown.
         fresh = ~events.seen[piece.members] if merging else self._fresh(piece, windows.states)
-        counts = np.add.reduceat(fresh.astype(np.int64), piece.offsets[:-1])
+        stand_for = events.sizes(piece.members)
+        counts, sizes = (np.add.reduceat(each, piece.offsets[:-1]) for each in (fresh * stand_for, stand_for))
         came = events.live.closed_until
         opened_at = None if came is None else np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
-        fires, panes = decisions.decide(windows, counts, np.diff(piece.offsets), opened_at)
+        fires, panes = decisions.decide(windows, counts, sizes, opened_at)
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         fired = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
         idents = [(kind, *window) for window in fired]
-        yield from self._tuple_windows.of(chosen, kind, firsts[fires], panes=list(zip(panes, idents, strict=True)))
+        made = self._tuple_windows.of(chosen, kind, firsts[fires], panes=list(zip(panes, idents, strict=True)))
+        if self._sums is None:
+            yield from made
+        else:
+            yield self._summed(self._sums, chosen, made)
 
     def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
         """Which members are new to their window since its last firing."""
@@ -497,10 +525,9 @@ def _one(piece: Assigned, index: int) -> Assigned:
 
 def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
     """The windows that fire, with all of their events, or with those in ``shown``."""
-    sizes = np.diff(piece.offsets)
-    kept = np.repeat(fires, sizes)
-    if shown is not None:
-        kept &= shown
-        sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
+    if shown is None:
+        return piece.only(fires)
+    kept = np.repeat(fires, np.diff(piece.offsets)) & shown
+    sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
     offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
     return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])

@@ -18,10 +18,13 @@ from manager.storage.segments import (
     KEY_COLUMN,
     STREAM_COLUMN,
     TIME_COLUMN,
+    WEIGHT_COLUMN,
     Flags,
     Ref,
     SegmentStore,
     SegmentWriter,
+    weight_columns,
+    weights_of,
 )
 from policies.assigners import Live
 from windowing.columns import group_numbers, hash_order, is_sorted, order_within, stable_order, take_rows
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 # The events held by a task whose windows are not runs of a queue: columns and flags.
 
 
-COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers")
+COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers", "reaches", "weights")
 """Columns that retained events may have besides their times and the user's columns."""
 
 FLAGS = ("seen", "last", "gone")
@@ -47,7 +50,11 @@ a bolt asks for that)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed."""
+    """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed.
+
+    A row may stand for a run of events of one session (``manager.keyed.session_sums``): its time is then that of the
+    first of them, its payload has their key and their partial results, and it has ``reaches`` and ``weights``, and no
+    ``streams``. Such rows stay in order of arrival wherever they are stored, for their aggregates ask for that."""
 
     times: NDArray[np.int64]
     payload: pa.Table
@@ -66,6 +73,10 @@ class Held:
     numbers: NDArray[np.int64] | None = None
     """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
     Stored beside the flags, since it becomes known later than the event is written."""
+    reaches: NDArray[np.int64] | None = None
+    """Up to when the events of a row cover time."""
+    weights: NDArray[np.int64] | None = None
+    """Number of events that each row stands for, by input: an array of shape (rows, inputs)."""
     seen: NDArray[np.bool_] | None = None
     """True for each event that has been in a window."""
     last: NDArray[np.bool_] | None = None
@@ -91,9 +102,19 @@ class Held:
         return Held(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
 
     def sorted(self) -> Held:
-        """The events sorted by (key, time); the sort is stable."""
-        order = self.order()
+        """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several stay in
+        order of arrival."""
+        order = None if self.weights is not None else self.order()
         return self if order is None else self.take(order)
+
+    def by_stream(self, streams: int, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Per input, of which there are ``streams``, the number of all events, or of those of some rows."""
+        if self.weights is not None:
+            total: NDArray[np.int64] = (self.weights if which is None else self.weights[which]).sum(axis=0)
+            return total
+        count = len(self) if which is None else int(np.count_nonzero(which))
+        codes = self.streams if which is None or self.streams is None else self.streams[which]
+        return count_by_stream(codes, count, streams)
 
     def order(self) -> NDArray[np.int64] | None:
         """The stable sort order by (key, time); None where the events are in that order."""
@@ -175,6 +196,7 @@ STORED_AS = {
     "gaps": GAP_COLUMN,
     "edges": EDGE_COLUMN,
     "evaluation": "_evaluation",
+    "reaches": "_reach",
 }
 """The column of a segment for each column of held events."""
 
@@ -188,8 +210,10 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
     columns[TIME_COLUMN] = pa.array(held.times)
     given = {stored: getattr(held, name) for name, stored in STORED_AS.items()}
     columns.update({stored: pa.array(array) for stored, array in given.items() if array is not None})
+    if held.weights is not None:
+        columns.update(weight_columns(held.weights))
     ref = writer.add(pa.table(columns))
-    by_stream = tuple(int(count) for count in count_by_stream(held.streams, len(held), streams))
+    by_stream = tuple(held.by_stream(streams).tolist())
     ref = replace(ref, earliest_live=int(held.times.min()), latest_live=int(held.times.max()), by_stream=by_stream)
     flags = held.flags()
     if flags.any() or held.numbers is not None:
@@ -206,13 +230,12 @@ def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, 
         columns["numbers"] = pa.array(held.numbers)
     where = writer.add(pa.table(columns))
     times = held.times[live]
-    codes = None if held.streams is None else held.streams[needed]
     return replace(
         ref,
-        flags=Flags(where.segment, where.offset, where.length, where.checksum),
+        flags=Flags(where.segment, where.offset, where.length, where.checksum, int(np.count_nonzero(needed))),
         earliest_live=int(times.min()) if len(times) else None,
         latest_live=int(times.max()) if len(times) else None,
-        by_stream=tuple(int(count) for count in count_by_stream(codes, int(np.count_nonzero(needed)), streams)),
+        by_stream=tuple(held.by_stream(streams, needed).tolist()),
     )
 
 
@@ -220,7 +243,8 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
     """All rows of a section and the flags of each; rows that are no longer needed are included."""
     table = store.read(ref)
     names = table.column_names
-    payload = table.drop_columns([name for name in INNER if name in names])
+    weights = weights_of(table)
+    inner = [name for name in names if name in INNER or name.startswith(WEIGHT_COLUMN)]
 
     def column(name: str) -> Any:
         return table.column(name).to_numpy() if name in names else None
@@ -232,7 +256,8 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
         flags = beside.column("flags").to_numpy()
         numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
     given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
-    held = Held(times=column(TIME_COLUMN), payload=payload, **given, seen=(flags & SEEN) != 0)
+    times, payload = column(TIME_COLUMN), table.drop_columns(inner)
+    held = Held(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
     return held, flags
@@ -269,9 +294,10 @@ class SortedEvents:
         sides = None
         if by_side:
             codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
-        columns = (events.times, events.ends, events.closed_until, events.gaps)
-        times, ends, closed_until, gaps = map(self._sorted, columns)
-        self.live = Live(times, codes, ends, closed_until, gaps, sides, self._sorted(events.seen), self._order)
+        columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
+        times, ends, closed_until, gaps, reaches = map(self._sorted, columns)
+        seen = self._sorted(events.seen)
+        self.live = Live(times, codes, ends, closed_until, gaps, sides, seen, self._order, reaches)
         """The events as assigners see them, before any window of this evaluation."""
         self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
         """Which events have been in a window, or are known to be in none."""
@@ -293,6 +319,10 @@ class SortedEvents:
         """The indices, among the events as given, of these members."""
         return members if self._order is None else self._order[members]
 
+    def taken(self, places: NDArray[np.int64]) -> Held:
+        """The events at these places."""
+        return self._events.take(places)
+
     def as_given(self, column: NDArray[Any]) -> NDArray[Any]:
         """A column with a value for each event, put back into the order in which the events were given."""
         if self._order is None:
@@ -309,11 +339,23 @@ class SortedEvents:
             first = np.zeros(len(members), np.bool_)
             first[np.unique(members, return_index=True)[1]] = True
             fresh &= first
-            now = np.zeros(len(self.seen), np.bool_)
-            now[members[fresh]] = True
-            self.count("windowed", now)
-            self.seen |= now
+            self.see(members[fresh])
         return fresh
+
+    def sizes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of events that each of these members stands for."""
+        weights = self._events.weights
+        if weights is None:
+            return np.ones(len(members), np.int64)
+        found: NDArray[np.int64] = weights.sum(axis=1)[self.places(members)]
+        return found
+
+    def see(self, members: NDArray[np.int64]) -> None:
+        """Count these members, which have been in no window before, as windowed; each is given once."""
+        now = np.zeros(len(self.seen), np.bool_)
+        now[members] = True
+        self.count("windowed", now)
+        self.seen |= now
 
     def leave_out(self, which: NDArray[np.bool_]) -> None:
         """Count these events as unwindowed, except for those that are in an account; ``which`` is a mask over all
@@ -323,9 +365,8 @@ class SortedEvents:
 
     def count(self, account: str, which: NDArray[np.bool_]) -> None:
         """Add events to an account; ``which`` is a mask over all events."""
-        streams = self._events.streams
-        codes = None if streams is None else self._sorted(streams)[which]
-        self.accounts.add(account, count_by_stream(codes, int(np.count_nonzero(which)), len(self.stream_names)))
+        counts = self._events.by_stream(len(self.stream_names), self.as_given(which))
+        self.accounts.add(account, counts)
 
     @cached_property
     def payload(self) -> pa.Table:

@@ -28,6 +28,8 @@ class Flags(NamedTuple):
     offset: int
     length: int
     checksum: int
+    needed: int
+    """Number of rows that are still needed."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Ref:
     latest_live: int | None = None
     """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
-    """Per input stream, the number of rows still needed."""
+    """Per input stream, the number of events still needed: of the rows, or of those that the rows stand for."""
     level: int = 0
     """Compactions so far; from 1024 on the rows are settled and in final order."""
     flags: Flags | None = None
@@ -58,7 +60,7 @@ class Ref:
     @property
     def needed(self) -> int:
         """Number of rows still needed: live ones, and those that have yet to be reported as expired."""
-        return self.rows - self.start if self.flags is None else sum(self.by_stream)
+        return self.rows - self.start if self.flags is None else self.flags.needed
 
     def has_live_up_to(self, time: int) -> bool:
         """True if a live row is at or before this time (microseconds)."""
@@ -112,7 +114,7 @@ class Ref:
         """Returns the place of its flags; None if it has none."""
         if self.flags is None:
             return None
-        segment, offset, length, checksum = self.flags
+        segment, offset, length, checksum, _ = self.flags
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
@@ -430,7 +432,7 @@ def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
     if events.streams is not None:
         columns[STREAM_COLUMN] = pa.array(events.streams)
     if events.weights is not None:
-        columns |= {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(events.weights.T)}
+        columns |= weight_columns(events.weights)
     ref = writer.add(pa.table(columns))
     by_stream = tuple(int(count) for count in events.by_stream(streams))
     first, last = int(events.timestamps[0]), int(events.timestamps[-1])
@@ -441,13 +443,23 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
     """Returns the events of a section that are still needed, in order of time."""
     table = store.read(ref)
     names = table.column_names
-    weighing = [name for name in names if name.startswith(WEIGHT_COLUMN)]
-    payload = table.drop_columns([name for name in (TIME_COLUMN, STREAM_COLUMN) if name in names] + weighing)
+    inner = [name for name in names if name in (TIME_COLUMN, STREAM_COLUMN) or name.startswith(WEIGHT_COLUMN)]
+    payload = table.drop_columns(inner)
     batches = payload.to_batches()
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
-    weights = np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
-    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams, weights)
+    return Events(table.column(TIME_COLUMN).to_numpy(), batch, streams, weights_of(table))
+
+
+def weight_columns(weights: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Returns the columns that say how many events of each stream rows stand for; ``weights`` has a row for each."""
+    return {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(weights.T)}
+
+
+def weights_of(table: pa.Table) -> NDArray[np.int64] | None:
+    """Returns the counts in these columns, of shape (rows, streams); None where each row is one event."""
+    weighing = [name for name in table.column_names if name.startswith(WEIGHT_COLUMN)]
+    return np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
 
 
 def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:

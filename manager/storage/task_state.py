@@ -65,7 +65,7 @@ class StateField:
     of_all: bool = False
     """True if the values of all tasks are merged, also of those from which nothing came."""
     counts: str = ""
-    """What the value counts, anew when rows leave or come: ``KEYS_WITH_EVENTS``, or the rows of a field by input."""
+    """What the value counts, anew when rows leave or come (``KEYS_WITH_EVENTS``)."""
     by: str = ""
     """The column of stored rows that has the code of their key."""
     floor: str = ""
@@ -177,11 +177,7 @@ class DeclaredState:
         return self.with_values(**changed) if changed else self
 
     def with_values(self, **values: Any) -> Self:
-        """The state with other values of some fields, and the number of their rows where a field counts these."""
-        for name, how in self.declared().items():
-            if how.counts in values:
-                ref = values[how.counts]
-                values[name] = () if ref is None else ref.by_stream
+        """The state with other values of some fields."""
         return replace(self, **values)  # type: ignore[type-var]
 
     def with_keys(self, count: Callable[[], int]) -> Self:
@@ -299,8 +295,6 @@ class AssignedState(WindowsState):
     """Lower bound on the marks of all keys at the last evaluation, where each key has a watermark of its own."""
     open_ends: tuple[int, ...] = value((), _union)
     """The ends of the windows that hold events, where an idle timeout may close them."""
-    waiting_by_stream: tuple[int, ...] = value((), counts="end_edges")
-    """Per input, the end edges that wait for their starts (SI-3); empty where there are none."""
     keys: Ref | None = declared(
         FieldKind.KEYS, by=KEY_COLUMN, floor="floor", raised=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
     )
@@ -315,6 +309,17 @@ class AssignedState(WindowsState):
     """The end edges that wait for their starts."""
     listed: str | None = value()
     """With which list of keys the task was evaluated last (``ListedKeys.digest``); None where none was listed."""
+    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    """The codes of keys that share a hash."""
+
+
+@dataclass(frozen=True)
+class EventState(WindowsState):
+    """State of a bolt without windows that keeps state. With a key, ``keys`` are the states; nothing is ever due."""
+
+    family: ClassVar[str] = "events"
+
+    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="states")
     codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
@@ -351,15 +356,6 @@ class PolicyState(KeyedState):
     keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="units")
     last_end: int | None = value(merge=max, of_all=True, shown="last_end")
     """How far time has come in any unit: in the task, or in one of its keys."""
-
-
-@dataclass(frozen=True)
-class EventState(KeyedState):
-    """State of a bolt without windows that keeps state. With a key, ``keys`` are the states; nothing is ever due."""
-
-    family: ClassVar[str] = "events"
-
-    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="states")
 
 
 Windows = TypeVar("Windows", bound=WindowsState)

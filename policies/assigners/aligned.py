@@ -56,9 +56,12 @@ class Live:
     arrivals: NDArray[np.int64] | None = None
     """The place of each event by arrival, as far as it is known: events of earlier batches come before those of this
     one, in any order. None: they arrived in the order that they have here."""
+    reaches: NDArray[np.int64] | None = None
+    """Where each row stands for a run of events of one session: up to when they cover time, in microseconds, from the
+    first of them on. None: each row is an event."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "sides", "seen", "arrivals")
+        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "reaches", "sides", "seen", "arrivals")
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -78,6 +81,12 @@ class Assigned:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def only(self, which: NDArray[np.bool_]) -> Assigned:
+        """Returns some of the windows, by a mask."""
+        sizes = np.diff(self.offsets)
+        offsets = np.concatenate([[0], np.cumsum(sizes[which])])
+        return Assigned(self.starts[which], self.ends[which], offsets, self.members[np.repeat(which, sizes)])
 
 
 class WindowAssigner(ABC):

@@ -146,18 +146,37 @@ class SessionWindows(WindowAssigner):
         if not len(live):
             nothing = np.empty(0, dtype=np.int64)
             return Runs(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
-        heads = key_heads(live)
-        if live.gaps is None:
-            covered = live.starts + self.gap.micros
-        else:
-            covered = _furthest(live, live.starts + np.maximum(live.gaps, 1))
-        joins = live.starts[1:] <= covered[:-1] if self.touching else live.starts[1:] < covered[:-1]
-        lows = np.flatnonzero(heads | np.concatenate([[True], ~joins]))
-        highs = np.append(lows[1:], len(live))
-        natural = Runs(live.starts[lows], covered[highs - 1], lows, highs)
+        begins, covered = self._natural(live)
+        natural = _runs(live, begins, covered)
         if self.max_duration is None:
-            return natural, np.zeros(len(lows), dtype=bool)
-        return self._checked(live.starts, heads, natural, self.max_duration.micros)
+            return natural, np.zeros(len(natural.lows), dtype=bool)
+        return self._checked(live.starts, key_heads(live), natural, self.max_duration.micros)
+
+    def runs(self, live: Live) -> Runs:
+        """Returns runs of events that one session holds whatever other events come, as long as they are live; each ends
+        where its events cover no more time.
+
+        Only the clock cuts sessions, at multiples of the maximum duration, so a run holds no such moment but as its
+        last. A row for each run, with its start and its end as ``Live.reaches``, forms the same sessions as the events.
+        """
+        begins, covered = self._natural(live)
+        if self.max_duration is not None and len(live):
+            cells = -(-live.starts // self.max_duration.micros)
+            begins[1:] |= cells[1:] != cells[:-1]
+        return _runs(live, begins, covered)
+
+    def _natural(self, live: Live) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Returns which events begin a session, if none is cut; and up to where time is covered by each event and those
+        of its session before it, or of its key."""
+        if live.reaches is not None:
+            covered = _furthest(live, live.reaches)
+        elif live.gaps is not None:
+            covered = _furthest(live, live.starts + np.maximum(live.gaps, 1))
+        else:
+            covered = live.starts + self.gap.micros
+        begins = key_heads(live)
+        begins[1:] |= live.starts[1:] > covered[:-1] if self.touching else live.starts[1:] >= covered[:-1]
+        return begins, covered
 
     def _checked(
         self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: Runs, longest: int
@@ -245,6 +264,13 @@ class SessionWindows(WindowAssigner):
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
 
 
+def _runs(live: Live, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> Runs:
+    """Returns the runs that begin with these events; each ends where time is covered up to by its last event."""
+    lows = np.flatnonzero(begins)
+    highs = np.append(lows[1:], len(live))[: len(lows)]
+    return Runs(live.starts[lows], covered[highs - 1], lows, highs)
+
+
 def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     """``checked_at`` of several sessions."""
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
@@ -252,6 +278,11 @@ def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) 
 
 def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the greatest reach among the events of the same key up to each event."""
+    rising = reach[1:] >= reach[:-1]
+    if live.keys is not None:
+        rising |= live.keys[1:] != live.keys[:-1]
+    if rising.all():
+        return reach
     order = stable_order(reach) if live.keys is None else pair_order(live.keys, reach)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))

@@ -173,8 +173,8 @@ def _shuffled_after(topology: Topology, node: WindowedNode) -> Iterator[str]:
 def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     if not has_windows_of_time(node):
         yield "its windows count, or choose among, all the events of a task, and not those of a key (with_key)"
-    if node.slicing is not None:
-        by = node.slicing.aggregates.by
+    if node.summing is not None:
+        by = node.summing.aggregates.by
         if any(not set(each) <= set(by) for each in grouped):
             yield f"it keeps sums by {', '.join(by) or 'nothing'}, which do not tell the fields it is grouped by"
 
@@ -211,7 +211,7 @@ def _whole(node: WindowedNode) -> Iterator[str]:
     """Yields reasons that do not hold where whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
-    if not node.holds_events and node.slicing is None and asks:
+    if not node.holds_events and node.summing is None and asks:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 

@@ -21,7 +21,6 @@ from topologies.graph.groupings import HASH_COLUMN, FieldsGrouping, KeyCodes, ke
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import BoltError, CheckpointError, ConfigError
-from windowing.events import count_by_stream
 from windowing.schema import parse_schema
 
 if TYPE_CHECKING:
@@ -359,9 +358,7 @@ class TaskMove:
             return state
         held = Held.concat(self._held[task]).sorted()
         flags = held.flags()
-        which = ((flags & SEEN) != 0) & is_needed(flags)
-        codes = None if held.streams is None else held.streams[which]
-        accounted = count_by_stream(codes, int(np.count_nonzero(which)), self.streams).tolist()
+        accounted = held.by_stream(self.streams, ((flags & SEEN) != 0) & is_needed(flags)).tolist()
         return TaskState(state.windows, Refs([write_held(self.writer, held, self.streams)]), accounted)
 
     def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:

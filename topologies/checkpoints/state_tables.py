@@ -382,7 +382,8 @@ def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
         keys = _keys(task, live, firsts[chosen])
         kinds = np.full(len(chosen), kind, np.int32)
         starts = piece.starts[chosen] if assigners[kind].ends_by_time else np.full(len(chosen), NONE, np.int64)
-        counts = np.diff(piece.offsets)[chosen]
+        stand_for = np.ones(len(live), np.int64) if live.weights is None else live.weights.sum(axis=1)
+        counts = np.add.reduceat(stand_for[piece.members], piece.offsets[:-1])[chosen]
         yield _rows(task, kinds, starts, piece.ends[chosen], counts, keys, fired[chosen])
 
 

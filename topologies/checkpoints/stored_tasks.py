@@ -253,7 +253,11 @@ class TaskReader:
         needed = np.flatnonzero((flags & GONE) == 0 if edge else is_needed(flags))
         held, flags = held.take(needed), flags[needed]
         waits = np.ones(len(held), np.int64) if edge else ((flags & (GONE | SEEN)) == 0).astype(np.int64)
-        return EventRows(held.times, held.payload, held.streams, np.ones(len(held), np.int64), waits, held.ends, edge)
+        if held.weights is None:
+            counts = np.ones(len(held), np.int64)
+            return EventRows(held.times, held.payload, held.streams, counts, waits, held.ends, edge)
+        counts, inputs = held.weights.sum(axis=1), _inputs(held.streams, held.weights)
+        return EventRows(held.times, held.payload, inputs, counts, waits * counts)
 
 
 def readers_of(bolt: BoltState, store: SegmentStore, timing: BoltTiming) -> list[TaskReader]:
@@ -341,15 +345,15 @@ def _of_queue(queue: StoredQueue) -> EventRows:
     events = queue.events
     counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
     waits = np.where(queue.accounted, 0, counts)
-    return EventRows(events.timestamps, columns_of(events), _inputs(events), counts, waits)
+    return EventRows(events.timestamps, columns_of(events), _inputs(events.streams, events.weights), counts, waits)
 
 
-def _inputs(events: Events) -> NDArray[np.int8] | None:
-    """Returns the input of each row of a queue; -1 for sums of several."""
-    if events.weights is None or events.weights.shape[1] == 1:
-        return events.streams
-    several = (events.weights > 0).sum(axis=1) > 1
-    return np.where(several, -1, events.weights.argmax(axis=1)).astype(np.int8)
+def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None) -> NDArray[np.int8] | None:
+    """Returns the input of each row; -1 for sums of several."""
+    if weights is None or weights.shape[1] == 1:
+        return streams
+    several = (weights > 0).sum(axis=1) > 1
+    return np.where(several, -1, weights.argmax(axis=1)).astype(np.int8)
 
 
 def key_columns(timing: BoltTiming) -> Sequence[str]:

@@ -184,8 +184,8 @@ def _windowed(node: WindowedNode) -> dict[str, Any]:
         described["trigger of keys"] = type(settings.key_trigger).__name__
     if node.remembers:
         described["expired"] = "the last window of each key is kept"
-    if node.slicing is not None:
-        described["sums"] = node.slicing.described
+    if node.summing is not None:
+        described["sums"] = node.summing.described
     if node.assigners:
         described["windows"] = [repr(each) for each in node.assigners]
     if len(set(node.keys)) > 1:
@@ -453,7 +453,7 @@ def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Topolog
     after = Manifest.from_values(manifest.to_values())
     for name, fields in new.of_bolts.items():
         node = topology.windowed[name]
-        if name in after.bolts and node.slicing is None:  # sums have the columns of the key and the aggregates alone
+        if name in after.bolts and node.summing is None:  # sums have the columns of the key and the aggregates alone
             added = {field: _defaults(field.name, node, topology) for field in fields}
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
                 after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)

@@ -172,7 +172,7 @@ class WindowedInputs:
         if times is None or not len(times):
             return
         table = conform_input(queued.table, node.schema)
-        if node.slicing is not None:
+        if node.slicing(traced=False) is not None:
             self._staging.queue(node, input_index, table, times, None)
             return
         tasks = self._tasks(node, input_index, queued)
@@ -493,7 +493,7 @@ class Staging:
     def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
         """Yields (task, events) of a bolt, or its partial sums if it takes sums; ordered by (time, arrival)."""
         events = _in_one(queued, len(node.inputs))
-        slicing = node.summed(self._context.traced)
+        slicing = node.slicing(self._context.traced)
         if slicing is None:
             self.work[node.name] = BoltWork(column_bytes=column_bytes(node, events.payload.columns))
             yield from _split_by_task(events, queued.tasks, node.parallelism)

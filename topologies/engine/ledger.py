@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from manager.slices import Joined, Slicing
+from manager.keyed.session_sums import FiredSums
 from manager.storage.segments import SegmentWriter
+from manager.summing import Joined
 from topologies.engine.work import InputProgress, Recorded, TurnedAway
 from topologies.graph.graph import ID, WindowedNode, shifted
 from topologies.graph.topology import Topology
 from windowing.aggregates.accumulators import State
 from windowing.errors import DataError
-from windowing.events import Events
 from windowing.settings.panes import Pane, Timing
 from windowing.settings.triggers import CountTrigger, FiredBy, RuleTrigger
 from windowing.timestamps import FOREVER
@@ -153,6 +154,36 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:
     """Returns the trace row of a window that has fired in a batch."""
+    expired = event_ids(window.expired) if window.knows_expired else None
+    return _window_row(node, batch, window, event_ids(window.table), event_ids(window.new), expired)
+
+
+def fired_rows(node: WindowedNode, batch: int, fired: FiredSums) -> Iterator[dict[str, Any]]:
+    """Yields the trace rows of sessions whose results are joined from sums; the windows must be known one by one.
+    Without ids their events are unknown."""
+    assert fired.windows is not None
+    if fired.sums.traced is None:
+        yield from (_window_row(node, batch, window, None, None, None) for window in fired.windows)
+        return
+    for window, (state, fresh) in zip(fired.windows, fired.traced(), strict=True):
+        of_rows = list(_traced_events(state))
+        new = [events for events, is_new in zip(of_rows, fresh.tolist(), strict=True) if is_new]
+        yield _window_row(node, batch, window, _in_order(of_rows), _in_order(new), None)
+
+
+def _in_order(of_rows: Sequence[Sequence[tuple[int, str | None]]]) -> list[str | None]:
+    """Returns the ids of the events of rows, by time, then by arrival."""
+    return [name for _, name in sorted(chain.from_iterable(of_rows), key=itemgetter(0))]
+
+
+def _window_row(
+    node: WindowedNode,
+    batch: int,
+    window: TupleWindow,
+    events: list[str | None] | None,
+    new: list[str | None] | None,
+    expired: list[str | None] | None,
+) -> dict[str, Any]:
     pane = window.pane
     return {
         "bolt": node.name,
@@ -162,9 +193,9 @@ def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str,
         "task": window.task,
         "start": window.start_timestamp,
         "end": window.end_timestamp,
-        "events": event_ids(window.table),
-        "new": event_ids(window.new),
-        "expired": event_ids(window.expired) if window.knows_expired else None,
+        "events": events,
+        "new": new,
+        "expired": expired,
         "key": None if window.key is None else json.dumps(window.key, default=str),
         "kind": window.kind,
         "pane": None if pane is None else _pane(pane),
@@ -192,9 +223,10 @@ def joined_rows(
         }  # fmt: skip
 
 
-def summed_ids(slicing: Slicing, rows: Events) -> pa.Table:
-    """Returns the ids of the events that folded rows stand for, as a table like that of events."""
-    ids = [name for row_events in _traced_events(slicing.traced_states(rows)) for _, name in row_events]
+def ids_of(traced: State) -> pa.Table:
+    """Returns the ids of the events that folded rows stand for, as a table like that of events; ``traced`` is the
+    tracing state of the rows."""
+    ids = [name for row_events in _traced_events(traced) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
 

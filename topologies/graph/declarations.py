@@ -354,7 +354,7 @@ def _union(found: Iterable[ColumnNames]) -> ColumnNames:
 
 def _windowed(topology: Topology, node: WindowedNode) -> WindowedNode:
     settings, bolt = node.bolt.settings, node.bolt
-    if node.slicing is None or not isinstance(bolt, AggregateBolt):
+    if node.summing is None or not isinstance(bolt, AggregateBolt):
         return node
     whole = (settings.late_stream, settings.refused_stream, ERRORS)
     if any(stream is not None and _is_read(topology, (node.name, stream)) for stream in whole):

@@ -426,8 +426,14 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
             yield "joins", f"{node.bolt.left}, {node.bolt.right} on {node.bolt.keys} ({node.bolt.how})"
         if isinstance(node.bolt, AggregateBolt):
             yield "adds up", _sums_in_words(node.bolt)
-            yield "keeps", "the events of its windows" if node.slicing is None else "sums by slice of time, no events"
+            yield "keeps", _kept_in_words(node)
     yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
+
+
+def _kept_in_words(node: WindowedNode) -> str:
+    if node.summing is None:
+        return "the events of its windows"
+    return f"sums by {'slice of time' if node.slicing(traced=False) else 'session'}, no events"
 
 
 def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:

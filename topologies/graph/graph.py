@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.keyed.retained_events import INNER
+from manager.keyed.session_sums import SessionSums
 from manager.slices import Slicing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
+from manager.summing import Summing
 from policies.admission import Admission, LastEnd
 from policies.assigners import GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
 from policies.choose_policies import closes_after_end, decided_by_policies
@@ -338,31 +340,47 @@ class WindowedNode:
     def can_share_windows(self) -> bool:
         """True if windows of one task can fire at the same time: they are independent runs of a queue of events, and
         the tasks that read have admitted the events."""
-        return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.slicing is None
+        return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.summing is None
 
     @cached_property
-    def slicing(self) -> Slicing | None:
+    def summing(self) -> Summing | None:
         """The way in which its events are added up as they come; None where windows need the events themselves."""
-        return self._slicing(None)
+        return self._summing(None)
 
     @cached_property
-    def traced_slicing(self) -> Slicing | None:
-        """``slicing`` for a traced run: it also keeps the ids of the events of each window, where events have ids."""
+    def traced_summing(self) -> Summing | None:
+        """``summing`` for a traced run: it also keeps the ids of the events of each window, where events have ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
-        return self.slicing if kind is None else self._slicing((ID, Gathered(ID, kind)))
+        return self.summing if kind is None else self._summing((ID, Gathered(ID, kind)))
 
-    def summed(self, traced: bool) -> Slicing | None:
+    def summed(self, traced: bool) -> Summing | None:
         """Returns how its events are added up in a run; None if they are not."""
-        return self.traced_slicing if traced else self.slicing
+        return self.traced_summing if traced else self.summing
 
-    def _slicing(self, watched: tuple[str, Accumulator] | None) -> Slicing | None:
-        bolt, slices = self.bolt, None if self.holds_events else SliceGrid.of(self.eviction, self.trigger)
+    def slicing(self, traced: bool) -> Slicing | None:
+        """The same, where they are added up by slices of time."""
+        found = self.summed(traced)
+        return found if isinstance(found, Slicing) else None
+
+    def session_sums(self, traced: bool) -> SessionSums | None:
+        """The same, where they are added up by sessions."""
+        found = self.summed(traced)
+        return found if isinstance(found, SessionSums) else None
+
+    def _summing(self, watched: tuple[str, Accumulator] | None) -> Summing | None:
+        bolt, streams = self.bolt, len(self.inputs)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not know which ids are in them
-        if slices is None or not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
+        if not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
             return None
         assert bolt.bound_aggregates is not None
-        return Slicing(bolt.bound_aggregates, slices, len(self.inputs), watched)
+        if not self.holds_events:
+            slices = SliceGrid.of(self.eviction, self.trigger)
+            return None if slices is None else Slicing(bolt.bound_aggregates, slices, streams, watched)
+        session = self.assigners[0] if len(self.assigners) == 1 and not self.remembers else None
+        if not isinstance(session, SessionWindows):
+            return None
+        return SessionSums(bolt.bound_aggregates, session, bolt.settings.key, streams, watched)
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
@@ -490,6 +508,15 @@ class WindowedNode:
             case OutputTime.LAST:
                 return window.end_timestamp - 1
         return window.end_timestamp
+
+    def output_times(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``output_time`` of several windows that start and end in time."""
+        match self.bolt.settings.output_time:
+            case OutputTime.START:
+                return starts
+            case OutputTime.LAST:
+                return ends - 1
+        return ends
 
     @property
     def retracts(self) -> bool:

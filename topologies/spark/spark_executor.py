@@ -65,7 +65,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
 
 def _sums(bolt: str, topology: Topology) -> bool:
     """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
-    if topology.windowed[bolt].slicing is None:
+    if topology.windowed[bolt].summing is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
     return bolt not in read and not _calls_users(bolt, topology)

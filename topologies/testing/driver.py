@@ -155,7 +155,7 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     if node.without_windows:
         return node
     bolt, note = copy(node.bolt), notes.note
-    if node.slicing is not None and isinstance(bolt, AggregateBolt):
+    if node.slicing(traced=False) is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None
         bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)
     elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
@@ -479,7 +479,7 @@ class TopologyDriver:
         ConfigError of an AggregateBolt that keeps partial results, and no events.
         """
         node = self._node(bolt)
-        if node.slicing is not None:
+        if node.summing is not None:
             raise ConfigError(
                 f"the pending events of {bolt!r} are not available",
                 why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",

@@ -112,7 +112,7 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
 def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
     built, checkpoint = topology(case, kind), MemoryCheckpoint()
     if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
-        assert (built.windowed["sums"].slicing is not None) == (kind is AggregateBolt)
+        assert (built.windowed["sums"].summing is not None) == (kind is AggregateBolt)
     schema = built.spouts["left"].outputs["default"]
     step, splits, first, clock = MicroBatch(built, checkpoint, InProcess()), [], 0, 0
     accounts = []
@@ -202,12 +202,14 @@ def test_slices_lie_whole_in_windows(slide: int, length: int, offset: int, bound
 def test_windows_by_other_rules_are_given_their_events() -> None:
     for bolt in (
         AggregateBolt(n=agg.count()).with_window(3, 2),
-        AggregateBolt(n=agg.count()).with_window(Session("2s")),
+        AggregateBolt(n=agg.count()).with_window(Session("2s"), Session("3s")),
+        AggregateBolt(n=agg.count()).with_window(Session("2s")).with_policies(expired=True),
+        AggregateBolt(n=agg.count()).with_window(Session("2s")).with_message_id_field("id"),
     ):
         builder = TopologyBuilder("others")
         builder.set_spout("left", spouts.memory(COLUMNS))
         builder.set_bolt("sums", bolt.with_timestamp_field("ts")).global_grouping("left")
-        assert builder.build().windowed["sums"].slicing is None
+        assert builder.build().windowed["sums"].summing is None
 
 
 class Half(WatermarkTimeEvictionPolicy):

@@ -26,14 +26,15 @@ from manager.storage.task_state import (
 
 REF = Ref(
     "0/a", 64, 100, 5, start=1, earliest_live=10, latest_live=20, by_stream=(2, 3), level=1,
-    flags=Flags("0/b", 0, 8, 7), checksum=9,
+    flags=Flags("0/b", 0, 8, 7, 3), checksum=9,
 )  # fmt: skip
 
 STATES: dict[str, WindowsState] = {
     "queue": QueueState(3, 2, 1, [0, 2], 50, 40),
-    "assigned": AssignedState(60, 40, 7, 30, (60, 70), (1, 0), REF, None, REF, REF),
+    "assigned": AssignedState(60, 40, 7, 30, (60, 70), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
     "policies": PolicyState(60, 2, REF, last_end=50),
+    "events": EventState(REF, REF),
 }
 
 
@@ -77,8 +78,8 @@ def test_positions_count_the_events_before_them_that_are_left() -> None:
     assert replace(state, previous=None).without_rows(kept) == replace(wanted, previous=None)
 
 
-def test_the_number_of_waiting_ends_is_that_of_their_rows() -> None:
-    task = TaskState(AssignedState(waiting_by_stream=(2, 3), end_edges=REF, keys=REF), Refs([REF]), [1, 0])
+def test_ends_that_wait_are_pending_until_their_rows_are_gone() -> None:
+    task = TaskState(AssignedState(end_edges=REF, keys=REF), Refs([REF]), [1, 0])
     assert task.pending(2) == [2 - 1 + 2, 3 - 0 + 3]
     without = replace(task, windows=task.windows.with_rows(lambda ref: None, FieldKind.EVENTS))
     assert without.windows == AssignedState(keys=REF)

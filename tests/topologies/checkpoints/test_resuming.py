@@ -124,10 +124,10 @@ WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
     "not between event time and processing time": lambda _, old, new: old.event_time != new.event_time,
     "not between none and some": _given,
     "the same class only": lambda name, old, new: type(_policy(old, name)) is not type(_policy(new, name)),
-    SUMS: lambda name, old, new: _given(name, old, new) and old.slicing is not None,
+    SUMS: lambda name, old, new: _given(name, old, new) and old.summing is not None,
     f"the same class only; {SUMS}":
         lambda name, old, new: type(_policy(old, name)) is not type(_policy(new, name))
-        or (old.slicing is None) != (new.slicing is None),
+        or (old.summing is None) != (new.summing is None),
     "not with a key, nor for sessions and other kinds of window": lambda _, old, __: bool(old.assigners),
     f"{STORED}overlapping ones, between none and some":
         lambda name, old, new: _stored(old, new) and _given(name, old, new) and _overlaps(new),

@@ -114,7 +114,9 @@ def test_what_is_asked_for_by_name_is_read_and_what_rules_name() -> None:
 def test_aggregates_that_are_added_up_as_events_come_say_what_they_read() -> None:
     total = AggregateBolt(by=["user"], total=aggregates.sum("fee"))
     assert needed(built(total, SOURCE)) == (["ts", "user", "fee"], ["ts", "user", "fee"])
-    kept = total.with_window(Session("3s")).with_key("user")  # whose events wait in the checkpoint
+    session = total.with_window(Session("3s")).with_key("user")
+    assert needed(built(session, SOURCE)) == (["ts", "user", "fee"], ["ts", "user", "fee"])
+    kept = total.with_window(Session("3s"), Session("4s")).with_key("user")  # whose events wait in the checkpoint
     assert needed(built(kept, SOURCE)) == (NAMES, NAMES)
 
 

@@ -320,7 +320,7 @@ def marks_of(checkpoint: str) -> Any:
 def windows_state(checkpoint: str) -> Any:
     """What is kept of windows beside their events, by task; of the first end that is due, a bound is kept."""
     tasks = manifest_of(checkpoint)[2]["bolts"]["b"]["tasks"]
-    names = ("settled_count", "accounted", "previous", "open_ends", "open_windows", "waiting_by_stream", "last_end")
+    names = ("settled_count", "accounted", "previous", "open_ends", "open_windows", "last_end")
     return [
         [{name: task["windows"][name] for name in names if name in task["windows"]}, sum(task["accounted"])]
         for task in tasks

@@ -49,7 +49,7 @@ def without_changes(scenario: Scenario) -> Scenario:
 
 
 def is_summed(scenario: Scenario) -> bool:
-    return any(part.slicing is not None for part in watched_topology(scenario).windowed.values())
+    return any(part.summing is not None for part in watched_topology(scenario).windowed.values())
 
 
 def test_most_aligned_scenarios_are_added_up() -> None:

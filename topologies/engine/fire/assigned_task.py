@@ -13,11 +13,13 @@ from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds, ShutWindows
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import GONE, LAST, SEEN, Held
+from manager.keyed.session_sums import FiredSums, SessionSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
 from policies.watermarks import NONE
 from topologies.engine.admission import AdmissionContext, Marks
+from topologies.engine.failures import bolt_failure
 from topologies.engine.fire.edges import WaitingEdges, end_versions
 from topologies.engine.fire.task_windows import Admitted, Firing, StillOpen, TaskEvents, TaskSnapshot, no_events
 from topologies.engine.ingest import Router
@@ -235,9 +237,13 @@ class Evaluations:
         store: SegmentStore,
         keys: KeyWatermarks | None,
         codes: KeyCodes,
+        sums: SessionSums | None = None,
+        watched: bool = False,
     ) -> None:
+        """``sums`` and ``watched`` as for ``AssignedWindows``."""
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
+        self._sums, self._watched = sums, watched
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
@@ -271,7 +277,9 @@ class Evaluations:
         """True if windows may fire although there are no live events."""
         return self._known is not None and len(self._known) > 0
 
-    def run(self, given: EvaluationScope, flags: NDArray[np.uint8]) -> Generator[TupleWindow, None, NDArray[np.uint8]]:
+    def run(
+        self, given: EvaluationScope, flags: NDArray[np.uint8]
+    ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
         """Yield the windows that are due; returns the flags (SEEN, GONE) of all events afterwards. ``flags`` are those
         before."""
         chosen = np.flatnonzero((flags[: given.count] & GONE) == 0)
@@ -280,10 +288,12 @@ class Evaluations:
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
             task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
+            sums=self._sums, watched=self._watched,
         )  # fmt: skip
         span = self._span(windows, held, given)
         for window in self._due(windows, span, given):
-            self.last_end = max(window.end_timestamp, NONE if self.last_end is None else self.last_end)
+            end = int(window.piece.ends.max(initial=NONE)) if isinstance(window, FiredSums) else window.end_timestamp
+            self.last_end = max(end, NONE if self.last_end is None else self.last_end)
             yield window
         for name in self.counts:
             self.counts[name] += windows.accounts.by_stream(name)
@@ -319,7 +329,7 @@ class Evaluations:
         assert held.keys is not None
         return windows.span_of(*self._keys.span(held.keys, given.upto))
 
-    def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow]:
+    def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
         """Yield the due windows, then note when the next ones are."""
         empty = None if self._known is None else self._known.empty_windows(given.upto)
         decisions: PaneDecisions | None = None
@@ -329,6 +339,8 @@ class Evaluations:
             decisions = self._panes.decisions(given.upto, within_batch=given.within_batch)
             yield from windows.panes(span, decisions)
             self._panes.update(decisions)
+        elif self._sums is not None:
+            yield from windows.joined(span, self._sums)
         else:
             yield from windows.windows(span)
         ends = (windows.next_end(span), None if empty is None else empty.next_end())
@@ -352,7 +364,11 @@ class AssignedTask:
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
         self._codes = KeyCodes.restored(node.keys, store, before.codes)
-        self._evaluations = Evaluations(item, node, before, store, self._keys, self._codes)
+        self._batch, traced = router.context.batch, router.context.traced
+        self._sums = node.session_sums(traced)
+        self._evaluations = Evaluations(
+            item, node, before, store, self._keys, self._codes, sums=self._sums, watched=traced
+        )
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old ones first; None where there was none."""
         self._coded: NDArray[np.int64] | None = None
@@ -374,8 +390,29 @@ class AssignedTask:
         elif self._edges.concern(admitted):  # all events are then written again
             events = self._edges.match(self._still_needed(), admitted)
             self._events.replace_all(events if len(events) else None)
+        elif self._sums is not None:
+            self._events.new, self._evaluate_before = self._added_up(self._sums, admitted)
         else:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
+
+    def _added_up(self, sums: SessionSums, admitted: Admitted) -> tuple[Held, tuple[tuple[int, int], ...]]:
+        """The admitted events as rows with partial results, and before which of these windows must be evaluated.
+
+        Events between which windows are evaluated are not live at the same time, so each part is added up by itself.
+        """
+        events = admitted.events
+        codes = KeyCodes(self._node.keys).apply(events).keys  # they only tell the keys of these events apart
+        rows, before, first = list[Held](), list[tuple[int, int]](), 0
+        with bolt_failure(self._node.name, self._batch, "in adding up events"):
+            for stop, limit in (*admitted.evaluate_before, (len(events), None)):
+                if first < stop:
+                    whole = stop - first == len(events)
+                    part = events if whole else events.take(np.arange(first, stop))
+                    rows.append(sums.fold(part, codes if codes is None or whole else codes[first:stop]))
+                    first = stop
+                if limit is not None:
+                    before.append((sum(map(len, rows)), limit))
+        return Held.concat(rows), tuple(before)
 
     def advance(self) -> Iterator[Firing]:
         """Yield the due windows in order."""
@@ -410,7 +447,6 @@ class AssignedTask:
             evaluations=before.evaluations + 1,
             floor=before.floor if self._keys is None else self._keys.floor,
             open_ends=evaluations.open_ends,
-            waiting_by_stream=() if edges is None else edges.ref.by_stream,
             keys=keys,
             known=evaluations.write_known(writer, evaluated=self._flags is not None),
             listed=self._listed,

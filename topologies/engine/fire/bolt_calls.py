@@ -16,13 +16,21 @@ import pyarrow as pa
 
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import Forgotten
+from manager.keyed.session_sums import FiredSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
 from topologies.engine.batch import Context
 from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
 from topologies.engine.fire.task_windows import EventFiring, Firing, StillOpen, SummedWindows, TaskSnapshot
 from topologies.engine.ingest import Router
-from topologies.engine.ledger import Ledger, TraceContexts, carries_contexts, joined_rows, window_row
+from topologies.engine.ledger import (
+    Ledger,
+    TraceContexts,
+    carries_contexts,
+    fired_rows,
+    joined_rows,
+    window_row,
+)
 from topologies.engine.work import BoltWork, FireItem, Rows, memory_of_process
 from topologies.graph.graph import RETRACTED, WindowedNode
 from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, pack_state
@@ -328,8 +336,8 @@ class BoltCalls:
         watched = FiredWindows(node, context, self.router.ledger)
         note = watched.note if watched.wanted else None
         for window in cast("Iterable[Firing]", firings):  # those of bolts without windows go to EventCalls
-            if isinstance(window, SummedWindows):
-                self._join(window)
+            if isinstance(window, SummedWindows | FiredSums):
+                self._join(window, outputs)
                 continue
             if isinstance(window, Forgotten):
                 self._call_all(gathered, outputs)
@@ -451,8 +459,15 @@ class BoltCalls:
             BoltWork(columns=columns, called=self._fired - self._joined, large_window=self._large_window),
         )
 
-    def _join(self, summed: SummedWindows) -> None:
-        """Emit the results of windows that are joined from partial sums."""
+    def _join(self, fired: SummedWindows | FiredSums, outputs: Emissions) -> None:
+        """Emit the results of windows that are joined from partial sums, or add them to the outputs where windows
+        retract."""
+        if isinstance(fired, SummedWindows):
+            self._join_slices(fired)
+        else:
+            self._join_sessions(fired, outputs)
+
+    def _join_slices(self, summed: SummedWindows) -> None:
         node = self.node
         due = [window for window in summed.windows if not self._is_suppressed(window)]
         if not due:
@@ -467,6 +482,34 @@ class BoltCalls:
                 for row in joined_rows(node, self.context.batch, due, joined) if self.context.traced else ():
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
+
+    def _join_sessions(self, fired: FiredSums, outputs: Emissions) -> None:
+        node, first = self.node, self.context.first
+        ends = fired.piece.ends.tolist()
+        if first is not None:
+            due = np.array([not first.is_after(node.name, end) for end in ends], np.bool_)
+            self._suppressed += int(np.count_nonzero(~due))
+            fired = fired.only(due)
+            ends = fired.piece.ends.tolist()
+        if not len(fired):
+            return
+        self._fired += len(fired)
+        self._joined += len(fired)
+        if self.context.notes_window_ends:
+            self.router.ledger.note_window_ends(node, ends)
+        with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
+            for row in fired_rows(node, self.context.batch, fired) if self.context.traced else ():
+                self.router.ledger.trace("windows", row)
+            joined = fired.joined()
+        if self._retractions is None:
+            times = node.output_times(fired.piece.starts, fired.piece.ends)
+            self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
+            return
+        assert fired.windows is not None
+        edges = np.searchsorted(joined.windows, np.arange(len(fired) + 1)).tolist()
+        for window, low, high in zip(fired.windows, edges, edges[1:], strict=False):
+            rows = [(DEFAULT_STREAM, joined.rows.slice(low, high - low))] if high > low else []
+            outputs.add(self._retractions.rows(window, rows), window)
 
     def _is_suppressed(self, window: TupleWindow) -> bool:
         """True if a window ends before the first output of the run; such windows are counted here."""

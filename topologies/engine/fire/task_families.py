@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import Held, needed_rows, read_held, write_held
 from manager.policy_walks import PolicyFailure
 from manager.policy_windows import PolicyWindows
 from manager.remote import is_transient
@@ -56,10 +56,11 @@ from topologies.engine.fire.task_windows import (
     pending_held,
 )
 from topologies.engine.ingest import Router
-from topologies.engine.ledger import summed_ids
+from topologies.engine.ledger import ids_of
 from topologies.engine.plain_bolts import refuse_by_rule
 from topologies.engine.work import CompactItem, DeferredSections, FireItem, Frontiers
 from topologies.graph.graph import WindowedNode
+from topologies.graph.groupings import KeyCodes
 from windowing.errors import BoltError
 from windowing.events import Events
 from windowing.settings.rules import Bounds
@@ -170,17 +171,41 @@ def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: 
 
 def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The ids of such events of which only partial sums are kept; none where they were not traced."""
-    slicing = node.traced_slicing
+    slicing = node.slicing(traced=True)
     assert slicing is not None
     if slicing.traced is not None:
         for events in _restored(store, node, task, state).pending_events():
-            yield summed_ids(slicing, events)
+            yield ids_of(slicing.traced_states(events))
 
 
 def _slicing(node: WindowedNode, context: Context) -> Slicing:
-    slicing = node.summed(context.traced)
+    slicing = node.slicing(context.traced)
     assert slicing is not None
     return slicing
+
+
+# One task whose windows are sessions of which partial results are kept: how these are compacted, and shown.
+
+
+def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    """Merge adjacent segments of a task into one: of each run of events that a session holds whole, one row is left,
+    or one for each group."""
+    sums = node.session_sums(context.traced)
+    assert sums is not None
+    held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs])
+    codes = KeyCodes(node.keys).apply(held).keys  # they only tell the keys of these rows apart
+    with bolt_failure(node.name, context.batch, "in adding up events"):
+        merged = sums.merge(held, codes)
+    return compacted(item, context, lambda writer: write_held(writer, merged, len(node.inputs)))
+
+
+def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+    """The ids of the events that are in no window yet and may still be in one; none where they were not traced."""
+    sums = node.session_sums(traced=True)
+    assert sums is not None
+    if sums.traced is not None:
+        for rows in pending_held(store, node, task, state):
+            yield ids_of(sums.traced_states(rows))
 
 
 def _read(item: CompactItem, context: Context) -> Events:
@@ -561,13 +586,15 @@ SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices,
 """Runs of a queue of partial sums."""
 ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held, held_has_work, open_assigned)
 """Windows that assigners form of live events."""
+ASSIGNED_SUMS = WindowFamily(AssignedState, AssignedTask, compact_sums, pending_in_sums, held_has_work, open_assigned)
+"""The same of partial sums, one per run of events of a session."""
 TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held, held_has_work, open_by_key)
 """Windows of keys that a trigger fires."""
 
 POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held, policies_have_work)
 """Windows that policies of a user's own decide about, of tasks or of keys."""
 
-EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_has_work, open_by_key)
+EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_has_work, lambda node, state, task: 0)
 """No windows: events as they come, for a bolt that keeps state."""
 
 
@@ -576,9 +603,9 @@ def family_of(node: WindowedNode) -> WindowFamily:
     if node.without_windows:
         return EVENTS
     if node.assigners:
-        return ASSIGNED
+        return ASSIGNED if node.summing is None else ASSIGNED_SUMS
     if node.bolt.settings.key_trigger is not None:
         return TRIGGERED
     if node.by_policies:
         return POLICIES
-    return QUEUE if node.slicing is None else SLICES
+    return QUEUE if node.summing is None else SLICES

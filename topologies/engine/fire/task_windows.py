@@ -27,6 +27,7 @@ from manager.keyed.retained_events import (
     read_held,
     write_held,
 )
+from manager.keyed.session_sums import FiredSums
 from manager.slices import Slicing
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
@@ -39,7 +40,6 @@ from topologies.engine.repeats import Repeats
 from topologies.engine.work import CompactItem, FireItem, Rows
 from topologies.graph.graph import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN, WindowedNode
 from topologies.graph.groupings import KeyCodes, key_rows
-from windowing.events import count_by_stream
 from windowing.window import TupleWindow
 
 if TYPE_CHECKING:
@@ -215,8 +215,9 @@ class ClockPassed:
     clock: int
 
 
-Firing: TypeAlias = TupleWindow | SummedWindows | Forgotten | StillOpen
-"""Something that is due: a window, windows of partial sums, or a forgotten key; or the windows that may still fire."""
+Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | Forgotten | StillOpen
+"""Something that is due: a window, windows or sessions of partial sums, or a forgotten key; or the windows that may
+still fire."""
 
 EventFiring: TypeAlias = Arrived | ClockPassed
 """What is due of a bolt without windows."""
@@ -367,16 +368,15 @@ class TaskEvents:
         if flags is None:
             return self._state.accounted_by_stream
         which = ((flags & SEEN) != 0) & is_needed(flags)
-        if self._streams == 1:
-            return [int(np.count_nonzero(which))]
-        old = zip(self.old.parts, self.old.places, strict=True)
-        codes = [held.streams[places] for (held, _), places in old if held.streams is not None]
+        counts, offset = np.zeros(self._streams, np.int64), 0
+        for (held, _), places in zip(self.old.parts, self.old.places, strict=True):
+            chosen = np.zeros(len(held), np.bool_)
+            chosen[places[which[offset : offset + len(places)]]] = True
+            counts += held.by_stream(self._streams, chosen)
+            offset += len(places)
         if self.new is not None:
-            assert self.new.streams is not None
-            codes.append(self.new.streams)
-        if not codes:
-            return [0] * self._streams
-        return [int(n) for n in count_by_stream(np.concatenate(codes)[which], 0, self._streams)]
+            counts += self.new.by_stream(self._streams, which[offset:])
+        return [int(count) for count in counts]
 
     def _rewritten(
         self,
@@ -422,9 +422,9 @@ def _with(held: Held, columns: Sequence[str]) -> Held:
 
 
 def _write(writer: SegmentWriter, held: Held, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int) -> Ref:
-    """Write the events in these rows, in order of (key, time); ``flags`` are those of all events. They are taken once,
-    in that order."""
-    order = held.bare(rows).order()
+    """Write the events in these rows, in order of (key, time), or of arrival where they stand for several (see
+    ``Held.sorted``); ``flags`` are those of all events. They are taken once, in that order."""
+    order = held.bare(rows).order() if held.weights is None else None
     if order is not None:
         rows = rows[order]
     if order is not None or len(rows) < len(held):

@@ -35,7 +35,7 @@ def any_ref(draw: st.DrawFn, *, flagged: bool = False) -> Ref:
         latest_live=times[1] if live else None,
         by_stream=by_stream,
         level=draw(st.integers(0, 2)),
-        flags=Flags("f", 0, 1, 2) if flagged else None,
+        flags=Flags("f", 0, 1, 2, 1) if flagged else None,
         checksum=draw(st.integers(0, 2**32 - 1)),
     )
 
@@ -128,7 +128,7 @@ def test_deferred_events_are_numbered_on_from_reader_to_reader(
 
 def test_references_with_flags_have_no_columns() -> None:
     with pytest.raises(AssertionError):
-        RefColumns.of([Ref("a", 0, 0, 1, by_stream=(1,), flags=Flags("f", 0, 1, 2))])
+        RefColumns.of([Ref("a", 0, 0, 1, by_stream=(1,), flags=Flags("f", 0, 1, 2, 1))])
 
 
 def test_names_of_segments_are_those_of_the_references_that_are_left() -> None:

@@ -1,0 +1,215 @@
+"""Pre-aggregation of sessions: the events of a task are folded into one row per run of events and group, and sessions
+are joined from such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from manager.keyed.retained_events import Held, SortedEvents
+from manager.summing import Joined, Summing
+from policies.assigners import Assigned, Live, SessionWindows
+from policies.assigners.sessions import Runs
+from windowing.aggregates.accumulators import Accumulator, Folded, State
+from windowing.aggregates.declared import Cells
+from windowing.aggregates.groups import Groups, Keys
+from windowing.bolts.aggregate_bolt import BoundAggregates
+from windowing.columns import group_numbers, take_rows
+from windowing.timestamps import FOREVER
+from windowing.window import TupleWindow, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# A run of events that one session will hold, whatever comes, is a row: an event that covers the time of all of them.
+
+
+class SessionSums(Summing):
+    """Folds the events of sessions, and joins the rows into sessions.
+
+    A folded row is an event of its key that begins with the first event of a run, and covers time up to the gap after
+    its last (``SessionWindows.runs``); it is in a session exactly if the events are. So admission, windows, their
+    firings and the accounts are those of any sessions, and the state grows with the runs, not with the events.
+
+    Rows are in order of arrival, which decides among events of equal time. Of one run those that have been in a window
+    come before the others, which are newer.
+    """
+
+    def __init__(
+        self,
+        aggregates: BoundAggregates,
+        session: SessionWindows,
+        key: Sequence[str],
+        streams: int,
+        traced: tuple[str, Accumulator] | None = None,
+    ) -> None:
+        """``key``: the columns of the key of sessions; the rest as for ``Summing``."""
+        super().__init__(aggregates, streams, traced)
+        self.session = session
+        self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
+        """The columns of events that rows have too: those of the key, and of the key of the result."""
+        self._split_by = tuple(name for name in aggregates.by if name not in key)
+        """Columns by which the events of one run are divided among several rows."""
+
+    @property
+    def _prefix(self) -> str:
+        prefix = "_sum."
+        while any(name.startswith(prefix) for name in self._named):
+            prefix = f"_{prefix}"
+        return prefix
+
+    def fold(self, events: Held, codes: NDArray[np.int64] | None) -> Held:
+        """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes`` are those of
+        their keys; None where they have no key."""
+        runs, run = self._runs_of(events, codes)
+        split = self._split(events)
+        groups = Groups(run * split.size + split.codes, len(runs.lows) * split.size)
+        folded = Folded(self._read_of(events.payload), events.times)
+        states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
+        return self._rows(events, runs, run, groups, states, self._weights(events.streams, groups))
+
+    def merge(self, rows: Held, codes: NDArray[np.int64] | None) -> Held:
+        """Merge rows, given in order of arrival, that are live at the same time; at least one. Those of one run become
+        one, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
+        runs, run = self._runs_of(rows, codes)
+        split = self._split(rows)
+        fresh = np.ones(len(rows), np.int64) if rows.seen is None else (~rows.seen).astype(np.int64)
+        groups = Groups((2 * run + fresh) * split.size + split.codes, 2 * len(runs.lows) * split.size)
+        return self._rows(rows, runs, run, groups, *self._merged_rows(rows, groups))
+
+    def joined(self, events: SortedEvents, piece: Assigned) -> Joined:
+        """The results of sessions of these rows."""
+        places = events.places(piece.members)
+        order = np.argsort(places)  # by arrival
+        rows = events.taken(places[order])
+        windows = np.repeat(np.arange(len(piece)), np.diff(piece.offsets))[order]
+        keys = Keys.of(
+            [whole(rows.payload.column(name)) for name in self.aggregates.by], len(rows), ordered=bool(self._split_by)
+        )
+        if self._split_by:
+            groups = Groups(windows * keys.size + keys.codes, len(piece) * keys.size)
+            of_window, codes = groups.cells // keys.size, groups.cells % keys.size
+        else:  # a session has one row
+            groups = Groups(windows, len(piece))
+            of_window, codes = groups.cells, keys.codes[_firsts(groups)]
+        states, weights = self._merged_rows(rows, groups)
+        cells = Cells(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window])
+        return Joined(self.aggregates.result(keys.columns(codes), states, cells), of_window)
+
+    def traced_states(self, payload: pa.Table) -> State:
+        """The tracing state of some rows, of which this is the payload."""
+        assert self.traced is not None
+        return self._loaded_states(payload)[self.traced]
+
+    def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> tuple[Runs, NDArray[np.int64]]:
+        """The runs of these rows, in order of (key, start); and for each row as given, in which run it is."""
+        coded = replace(rows, keys=codes)
+        order = coded.order()
+        times = rows.times if order is None else rows.times[order]
+        keys, gaps, reaches = (
+            column if column is None or order is None else column[order] for column in (codes, rows.gaps, rows.reaches)
+        )
+        live = Live(times, None if keys is None else group_numbers(keys), gaps=gaps, reaches=reaches)
+        runs = self.session.runs(live)
+        numbers = np.repeat(np.arange(len(runs.lows)), runs.highs - runs.lows)
+        if order is None:
+            return runs, numbers
+        run = np.empty_like(numbers)
+        run[order] = numbers
+        return runs, run
+
+    def _split(self, rows: Held) -> Keys:
+        """By what the rows of one run are divided."""
+        return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
+
+    def _merged_rows(self, rows: Held, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
+        """The states of groups of rows, and the number of events of each, by input."""
+        assert rows.weights is not None
+        return self._merged_states(self._loaded_states(rows.payload), rows.weights, groups)
+
+    def _rows(
+        self,
+        source: Held,
+        runs: Runs,
+        run: NDArray[np.int64],
+        groups: Groups,
+        states: Sequence[State],
+        weights: NDArray[np.int64],
+    ) -> Held:
+        """A row for each group of events or rows, all of one run."""
+        firsts = _firsts(groups)
+        named = take_rows(source.payload.select(list(self._named)), firsts)
+        columns: dict[str, Any] = dict(zip(named.column_names, named.columns, strict=True))
+        for accumulator, state, names in zip(self.accumulators, states, self.columns, strict=True):
+            columns |= zip(names, accumulator.stored(state), strict=True)
+        if not columns:  # a count of all events needs only the weights
+            columns["nothing"] = pa.nulls(len(groups))
+        closed_until = source.closed_until
+        if closed_until is not None:
+            closed_until = groups.reduced(np.minimum, np.array(closed_until), FOREVER)
+        return Held(
+            times=runs.starts[run[firsts]],
+            payload=pa.table(columns),
+            keys=None if source.keys is None else source.keys[firsts],
+            closed_until=closed_until,
+            reaches=runs.ends[run[firsts]],
+            weights=weights,
+            seen=None if source.weights is None or source.seen is None else source.seen[firsts],
+        )
+
+
+def _firsts(groups: Groups) -> NDArray[np.int64]:
+    """The first row of each group."""
+    firsts = np.empty(len(groups), np.int64)
+    numbers = groups.numbers
+    firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return firsts
+
+
+# Sessions that fire, as those get them who emit their results.
+
+
+@dataclass(frozen=True)
+class FiredSums:
+    """Sessions whose results are joined from sums; the bolt is not called for them."""
+
+    sums: SessionSums
+    events: SortedEvents
+    """The rows of the task."""
+    piece: Assigned
+    fresh: NDArray[np.bool_]
+    """Per member: whether it has been in no window before."""
+    windows: Sequence[TupleWindow] | None
+    """The windows one by one, where a pane, or who watches, asks for them. They hold rows, not events."""
+
+    def __len__(self) -> int:
+        return len(self.piece)
+
+    def only(self, which: NDArray[np.bool_]) -> FiredSums:
+        """Some of the windows."""
+        if which.all():
+            return self
+        windows = None
+        if self.windows is not None:
+            windows = [self.windows[place] for place in np.flatnonzero(which).tolist()]
+        fresh = self.fresh[np.repeat(which, np.diff(self.piece.offsets))]
+        return replace(self, piece=self.piece.only(which), fresh=fresh, windows=windows)
+
+    def joined(self) -> Joined:
+        """The results of all of them."""
+        return self.sums.joined(self.events, self.piece)
+
+    def traced(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:
+        """Per window: the tracing state of its rows in order of arrival, and which of them were in no window before."""
+        offsets = self.piece.offsets.tolist()
+        for low, high in pairwise(offsets):
+            places = self.events.places(self.piece.members[low:high])
+            order = np.argsort(places)
+            yield self.sums.traced_states(self.events.taken(places[order]).payload), self.fresh[low:high][order]
