@@ -431,11 +431,7 @@ class FileCheckpoint:
         if self._turns is not None:
             before = self._committed
             values = None if manifest is None else manifest.to_values()
-            committed = Committed(key, values, {**before.notes, **notes}, key if alone else before.first)
-            self._turns.commit(committed)
-            self._committed = committed
-            with during("copying what is committed", "it is committed, and the next run copies the rest"):
-                self._copy(committed)
+            self._commit_turn(Committed(key, values, {**before.notes, **notes}, key if alone else before.first))
             return
         if manifest is not None:
             if alone:
@@ -444,6 +440,20 @@ class FileCheckpoint:
             self.files.write(f"manifests/{key}", manifest.to_values())
         for name, note in notes.items():
             self.files.write(name, note)
+
+    def replace_note(self, name: str, note: Mapping[str, Any]) -> None:
+        """Replace a note about the whole checkpoint; the state stays as it is."""
+        if self._turns is None:
+            self.files.write(name, note)
+        else:
+            self._commit_turn(replace(self._committed, notes={**self._committed.notes, name: note}))
+
+    def _commit_turn(self, committed: Committed) -> None:
+        assert self._turns is not None
+        self._turns.commit(committed)
+        self._committed = committed
+        with during("copying what is committed", "it is committed, and the next run copies the rest"):
+            self._copy(committed)
 
     def tidy(self) -> None:
         """Deletes what a process left when it died while deleting; called at the end of a run that has committed

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from pyarrow import feather
 
 from tests.simulation.world.world import World
-from topologies.checkpoints.movable import movable
 from topologies.engine.commit import batch_of_file
+from topologies.graph.bolt_rules import TopologyRules
 
 Rows = dict[str, Counter[str]]
 """By the folder of a sink and the key of a batch, its rows as text, in no order."""
@@ -23,7 +23,7 @@ BY_ARRIVAL = {"azure substreams"}
 
 def rows_after(world: World, key: str) -> Rows:
     """What the bolts whose tasks can be moved and divided have written in the batches after one."""
-    ways, found = movable(world.topology), Rows()
+    ways, found = TopologyRules.of(world.topology).bolts, Rows()
     for bolt in world.plan.bolts:
         if ways[bolt.name].fixed or ways[bolt.name].whole or str(bolt.rules) in BY_ARRIVAL:
             continue

@@ -6,9 +6,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from typing import NamedTuple
-
-from topologies.checkpoints.topology_fit import parallelism_in
+from typing import Any, NamedTuple
 
 Tasks = dict[str, int]
 """By bolt."""
@@ -63,7 +61,9 @@ class Layouts:
         can be read."""
         with suppress(*_UNREADABLE):
             key = self._last()
-            return self._read(key).tasks if key is not None else parallelism_in(self._document("topology")[1])
+            if key is not None:
+                return self._read(key).tasks
+            return {name: bolt["parallelism"] for name, bolt in self._document("topology")[1]["bolts"].items()}
         return None
 
     def _last(self) -> str | None:
@@ -79,7 +79,7 @@ class Layouts:
         tasks = {name: len(bolt["tasks"]) for name, bolt in values["bolts"].items()}
         return _Layout(hashlib.sha256(text.encode()).hexdigest(), tasks)
 
-    def _document(self, name: str) -> tuple[str, dict[str, dict[str, dict[str, list[object]]]]]:
+    def _document(self, name: str) -> tuple[str, dict[str, dict[str, dict[str, Any]]]]:
         with open(f"{self._half}/{name}.json", encoding="utf-8") as file:
             text = file.read()
         return text, json.loads(text.split("\n", 1)[1])

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.world.plan import BoltPlan
 from tests.simulation.world.world import World
-from topologies.checkpoints.movable import movable
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
+from topologies.graph.bolt_rules import TopologyRules
 from windowing.errors import CheckpointError, TopologyError
 
 BY_KEY = {
@@ -24,7 +24,6 @@ BY_KEY = {
 what is done with its windows is kept by key or not at all."""
 KEEPS_BY_KEY = {"Plain", "Few", "PerUser", "ByMethod"}
 REFUSED = "cannot be given other numbers of tasks"
-NOTHING_NOTED = "does not say how its state can be moved"
 
 
 class Misplaced(Exception):
@@ -90,8 +89,7 @@ class Rescaling:
             with self._judged(self.world.tasks, wanted, self._files()):
                 move_tasks(halves, wanted, topology)
         except CheckpointError as error:
-            noted = topology is not None or os.path.exists(halves.files.path("movable"))
-            if REFUSED not in error.what and (noted or NOTHING_NOTED not in error.what):
+            if REFUSED not in error.what:
                 raise
         else:
             self.moved(wanted)
@@ -134,7 +132,7 @@ class Rescaling:
         found = []
         if self.layouts.now is None:
             return []
-        ways = movable(self.world.with_tasks(wanted))
+        ways = TopologyRules.of(self.world.with_tasks(wanted)).bolts
         for bolt in self.world.plan.bolts:
             number = wanted[bolt.name]
             if number == before[bolt.name]:

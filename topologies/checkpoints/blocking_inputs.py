@@ -17,8 +17,8 @@ from manager.watermarks import input_of
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import Live
 from policies.watermarks import NONE
-from topologies.checkpoints.notes import BoltTiming
 from topologies.checkpoints.stored_tasks import has_key, reached_limit, readers_of
+from topologies.graph.bolt_rules import BoltRules
 from windowing.calls import checked
 from windowing.durations import Duration
 from windowing.reprs import one_line
@@ -160,54 +160,54 @@ def _shown(time: int | None) -> str | None:
 # The inputs that hold the watermark of a bolt: the mark of each input and partition, and since when it has not moved.
 
 
-def marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
+def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     """Returns the watermark that each input or partition would allow alone, in microseconds; None where it has
     delivered nothing. Without those that are idle."""
-    if timing.follows_events:
+    if rules.follows_events:
         marks: dict[str, int | None] = {
             source: None if mark.mark <= NONE else mark.mark
             for source, mark in state.watermark.sources.marks.items()
             if source not in state.watermark.sources.idle
         }
         heard = {input_of(source) for source in (*marks, *state.watermark.sources.idle)}
-        return marks | {name: None for name in timing.inputs if name not in heard}
+        return marks | {name: None for name in rules.inputs if name not in heard}
     latest = state.watermark.latest
-    return {name: latest[name] - timing.delay if name in latest else None for name in timing.inputs}
+    return {name: latest[name] - rules.delay if name in latest else None for name in rules.inputs}
 
 
-def own_marks_of(timing: BoltTiming, state: BoltState) -> dict[str, int | None]:
+def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     """Returns the marks of the inputs and partitions whose own events move the watermark, without inputs that import
     one."""
-    marks = marks_of(timing, state)
-    return {source: mark for source, mark in marks.items() if input_of(source) not in (timing.imports or {})}
+    marks = marks_of(rules, state)
+    return {source: mark for source, mark in marks.items() if input_of(source) not in rules.imports}
 
 
-def holders_of(bolt: str, timing: BoltTiming, kept: Sequence[Manifest]) -> list[Holder]:
+def holders_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[Holder]:
     """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
     ahead if the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
-    marks = own_marks_of(timing, state)
+    marks = own_marks_of(rules, state)
     known = [mark for mark in marks.values() if mark is not None]
-    if timing.greatest and known:
+    if rules.greatest and known:
         wanted: int | None = max(known)
     else:
         wanted = None if len(known) < len(marks) else min(known, default=None)
     return [
-        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, timing, source, kept))
+        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, rules, source, kept))
         for source, mark in sorted(marks.items())
         if mark == wanted
     ]
 
 
-def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
+def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
     """Returns the clock since which a source has not moved, and whether that is exact; else it is the clock of the
     earliest kept batch with the same mark."""
     sources = kept[-1].bolts[bolt].watermark.sources
     if source in sources.seen_at:
         return sources.seen_at[source], True
-    mark, since = marks_of(timing, kept[-1].bolts[bolt])[source], None
+    mark, since = marks_of(rules, kept[-1].bolts[bolt])[source], None
     for manifest in reversed(kept):
-        if bolt not in manifest.bolts or marks_of(timing, manifest.bolts[bolt]).get(source) != mark:
+        if bolt not in manifest.bolts or marks_of(rules, manifest.bolts[bolt]).get(source) != mark:
             break
         since = manifest.clock
     return since, False
@@ -217,29 +217,29 @@ def _since(bolt: str, timing: BoltTiming, source: str, kept: Sequence[Manifest])
 
 
 def idle_rules(
-    timing: BoltTiming, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
+    rules: BoltRules, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
 ) -> Iterator[str]:
     """Yields a sentence for each idle rule. ``end``: end of the window; ``needed``: the watermark at which it fires."""
     sources = state.watermark.sources
-    if timing.partition_idle_timeout is not None:
+    if rules.partition_idle_timeout is not None:
         for holder in holders:
             since = sources.started if holder.since is None else holder.since
-            if since is not None and holder.input not in timing.origins:
-                moment = show(since + timing.partition_idle_timeout)
+            if since is not None and holder.input not in rules.origins:
+                moment = show(since + rules.partition_idle_timeout)
                 yield (
                     f"If {named(holder)} stays silent, it no longer holds the watermark from {moment} on "
-                    f"(by the clock, idle for {Duration(timing.partition_idle_timeout)}), at the next batch then."
+                    f"(by the clock, idle for {Duration(rules.partition_idle_timeout)}), at the next batch then."
                 )
-    if timing.idle_timeout is not None and sources.heard_at is not None and end is not None:
-        begins = max(end, sources.heard_at) if timing.idle_waits_for_end else sources.heard_at
-        moment = show(max(begins + timing.idle_timeout, end))
+    if rules.idle_timeout is not None and sources.heard_at is not None and end is not None:
+        begins = max(end, sources.heard_at) if rules.idle_waits_for_end else sources.heard_at
+        moment = show(max(begins + rules.idle_timeout, end))
         yield (
-            f"If no input delivers anything, the idle timeout of {Duration(timing.idle_timeout)} closes the window at "
+            f"If no input delivers anything, the idle timeout of {Duration(rules.idle_timeout)} closes the window at "
             f"{moment} by the clock, at the next batch then, provided that it holds events."
         )
-    if timing.late_tolerance is not None and sources.arrived is not None and needed is not None:
+    if rules.late_tolerance is not None and sources.arrived is not None and needed is not None:
         assert sources.arrived_at is not None
-        moment = show(needed + timing.late_tolerance - sources.arrived + sources.arrived_at)
+        moment = show(needed + rules.late_tolerance - sources.arrived + sources.arrived_at)
         yield f"The watermark follows the clock while nothing arrives: it is there at {moment}, at the next batch then."
 
 
@@ -255,27 +255,27 @@ def named(holder: Holder) -> str:
 class Holding:
     """The bolts of a checkpoint: their rules and, after each of the kept batches, their states."""
 
-    timings: Mapping[str, BoltTiming]
+    all_rules: Mapping[str, BoltRules]
     kept: Sequence[Manifest]
 
     def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
         """Yields sentences on the inputs that hold a bolt's watermark, and on the effect of its idle rules. ``end``:
         that of the waiting window; ``needed``: the watermark at which it fires."""
-        timing, state, holders = self.timings[bolt], self._state(bolt), self.of(bolt)
-        lagging = [mark for mark in own_marks_of(timing, state).values() if mark is None or mark < (needed or mark)]
+        rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
+        lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            told = _about(holder, timing)
-            if needed is not None and holder.watermark is not None and not timing.origins.get(holder.input):
-                told += _what_moves(holder, timing, state, needed, alone=len(lagging) < 2)
+            told = _about(holder, rules)
+            if needed is not None and holder.watermark is not None and not rules.origins.get(holder.input):
+                told += _what_moves(holder, rules, state, needed, alone=len(lagging) < 2)
             yield told
-            yield from self._behind(timing, holder)
-        yield from map(_upper, _imports(timing))
+            yield from self._behind(rules, holder)
+        yield from map(_upper, _imports(rules))
         idle = state.watermark.sources.idle
         if idle:
             left_out = ", ".join(repr(name.replace("\t", "/")) for name in idle)
             yield f"Idle, and therefore not waited for: {left_out}."
         if any(self._has_idle_rule(name) for name in self._upstream(bolt)):
-            yield from idle_rules(timing, state, holders, end, needed)
+            yield from idle_rules(rules, state, holders, end, needed)
         else:
             yield (
                 "No rule of idleness is set: only later events move the watermark, or the end of the input, which "
@@ -284,20 +284,20 @@ class Holding:
 
     def of(self, bolt: str) -> tuple[Holder, ...]:
         """Returns the inputs that hold the watermark of a bolt."""
-        return tuple(holders_of(bolt, self.timings[bolt], self.kept))
+        return tuple(holders_of(bolt, self.all_rules[bolt], self.kept))
 
     def _state(self, bolt: str) -> BoltState:
         return self.kept[-1].bolts[bolt]
 
-    def _behind(self, timing: BoltTiming, holder: Holder) -> Iterator[str]:
+    def _behind(self, rules: BoltRules, holder: Holder) -> Iterator[str]:
         """Yields sentences about an input from other bolts: which of them is furthest behind, and what holds that
         one."""
-        origins = [name for name in timing.origins.get(holder.input, ()) if name in self.timings]
+        origins = [name for name in rules.origins.get(holder.input, ()) if name in self.all_rules]
         if not origins:
             return
         marks = {name: self._state(name).watermark.current for name in origins}
         name = min(origins, key=lambda each: (marks[each] is not None, marks[each] or 0))
-        at, of = marks[name], self.timings[name]
+        at, of = marks[name], self.all_rules[name]
         yield (
             f"{_upper(named(holder))} is what bolt {name!r} emits, and time there follows the watermark of "
             f"{name!r}, which {'does not exist yet' if at is None else f'is at {show(at)}'}."
@@ -321,23 +321,23 @@ class Holding:
         """Returns a bolt and all bolts before it."""
         found = [bolt]
         for name in found:
-            timing, takers = self.timings[name], self.timings[name].imports or {}
-            before = [origin for taker, bolts in timing.origins.items() if taker not in takers for origin in bolts]
-            found += [origin for origin in before if origin in self.timings and origin not in found]
+            rules, takers = self.all_rules[name], self.all_rules[name].imports
+            before = [origin for taker, bolts in rules.origins.items() if taker not in takers for origin in bolts]
+            found += [origin for origin in before if origin in self.all_rules and origin not in found]
         return found
 
     def _has_idle_rule(self, bolt: str) -> bool:
-        timing = self.timings[bolt]
-        rules = (timing.partition_idle_timeout, timing.idle_timeout, timing.late_tolerance)
-        return not timing.event_time or any(rule is not None for rule in rules)
+        rules = self.all_rules[bolt]
+        by_clock = (rules.partition_idle_timeout, rules.idle_timeout, rules.late_tolerance)
+        return not rules.event_time or any(rule is not None for rule in by_clock)
 
 
-def _imports(timing: BoltTiming) -> Iterator[str]:
-    for taker, giver in (timing.imports or {}).items():
+def _imports(rules: BoltRules) -> Iterator[str]:
+    for taker, giver in rules.imports.items():
         yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
 
 
-def _about(holder: Holder, timing: BoltTiming) -> str:
+def _about(holder: Holder, rules: BoltRules) -> str:
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
@@ -345,25 +345,23 @@ def _about(holder: Holder, timing: BoltTiming) -> str:
     name = named(holder)
     if holder.watermark is None:
         text = f"{name} holds it: nothing has come from there{since}."
-    elif timing.greatest:
+    elif rules.greatest:
         text = f"{name} is furthest ahead, at {show(holder.watermark)}{since}."
     else:
         text = f"{name} holds it, at {show(holder.watermark)}{since}."
     return _upper(text)
 
 
-def _what_moves(holder: Holder, timing: BoltTiming, state: BoltState, needed: int, *, alone: bool) -> str:
+def _what_moves(holder: Holder, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
     """Says which event would move the watermark to ``needed``. ``alone``: no other input is behind that."""
-    if timing.marks is None:
-        return ""
-    rules, source = timing.marks[holder.input], state.watermark.sources.marks.get(holder.source)
-    count, span, at = rules["count"], rules["span"], needed + (rules["delay"] or 0)
+    moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
+    count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:
         if source is None or source.since is None:
             return ""
         at = max(at, source.since + span)
-    unless = ", unless it is early or late by its arrival" if timing.by_arrival else ""
-    others = "" if alone or timing.greatest else ", as at each input that is not as far"
+    unless = ", unless it is early or late by its arrival" if rules.by_arrival else ""
+    others = "" if alone or rules.greatest else ", as at each input that is not as far"
     if count == 0:
         return f" Only watermarks that the source sends move it: one at {show(needed)} or later is needed{others}."
     missing = 1 if count is None or source is None else count - source.counted % count
@@ -372,10 +370,10 @@ def _what_moves(holder: Holder, timing: BoltTiming, state: BoltState, needed: in
             f" One of {count} events there moves the watermark: {missing} more are needed{others}, the last of them at "
             f"{show(at)} or later{unless}."
         )
-    tick = timing.tick if count is None and span is None else 0
+    tick = rules.tick if count is None and span is None else 0
     if tick:
         unless += f"; the watermark follows with the next tick (every {Duration(tick)})"
-    where = "there or at another input" if timing.greatest else "there"
+    where = "there or at another input" if rules.greatest else "there"
     does = f"is needed{others}" if others else "would do"
     return f" An event {where} at {show(at)} or later {does}{unless}."
 
@@ -448,24 +446,24 @@ def _counted_before(
 
 
 def regular_events(
-    state: BoltState, store: SegmentStore, timing: BoltTiming, windows: AlignedWindows, wanted: str | None
+    state: BoltState, store: SegmentStore, rules: BoltRules, windows: AlignedWindows, wanted: str | None
 ) -> RegularEvents:
     """Returns the events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several
     with commas between them."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
-    for reader in readers_of(state, store, timing):
+    for reader in readers_of(state, store, rules):
         if reader.state.windows.in_queue():
             for rows in reader.rows:
                 live, counts = Live(rows.times), rows.counts
                 if wanted is not None:
-                    chosen = events_of_key(rows.payload, rows.streams, timing, wanted)
+                    chosen = events_of_key(rows.payload, rows.streams, rules, wanted)
                     live, counts = Live(rows.times[chosen]), counts[chosen]
                 parts.append((*_ends(windows, live, NONE), counts))
         elif reader.live is not None:
             held = reader.live.sorted()
             if wanted is not None:
-                held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, timing, wanted)))
+                held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, rules, wanted)))
             live = Live(held.times, held.keys, held.ends, held.closed_until)
             reached = reached_limit(reader, held)
             parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
@@ -479,24 +477,24 @@ def _ends(
     return first, last, windows.ends_of(live, reached, FOREVER)[1]
 
 
-def waiting_events(state: BoltState, timing: BoltTiming, store: SegmentStore, wanted: str | None) -> WaitingEvents:
+def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, wanted: str | None) -> WaitingEvents:
     """Returns the events that are in no window yet and may still be in one."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for reader in readers_of(state, store, timing):
+    for reader in readers_of(state, store, rules):
         for rows in reader.rows:
             waits = rows.pending > 0
             if wanted is not None:
-                waits &= events_of_key(rows.payload, rows.streams, timing, wanted)
+                waits &= events_of_key(rows.payload, rows.streams, rules, wanted)
             times.append(rows.times[waits])
             counts.append(rows.pending[waits])
     return WaitingEvents(np.concatenate(times), np.concatenate(counts))
 
 
 def events_of_key(
-    payload: pa.Table, streams: NDArray[np.int8] | None, timing: BoltTiming, wanted: str
+    payload: pa.Table, streams: NDArray[np.int8] | None, rules: BoltRules, wanted: str
 ) -> NDArray[np.bool_]:
     """Which events are of a key; its columns may have other names at each input."""
-    keys = timing.columns_of_keys
+    keys = rules.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):
         if set(names) <= set(payload.column_names):

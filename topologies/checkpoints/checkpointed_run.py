@@ -19,8 +19,7 @@ from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
 from manager.storage.files import as_storage_error, during, make_private, sync_folders_below
 from manager.storage.manifest import Manifest, batch_in_words, batch_key
 from topologies.checkpoints.file_journal import follow_moved_input
-from topologies.checkpoints.movable import note_movable
-from topologies.checkpoints.notes import RunNote, note_sinks, note_timing, noted_run
+from topologies.checkpoints.notes import RunNote, note_sinks, noted_run
 from topologies.checkpoints.paired_checkpoint import (
     START,
     TOPOLOGY,
@@ -37,7 +36,7 @@ from topologies.checkpoints.pulled_files import PulledFiles, pulled_rows
 from topologies.checkpoints.read_topics import ReadTopics
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
-from topologies.checkpoints.topology_fit import add_columns, check_fit, check_start, check_topology, fingerprint
+from topologies.checkpoints.topology_fit import add_columns, check_fit, check_start, check_topology, noted_rules
 from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
 from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
@@ -46,6 +45,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
 from topologies.engine.work import Output
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
@@ -96,7 +96,7 @@ def open_checkpoint(
             if halves.uri is not None:
                 manifest = check_halves(halves)
             opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
-            _note_for_others(halves, topology, manifest)
+            note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
     if is_new:
         make_halves(halves)
     return opened
@@ -115,22 +115,17 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, 
     """Returns where the run that made the checkpoint started. A new checkpoint gets a note of this run; with an old one
     this run is compared."""
     files.latest()
-    note = files.read_note(TOPOLOGY)
-    if note is None:
+    noted, now = noted_rules(halves), TopologyRules.of(topology)
+    if noted is None:
         files.write_note(START, {"first_output": first_output})  # written first, so it exists if the other does
-        files.write_note(TOPOLOGY, fingerprint(topology))
+        files.write_note(TOPOLOGY, now.to_json())
         return first_output
-    check_topology(halves, topology, note)
+    check_topology(halves, topology, noted)
     began: int | None = (files.read_note(START) or {})["first_output"]
     check_start(halves, began, first_output)
+    if noted != now:
+        files.replace_note(TOPOLOGY, now.to_json())
     return began
-
-
-def _note_for_others(halves: PairedCheckpoint, topology: Topology, manifest: Manifest | None) -> None:
-    """Writes notes for those who look at the checkpoint later; no run depends on them."""
-    note_timing(halves.files, topology)
-    note_movable(halves.files, topology)
-    note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
 
 
 def make_halves(halves: PairedCheckpoint) -> None:

@@ -326,8 +326,7 @@ class TaskRows:
         event belongs."""
         if name in self._own:
             return np.ones(len(rows), np.bool_)
-        stored, decisive = self._stored_name(name), self.task.timing.decisive
-        assert decisive is not None
+        stored, decisive = self._stored_name(name), self.task.rules.decisive
         by_input = {name: stored in columns for name, columns in zip(self.streams, decisive, strict=True)}
         if len(set(by_input.values())) == 1:
             return np.full(len(rows), next(iter(by_input.values())), np.bool_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow.fs as pafs
 
 from manager.accounts import Accounts
-from manager.storage.checkpoint import FileCheckpoint, kept_batches, read_manifest, read_note, read_plan
+from manager.storage.checkpoint import FileCheckpoint, kept_batches, read_manifest, read_plan
 from manager.storage.files import (
     UNREADABLE,
     delete_folder,
@@ -26,8 +26,7 @@ from manager.storage.files import (
 from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_of
 from manager.storage.segment_files import FileSegments
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.movable import note_movable
-from topologies.checkpoints.notes import SINKS, SinkNote, note_timing, read_sinks
+from topologies.checkpoints.notes import SINKS, SinkNote, read_sinks
 from topologies.checkpoints.paired_checkpoint import (
     GOING_BACK,
     RESETTING,
@@ -49,9 +48,10 @@ from topologies.checkpoints.paired_checkpoint import (
     whole_batches,
 )
 from topologies.checkpoints.spark_checkpoint import write_spark_file
-from topologies.checkpoints.topology_fit import differences, fingerprint, without_bolts
+from topologies.checkpoints.topology_fit import differences, noted_rules, without_bolts
 from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later
 from topologies.engine.fire.task_families import family_of
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import WindowedNode
 from topologies.graph.topology import Topology
 from topologies.io.paths import locate
@@ -461,8 +461,8 @@ def _look(
     """Returns the last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
     with during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
-        known = read_note(halves.files, TOPOLOGY)
-    now = fingerprint(topology)
+        known = noted_rules(halves)
+    now = TopologyRules.of(topology)
     if known is None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} holds nothing yet", why="no run has begun on it", do="run the topology on it"
@@ -490,9 +490,7 @@ def _reset(
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         # The bolts of earlier batches have states of the topology as it was.
-        checkpoint.replace(after, {TOPOLOGY: fingerprint(topology)}, alone=True)
-        note_timing(halves.files, topology)
-        note_movable(halves.files, topology)
+        checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
     return done
 
 
@@ -510,8 +508,8 @@ def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
     return BoltState(Accounts(node.streams, now), tasks)
 
 
-def _check_names(names: Collection[str], known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    there = {**known["bolts"], **now["bolts"]}
+def _check_names(names: Collection[str], known: TopologyRules, now: TopologyRules) -> None:
+    there = {**known.bolts, **now.bolts}
     for name in names:
         if name not in there:
             raise ConfigError(
@@ -524,15 +522,15 @@ def _check_names(names: Collection[str], known: Mapping[str, Any], now: Mapping[
 def _check_rest(
     halves: PairedCheckpoint,
     names: Collection[str],
-    known: Mapping[str, Any],
-    now: Mapping[str, Any],
+    known: TopologyRules,
+    now: TopologyRules,
     topology: Topology,
 ) -> None:
     """Raises CheckpointError where something else differs than the named bolts."""
     before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat
-    beats = halves.spark_half.has_heartbeat(len(now["spouts"]))
+    beats = halves.spark_half.has_heartbeat(len(now.spouts))
     if not changed and beats is not None and beats != heartbeat:
         changed = [
             "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"

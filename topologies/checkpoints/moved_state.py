@@ -14,9 +14,9 @@ from manager.keyed.retained_events import GONE, LAST, SEEN, Held, is_needed, rea
 from manager.storage.segments import CODE_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, StateField, TaskState, WindowsState
 from policies.watermarks import NONE
-from topologies.checkpoints.movable import Movable
 from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
 from topologies.engine.fire.bolt_calls import load_state
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.groupings import HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.conversion import REFUSED, converted, of_values
@@ -35,7 +35,7 @@ class Route:
     """The way to the new tasks of one bolt."""
 
     bolt: str
-    movable: Movable
+    rules: BoltRules
     parallelism: int
     _known: dict[int, int] = field(default_factory=dict)
     """The task of each key whose events have been seen, by the code of the key."""
@@ -45,9 +45,9 @@ class Route:
     def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
         """The task of each row; ``streams`` is the input that each came by, None for the first."""
         tasks = np.zeros(table.num_rows, np.int64)
-        if self.movable.in_one_task:
+        if self.rules.in_one_task:
             return tasks
-        for code, fields in enumerate(self.movable.fields):
+        for code, fields in enumerate(self.rules.grouped):
             rows = slice(None) if streams is None else np.flatnonzero(streams == code)
             part = table if streams is None else table.take(pa.array(rows))
             tasks[rows] = self._tasks(part, fields)
@@ -57,7 +57,7 @@ class Route:
 
     def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
         """The task of each row of a table that has the columns of the key."""
-        fields = self.movable.fields[0]
+        fields = self.rules.grouped[0]
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
 
     def as_keys(self, table: pa.Table) -> pa.Table:
@@ -66,9 +66,9 @@ class Route:
         The hash of a number depends on its type: 1.0 and 1 are different keys for it, and one key for the bolt.
         """
         try:
-            schema = parse_schema(self.movable.types)
-        except ConfigError:  # a type that cannot be declared: the bolt keeps the fields in that type (``Movable``)
-            return table.rename_columns(self.movable.fields[0])
+            schema = parse_schema(self.rules.types)
+        except ConfigError:  # a type that cannot be declared: the bolt keeps the fields in that type (``types``)
+            return table.rename_columns(self.rules.grouped[0])
         columns = []
         for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
             try:
@@ -83,9 +83,9 @@ class Route:
 
     def of_values(self, values: Sequence[Any]) -> int:
         """The task of one key, by the values of the fields that the first input is grouped by."""
-        if self.movable.in_one_task:
+        if self.rules.in_one_task:
             return 0
-        schema = parse_schema(self.movable.types)
+        schema = parse_schema(self.rules.types)
         if len(values) != len(schema):
             raise CheckpointError(
                 f"bolt {self.bolt!r} asks for the task of {values!r}",
@@ -102,17 +102,17 @@ class Route:
 
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The task of each key, by its code. CheckpointError where only an event could tell, and there is none."""
-        if self.movable.in_one_task:
+        if self.rules.in_one_task:
             return np.zeros(len(codes), np.int64)
-        if self.movable.fields[0] == self.movable.keys[0]:
+        if self.rules.grouped[0] == self.rules.keys[0]:
             hashes = np.array([self.shared.get(code, code) for code in codes.tolist()], np.int64)
             return (hashes.view(np.uint64) % np.uint64(self.parallelism)).astype(np.int64)
         unknown = sum(each not in self._known for each in codes.tolist())
         if unknown:
             raise CheckpointError(
                 f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
-                why=f"for {unknown} keys without events only a hash of {', '.join(self.movable.keys[0])} is stored, so "
-                f"their {', '.join(self.movable.fields[0])}, and with it their new task, is unknown",
+                why=f"for {unknown} keys without events only a hash of {', '.join(self.rules.keys[0])} is stored, so "
+                f"their {', '.join(self.rules.grouped[0])}, and with it their new task, is unknown",
                 do="try again when these keys have been forgotten, or group its inputs by the whole key from the start",
             )
         return np.array([self._known[each] for each in codes.tolist()], np.int64)
@@ -136,10 +136,10 @@ def _users(
 ) -> list[dict[str, Ref]]:
     if not any(state.user for state in before):
         return [{} for _ in range(route.parallelism)]
-    if route.movable.in_one_task:
+    if route.rules.in_one_task:
         return [dict(before[0].user) if task == 0 else {} for task in range(route.parallelism)]
     saved = [load_state(store, state.user) for state in before if state.user]
-    if route.movable.state_by_method:
+    if route.rules.state_by_method:
         return [_written(writer, *packed) for packed in _by_method(saved, route, bolt)]
     moved = [_of_task(task, saved, route) for task in range(route.parallelism)]
     return [_written(writer, json.dumps(plain), tables) for plain, tables in moved]
@@ -180,7 +180,7 @@ def _of_task(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserS
     plain: UserState = {}
     tables: dict[str, pa.Table] = {}
     for name, first in saved[0].items():
-        columns, values = route.movable.state_keys[name], [state[name] for state in saved]
+        columns, values = route.rules.state_keys[name], [state[name] for state in saved]
         if isinstance(first, pa.Table):
             tables[name] = first if not columns else pa.concat_tables(_rows_of(task, values, columns, route))
         elif columns:
@@ -200,7 +200,7 @@ def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], rout
 
 def _task_of_text(key: str, route: Route) -> int:
     """The task of a key of a dict, which is the text of the one field that events are grouped by."""
-    (column,) = parse_schema(route.movable.types)
+    (column,) = parse_schema(route.rules.types)
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -234,7 +234,7 @@ class TaskMove:
     ) -> None:
         """``code`` is called if the bolt moves its state itself."""
         self.before, self.route, self.store, self.writer, self.code = before, route, store, writer, code
-        self.streams = len(route.movable.streams)
+        self.streams = len(route.rules.inputs)
         self.unwindowed = np.zeros(self.streams, np.int64)
         """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
         self._windows = [task.windows for task in before]
@@ -365,7 +365,7 @@ class TaskMove:
         """Number of keys of a new task that have live events."""
         if not self._held[task]:
             return 0
-        held = KeyCodes(self.route.movable.keys, codes).apply(Held.concat(self._held[task]))
+        held = KeyCodes(self.route.rules.keys, codes).apply(Held.concat(self._held[task]))
         assert held.keys is not None
         return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
 
@@ -378,7 +378,7 @@ class TaskMove:
         if table is not None:
             columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
             self.route.shared |= dict(zip(*columns, strict=True))
-        return KeyCodes(self.route.movable.keys, table)
+        return KeyCodes(self.route.rules.keys, table)
 
     def _learn_kept(self) -> None:
         """Learn the tasks of the keys that may have no events any more."""
@@ -456,7 +456,7 @@ class TaskMove:
                 known |= set(keys[new].tolist())
                 marks = pa.array(np.full(np.count_nonzero(new), floors[number]))
                 own = pa.table({how.by: keys[new], **dict.fromkeys(how.raised, marks)})
-                values = key_rows(held.payload, held.streams, self.route.movable.keys).take(pa.array(firsts[new]))
+                values = key_rows(held.payload, held.streams, self.route.rules.keys).take(pa.array(firsts[new]))
                 parts.append(pa.table({**_table_columns(own), **_table_columns(values)}))
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
 

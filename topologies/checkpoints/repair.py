@@ -20,13 +20,14 @@ from manager.storage.segments import KEY_COLUMN, Ref, Refs, SegmentStore, Segmen
 from manager.storage.task_state import FieldKind, QueueState, TaskState, WindowsState
 from policies.assigners.aligned import limit_at
 from topologies.checkpoints.corrections import GivenEvents, TaskCorrection, TaskRows, parts_of
-from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, timing_of
+from topologies.checkpoints.notes import checkpoint_at, known_rules, rules_of
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Rewrite, StateChange, take_savepoint
-from topologies.checkpoints.state_tables import bolts, noted_bolt, stored_columns
+from topologies.checkpoints.state_tables import bolts, stored_columns
 from topologies.checkpoints.stored_tasks import StoredQueue, TaskReader, reached_span, readers_of, windows_of
+from topologies.graph.bolt_rules import BoltRules
 from windowing.calls import checked
-from windowing.errors import CheckpointError, ConfigError, DataError
+from windowing.errors import ConfigError, DataError
 from windowing.events import Events, count_by_stream
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_]) ->
     touched: dict[_Of, list[_Span]] = defaultdict(list)
     for of, span, _ in _windows_with(task, live, different):
         touched[of].append(span)
-    merging = [each.merges for each in task.timing.formed_by(task.bolt.anchor)]
+    merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     repaired = panes.repaired.copy()
     for row in np.flatnonzero(panes.index > 0).tolist():
         of, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
@@ -79,14 +80,14 @@ def last_of_fired(task: TaskReader, live: Held, gone: NDArray[np.bool_]) -> NDAr
     """Which of these events are in a window that has fired and, without those that are gone, would hold too few to fire
     again."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
-    merging = [each.merges for each in task.timing.formed_by(task.bolt.anchor)]
+    merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
     for row in np.flatnonzero(panes.index > 0).tolist():
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))
     left: dict[_Of, list[_Span]] = defaultdict(list)
     still = live.take(np.flatnonzero(~gone))
     for of, span, members in _windows_with(task, still, np.ones(len(still), np.bool_)):
-        if len(members) >= task.timing.least_at_end:
+        if len(members) >= task.rules.least_at_end:
             left[of].append(span)
     for of, span, members in _windows_with(task, live, gone):
         shown = [each for each in fired[of] if _same(each, span, merging=merging[of[0]])]
@@ -145,7 +146,7 @@ Reason = tuple["NDArray[np.bool_]", str]
 
 
 def _of_queue(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
-    if task.timing.by_place:
+    if task.rules.by_place:
         settled = np.arange(len(out)) < task.state.windows_as(QueueState).settled_count
         yield out & settled, "its windows count, or choose among, all the events of a task, and time has reached it"
 
@@ -167,9 +168,9 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
         why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
         why += "taken back"
         yield rows(gone & last_of_fired(task, live, gone)), why
-    if task.timing.versions is not None and live.streams is not None:
+    if task.rules.versions is not None and live.streams is not None:
         why = "it is a version of a join, and has ended the one before, which may be gone by now"
-        yield rows(gone & (live.streams == task.timing.inputs.index(task.timing.versions))), why
+        yield rows(gone & (live.streams == task.rules.inputs.index(task.rules.versions))), why
     if not all(each.ends_by_time for each in windows.assigners):
         reached = live.times <= limit_at(reached_span(task, live, windows).upto, np.arange(len(live)))
         yield rows(gone & reached), "its windows count events, and time has reached it"
@@ -187,7 +188,7 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
 
 def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
     """By kind of window, which of these events are in one that is still to fire."""
-    found = np.zeros((len(task.timing.assigners), len(live)), np.bool_)
+    found = np.zeros((len(task.rules.assigners), len(live)), np.bool_)
     if len(live):
         windows = windows_of(task, live)
         for kind, piece in windows.open_windows(reached_span(task, live, windows)):
@@ -333,13 +334,13 @@ class BoltRepair:
     def of(
         name: str,
         state: BoltState,
-        timing: BoltTiming,
+        rules: BoltRules,
         store: SegmentStore,
         columns: pa.Schema,
         given: tuple[GivenEvents | None, GivenEvents | None],
     ) -> BoltRepair:
         """``given``: the rows with their values, and those to be taken out. DataError for what cannot be."""
-        tasks = readers_of(state, store, timing)
+        tasks = readers_of(state, store, rules)
         stored = {task.number: sum(map(len, task.rows)) for task in tasks}
         for each in given:
             if each is not None:
@@ -441,10 +442,10 @@ class _Repairing:
                 why="neither events with other values are given, nor any to be taken out",
                 do="give some, by the name of their bolt; or take a plain savepoint: windbolt savepoint",
             )
-        known = known_timing(source)
-        self.timing = {name: timing_of(known, name, None) for name in self.names}
-        for name, timing in self.timing.items():
-            self._check_bolt(name, timing)
+        known = known_rules(source).bolts
+        self.rules = {name: rules_of(known, name, None) for name in self.names}
+        for name, rules in self.rules.items():
+            _check_bolt(name, rules)
         self.given = {
             name: (
                 GivenEvents.of(name, events[name]) if name in events else None,
@@ -460,9 +461,9 @@ class _Repairing:
         for name in self.names:
             if name not in manifest.bolts:
                 raise _without_events(self.source.path, name)
-            columns, _ = stored_columns(self.source, name, self.timing[name])
+            columns, _ = stored_columns(self.rules[name])
             state = manifest.bolts[name]
-            repairs.append(BoltRepair.of(name, state, self.timing[name], store, columns, self.given[name]))
+            repairs.append(BoltRepair.of(name, state, self.rules[name], store, columns, self.given[name]))
 
         def rewrite(writer: SegmentWriter) -> Manifest:
             after = Manifest.from_values(manifest.to_values())
@@ -471,20 +472,15 @@ class _Repairing:
 
         return rewrite
 
-    def _check_bolt(self, name: str, timing: BoltTiming) -> None:
-        if "sums" in noted_bolt(self.source, name):
-            raise ConfigError(
-                f"the events of bolt {name!r} cannot be repaired",
-                why="it adds them up as they come, and keeps sums of several",
-                do="give its events to a new checkpoint, from where you have them: windbolt.state.begin; or let the "
-                "bolt start over: windbolt reset",
-            )
-        if timing.decisive is None:
-            raise CheckpointError(
-                f"checkpoint {self.source.path!r} does not say by which columns events belong to their windows",
-                why="its last run was one of an earlier windbolt, which noted nothing about that",
-                do="run the topology on it once more with this windbolt",
-            )
+
+def _check_bolt(name: str, rules: BoltRules) -> None:
+    if rules.sums is not None:
+        raise ConfigError(
+            f"the events of bolt {name!r} cannot be repaired",
+            why="it adds them up as they come, and keeps sums of several",
+            do="give its events to a new checkpoint, from where you have them: windbolt.state.begin; or let the "
+            "bolt start over: windbolt reset",
+        )
 
 
 def _without_events(path: str, name: str) -> ConfigError:

@@ -16,8 +16,8 @@ from manager.storage.files import during
 from manager.storage.manifest import BoltState, Manifest, batch_key
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.movable import Movable, movable, read_movable
 from topologies.checkpoints.moved_state import Route, TaskMove
+from topologies.checkpoints.notes import known_rules
 from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
@@ -28,11 +28,12 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.checkpoints.topology_fit import check_fit, noted_tasks, wanted_tasks, with_tasks
+from topologies.checkpoints.topology_fit import check_fit, noted_tasks, wanted_tasks
+from topologies.graph.bolt_rules import BoltRules, TopologyRules
 from topologies.graph.topology import Topology
 from topologies.run.attempts import Attempts
 from windowing.bolts.bolt import StatefulTaskBolt
-from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint, did_you_mean
+from windowing.errors import CheckpointError, ConfigError, did_you_mean
 
 MOST_TASKS = 10_000
 """More tasks of a bolt are a mistake: each has an entry in every manifest."""
@@ -94,7 +95,7 @@ class _Move:
 
     manifest: Manifest | None
     changed: Mapping[str, int]
-    ways: Mapping[str, Movable]
+    ways: Mapping[str, BoltRules]
     done: Rescaled
     """Result that the move will have."""
 
@@ -110,10 +111,9 @@ def _look(
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
-    ways: Mapping[str, Movable] = {}
+    ways: Mapping[str, BoltRules] = {}
     if changed:
-        with during("looking at how it can be moved", "nothing was changed"):
-            ways = _ways(halves, topology)
+        ways = (known_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
         check_movable(halves.path, tasks, changed, ways)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
     return _Move(manifest, changed, ways, done)
@@ -137,7 +137,9 @@ def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
             )
 
 
-def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int], ways: Mapping[str, Movable]) -> None:
+def check_movable(
+    path: str, tasks: Mapping[str, int], changed: Mapping[str, int], ways: Mapping[str, BoltRules]
+) -> None:
     """CheckpointError that names every bolt whose state cannot be moved, and why."""
     problems = []
     for name, number in changed.items():
@@ -152,27 +154,10 @@ def check_movable(path: str, tasks: Mapping[str, int], changed: Mapping[str, int
         )
 
 
-def _ways(halves: PairedCheckpoint, topology: Topology | None) -> Mapping[str, Movable]:
-    if topology is not None:
-        return movable(topology)
-    why = "its last run was one of an earlier windbolt or died as it began, and noted nothing about that"
-    try:
-        found = read_movable(halves.files, with_tasks(halves, {}))
-    except DamagedCheckpoint as error:
-        found, why = None, f"{error.what}: {error.why}"
-    if found is not None:
-        return found
-    raise CheckpointError(
-        f"checkpoint {halves.path!r} does not say how its state can be moved",
-        why=why,
-        do="name the topology too (--topology FILE:NAME), or run it once more with this windbolt",
-    )
-
-
 def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Move, topology: Topology | None) -> None:
     if move.changed:
         after = None if move.manifest is None else _rescaled(checkpoint, move.manifest, move, topology)
-        checkpoint.replace(after, {TOPOLOGY: with_tasks(halves, move.changed)})
+        checkpoint.replace(after, {TOPOLOGY: known_rules(halves).with_tasks(move.changed).to_json()})
 
 
 def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topology: Topology | None) -> Manifest:
@@ -194,7 +179,7 @@ def moved_state(
 ) -> BoltState:
     """The state of a bolt as its tasks have it from now on. ``code``: the bolt, where it keeps a state of its own."""
     before = bolt.tasks
-    if route.movable.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
+    if route.rules.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
         fresh = [TaskState(type(before[0].windows)()) for _ in range(1, route.parallelism)]
         return replace(bolt, tasks=[before[0], *fresh])
     move = TaskMove(before, route, store, writer, code)

@@ -21,8 +21,6 @@ from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentWriter
 from topologies.checkpoints.checkpointed_run import CheckpointedRun, make_halves
 from topologies.checkpoints.file_journal import Relocation
-from topologies.checkpoints.movable import MOVABLE
-from topologies.checkpoints.notes import TIMING
 from topologies.checkpoints.paired_checkpoint import (
     BEGINNING,
     SAVEPOINT,
@@ -58,7 +56,6 @@ from windowing.settings.rules import SOURCE
 
 _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
 """The number of an owner's claim in the name of a segment, which has no meaning at another place."""
-_GRAPH = (TIMING, "graph")
 _PIECE = 8 << 20
 
 Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
@@ -228,10 +225,10 @@ class _Taking:
         """Writes the notes that go with the state, and the plans of batches that were begun; not the notes that name
         the old place: the sinks, the runs, and the graph, which has both ends of the topology."""
         source, target = self.source.files, self.target.files
-        for note in (START, TOPOLOGY, TIMING, MOVABLE):
+        for note in (START, TOPOLOGY):
             found = read_note(source, note)
             if found is not None:
-                target.write(note, {name: values for name, values in found.items() if (note, name) != _GRAPH})
+                target.write(note, {**found, "boxes": [], "arrows": []} if note == TOPOLOGY else found)
         for key in (self.key, *next_batches(self.key)):
             for folder in ("plans", "deadly"):
                 found = source.read(f"{folder}/{key}")

@@ -16,14 +16,14 @@ from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import CACHE_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN, RECORD_COLUMNS
 from manager.keyed.retained_events import END_COLUMN, Held
 from manager.policy_walks import UnitRecord
-from manager.storage.checkpoint import read_manifest, read_note
+from manager.storage.checkpoint import read_manifest
 from manager.storage.files import UNREADABLE
 from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, key_of
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN
 from policies.watermarks import NONE
-from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
-from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
+from topologies.checkpoints.notes import checkpoint_at, known_rules, rules_of, the_only_bolt
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import begin_with
 from topologies.checkpoints.stored_tasks import (
     TIME,
@@ -40,6 +40,7 @@ from topologies.checkpoints.stored_tasks import (
     windows_of,
 )
 from topologies.engine.event_times import as_moment
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.graph import STATE_COLUMN, state_column
 from topologies.graph.topology import Topology
 from topologies.run.clock import system_clock
@@ -189,7 +190,7 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
 
 def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     records = [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
-    hashes = table.column(KEY_COLUMN) if any(task.timing.keys) else pa.nulls(len(records), pa.int64())
+    hashes = table.column(KEY_COLUMN) if any(task.rules.keys) else pa.nulls(len(records), pa.int64())
     own: dict[str, Any] = {
         "task": pa.array([task.number] * len(records), pa.int32()),
         "key_hash": hashes,
@@ -198,7 +199,7 @@ def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.
         "fired": time_column([each.fired for each in records]),
         "events_since": pa.array([each.count - each.fired_count for each in records], pa.int64()),
         "next_moment": time_column([each.next_moment for each in records]),
-        "forgotten_at": time_column([_forgotten_at(each, task.timing.forget_after) for each in records]),
+        "forgotten_at": time_column([_forgotten_at(each, task.rules.forget_after) for each in records]),
         "trigger": pa.array([json.dumps(each.trigger) for each in records], pa.string()),
         "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
         "eviction_events": pa.array([each.tracked for each in records], pa.int64()),
@@ -340,29 +341,29 @@ def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema
 
 
 def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
-    timing, last = task.timing, task.state.last_end
-    if timing.length is None or timing.slide is None or not task.rows:
+    rules, last = task.rules, task.state.last_end
+    if rules.length is None or rules.slide is None or not task.rows:
         return
     times = np.concatenate([rows.times for rows in task.rows])
     counts = np.concatenate([rows.counts for rows in task.rows])
     order = np.argsort(times, kind="stable")
     times, so_far = times[order], np.concatenate([[0], np.cumsum(counts[order])])
     watermark = task.bolt.watermark
-    reached = watermark.current if timing.event_time else clock
+    reached = watermark.current if rules.event_time else clock
     over = max(
-        NONE if reached is None else reached - timing.past_end,
+        NONE if reached is None else reached - rules.past_end,
         NONE if watermark.forced is None else watermark.forced,
         NONE if last is None else last,
     )
-    offset = timing.offset % timing.slide
-    first = int(times[0]) - timing.slide if over == NONE else max(over, int(times[0]) - timing.slide)
-    first = int(Bounds.START.first_end(np.array([first]), timing.slide, offset)[0])  # the first end after it
-    for begin in range(first, int(times[-1]) + timing.length + 1, _AT_MOST * timing.slide):
-        stop = min(begin + _AT_MOST * timing.slide, int(times[-1]) + timing.length + 1)
-        ends = np.arange(begin, stop, timing.slide)
-        held = so_far[timing.bounds.up_to(times, ends)] - so_far[timing.bounds.up_to(times, ends - timing.length)]
+    offset = rules.offset % rules.slide
+    first = int(times[0]) - rules.slide if over == NONE else max(over, int(times[0]) - rules.slide)
+    first = int(Bounds.START.first_end(np.array([first]), rules.slide, offset)[0])  # the first end after it
+    for begin in range(first, int(times[-1]) + rules.length + 1, _AT_MOST * rules.slide):
+        stop = min(begin + _AT_MOST * rules.slide, int(times[-1]) + rules.length + 1)
+        ends = np.arange(begin, stop, rules.slide)
+        held = so_far[rules.bounds.up_to(times, ends)] - so_far[rules.bounds.up_to(times, ends - rules.length)]
         ends, held = ends[held > 0], held[held > 0]
-        yield _rows(task, np.zeros(len(ends), np.int32), ends - timing.length, ends, held, None)
+        yield _rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, held, None)
 
 
 def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
@@ -427,15 +428,15 @@ def _firings(
 
 def _keys(task: TaskReader, live: Held, events: NDArray[np.int64]) -> pa.Table | None:
     """The key of each of these events, under the names that it has at the first input."""
-    shown = list(key_columns(task.timing)) if any(task.timing.keys) else []
+    shown = list(key_columns(task.rules)) if any(task.rules.keys) else []
     if not shown:
         return None
     rows = take_rows(live.payload, events)
     codes = np.zeros(len(events), np.int8) if live.streams is None else live.streams[events]
     columns = {}
     for place, name in enumerate(shown):
-        parts = [rows.column(of_input[place]).combine_chunks() for of_input in task.timing.keys]
-        if len({each[place] for each in task.timing.keys}) == 1:
+        parts = [rows.column(of_input[place]).combine_chunks() for of_input in task.rules.keys]
+        if len({each[place] for each in task.rules.keys}) == 1:
             columns[name] = parts[0]
         else:
             joined_parts = pa.chunked_array(parts)
@@ -582,15 +583,15 @@ def read(
     format, or not that batch; ConfigError for a bolt, task or key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    known = known_timing(halves)
+    known = known_rules(halves).bolts
     name = the_only_bolt(halves, known) if bolt is None else bolt
-    timing = timing_of(known, name, key)
+    rules = rules_of(known, name, key)
     wanted = Selection(task=task, key=key, since=_moment("since", since), until=_moment("until", until))
-    return _undisturbed(halves, lambda: _read(halves, name, timing, wanted, batch))
+    return _undisturbed(halves, lambda: _read(halves, name, rules, wanted, batch))
 
 
 def _read(
-    halves: PairedCheckpoint, name: str, timing: BoltTiming, wanted: Selection, batch: str | int | None
+    halves: PairedCheckpoint, name: str, rules: BoltRules, wanted: Selection, batch: str | int | None
 ) -> StoredState:
     manifest = _manifest(halves, batch)
     if name not in manifest.bolts:
@@ -602,10 +603,10 @@ def _read(
             why=f"it has {len(bolt.tasks)}, numbered from 0",
             do="give one of these numbers",
         )
-    tasks = [TaskReader(bolt, number, store, timing) for number in wanted.tasks(len(bolt.tasks))]
-    keys, streams = timing.columns_of_keys, bolt.accounts.streams
+    tasks = [TaskReader(bolt, number, store, rules) for number in wanted.tasks(len(bolt.tasks))]
+    keys, streams = rules.columns_of_keys, bolt.accounts.streams
     by_input = keys if len(keys) == len(streams) else keys * len(streams)
-    columns, of_key = stored_columns(halves, name, timing)
+    columns, of_key = stored_columns(rules)
     tables = {
         "accounts": account_table(bolt),
         "tasks": task_table(tasks),
@@ -617,19 +618,12 @@ def _read(
     return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
 
 
-def noted_bolt(halves: PairedCheckpoint, name: str) -> dict[str, Any]:
-    """Returns the part about a bolt in the note of the topology; empty if there is none."""
-    found: dict[str, Any] = (read_note(halves.files, TOPOLOGY) or {"bolts": {}})["bolts"].get(name, {})
-    return found
-
-
-def stored_columns(halves: PairedCheckpoint, name: str, timing: BoltTiming) -> tuple[pa.Schema, pa.Schema]:
+def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
-    note = noted_bolt(halves, name)
-    columns = parse_schema(note["columns"]) if note.get("columns") else pa.schema([])
-    shown = [columns.field(each) for each in key_columns(timing) if each in columns.names]
-    stored = [column for column in columns if column.name in timing.key] if "sums" in note else list(columns)
-    return pa.schema(stored), pa.schema(shown if any(timing.keys) else [])
+    columns = parse_schema(rules.columns) if rules.columns else pa.schema([])
+    shown = [columns.field(each) for each in key_columns(rules) if each in columns.names]
+    stored = list(columns) if rules.sums is None else [column for column in columns if column.name in rules.key]
+    return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])
 
 
 def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Looked]) -> Looked:

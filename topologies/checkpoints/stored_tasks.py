@@ -21,7 +21,7 @@ from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
 from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, TaskState
 from policies.watermarks import NONE
-from topologies.checkpoints.notes import BoltTiming
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.groupings import KeyCodes
 from topologies.io.formats import FormatName, file_format, write_table
 from topologies.io.formats.write_table import json_rows
@@ -157,8 +157,8 @@ def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
 
 def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
     """Returns the windows of these events; the codes of their keys tell the keys apart."""
-    assigners = task.timing.formed_by(task.bolt.anchor)
-    keys = [tuple(key) for key in task.timing.keys]
+    assigners = task.rules.formed_by(task.bolt.anchor)
+    keys = [tuple(key) for key in task.rules.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
@@ -170,11 +170,11 @@ def reached_span(task: TaskReader, live: Held, windows: AssignedWindows) -> Span
 
 def reached_limit(task: TaskReader, live: Held) -> Limit:
     """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
-    timing = task.timing
-    if not (timing.per_key and timing.event_time) or live.keys is None:
+    rules = task.rules
+    if not (rules.per_key and rules.event_time) or live.keys is None:
         return NONE if task.bolt.frontier is None else task.bolt.frontier
-    _, marks = Substreams(task.kept("marks"), timing.delay, task.state.key_floor).limits(live.keys)
-    reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + timing.past_end) - timing.past_end)
+    _, marks = Substreams(task.kept("marks"), rules.delay, task.state.key_floor).limits(live.keys)
+    reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + rules.past_end) - rules.past_end)
     return reached
 
 
@@ -213,7 +213,7 @@ class TaskReader:
     bolt: BoltState
     number: int
     store: SegmentStore
-    timing: BoltTiming
+    rules: BoltRules
 
     @property
     def state(self) -> TaskState:
@@ -240,7 +240,7 @@ class TaskReader:
     def coded(self, events: Held) -> Held:
         """Live events of the task with the codes of their keys, which tell apart those that share a hash."""
         kept = [self.store.read(each.ref) for each in self.state.windows.rows(FieldKind.KEYS)]
-        return KeyCodes(self.timing.keys, self.kept("codes")).apply(events, kept)
+        return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
 
     def kept(self, name: str) -> pa.Table | None:
         """The stored rows of a field of the state of its windows, by the name of the field or the one that it is shown
@@ -260,9 +260,9 @@ class TaskReader:
         return EventRows(held.times, held.payload, inputs, counts, waits * counts)
 
 
-def readers_of(bolt: BoltState, store: SegmentStore, timing: BoltTiming) -> list[TaskReader]:
+def readers_of(bolt: BoltState, store: SegmentStore, rules: BoltRules) -> list[TaskReader]:
     """The readers of all tasks of a bolt."""
-    return [TaskReader(bolt, number, store, timing) for number in range(len(bolt.tasks))]
+    return [TaskReader(bolt, number, store, rules) for number in range(len(bolt.tasks))]
 
 
 @dataclass(frozen=True)
@@ -356,9 +356,9 @@ def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None)
     return np.where(several, -1, weights.argmax(axis=1)).astype(np.int8)
 
 
-def key_columns(timing: BoltTiming) -> Sequence[str]:
+def key_columns(rules: BoltRules) -> Sequence[str]:
     """Returns the columns under which keys are shown: those of the first input."""
-    return timing.keys[0] if any(timing.keys) else timing.key
+    return rules.keys[0] if any(rules.keys) else rules.key
 
 
 # The state of a windowed bolt as tables.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -30,178 +27,62 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.graph.describing import changed
-from topologies.graph.graph import SpoutNode, WindowedNode, stream_label
+from topologies.graph.bolt_rules import TopologyRules
+from topologies.graph.bolt_rules import in_words as rule_in_words
+from topologies.graph.graph import WindowedNode
 from topologies.graph.topology import Topology
-from topologies.io.kafka import KafkaSpout
 from topologies.io.spout_columns import in_words
-from topologies.io.spouts import FrameSpout
 from topologies.run.attempts import Attempts
-from windowing.bolts.bolt import StatefulTaskBolt
-from windowing.durations import Duration
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
-from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
-from windowing.settings import DECLARED, WindowSettings
+from windowing.schema import DEFAULT_STREAM, parse_schema
 from windowing.timestamps import show
 
-# The parts of a topology that its checkpoint depends on, in words that can be compared and shown.
+# What of the rules of a topology has changed since its checkpoint was made.
 
 
-STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
-"""Time rules on which the state in a checkpoint depends; the others may change between two runs, or may change as long
-as the windows, their policies and the kind of time stay as they are."""
-
-_AS_IT_IS = ("lifetime", "panes")
-"""Settings whose stored text is Python's repr: older checkpoints hold it, so it stays; people are shown ``_shown``."""
-
-_WORDS = (
-    (r"parse_duration\('(\w+)'\)", r"\1"),
-    (r"Count\(value=1\)", "1 event"),
-    (r"Count\(value=(\d+)\)", r"\1 events"),
-    (r"<\w+\.\w+: '([^']*)'>", r"\1"),
-    (r", \w+=(?:None|False)\b", ""),
-)
-
-
-def fingerprint(topology: Topology) -> dict[str, Any]:
-    """Returns the parts of a topology that must not change under a checkpoint; code, lag, late streams and sinks
-    may."""
-    return {
-        "name": topology.name,
-        "spouts": {name: _spout(node) for name, node in topology.spouts.items()},
-        "bolts": {name: _windowed(node) for name, node in topology.windowed.items()},
-    }
-
-
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Returns a sentence for each change."""
+def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
+    """Returns a sentence for each change of what a checkpoint depends on; code, lag, late streams and sinks may
+    change."""
     changed = []
-    if before["name"] != now["name"]:
-        changed.append(f"it is called {now['name']!r}, and was {before['name']!r}")
-    for kind in ("spouts", "bolts"):
-        for name in sorted({*before[kind], *now[kind]}):
-            was, is_ = before[kind].get(name), now[kind].get(name)
+    if before.name != now.name:
+        changed.append(f"it is called {now.name!r}, and was {before.name!r}")
+    parts = {"spout": (before.spouts, now.spouts), "bolt": (_kept(before), _kept(now))}
+    for kind, (earlier, later) in parts.items():
+        for name in sorted({*earlier, *later}):
+            was, is_ = earlier.get(name), later.get(name)
             if was is None or is_ is None:
-                changed.append(f"{kind[:-1]} {name!r} is {'new' if was is None else 'gone'}")
+                changed.append(f"{kind} {name!r} is {'new' if was is None else 'gone'}")
                 continue
             changed.extend(
-                f"{kind[:-1]} {name!r}: {_changed(what, was.get(what), is_.get(what))}"
+                f"{kind} {name!r}: {_changed(what, was.get(what), is_.get(what))}"
                 for what in sorted({*was, *is_})
                 if was.get(what) != is_.get(what)
             )
     return changed
 
 
-def without_bolts(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Returns the note without these bolts, and without the columns of spouts: bolts have the columns that they read
+def _kept(rules: TopologyRules) -> dict[str, dict[str, Any]]:
+    return {name: bolt.kept() for name, bolt in rules.bolts.items()}
+
+
+def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules:
+    """Returns the rules without these bolts, and without the columns of spouts: bolts have the columns that they read
     themselves."""
-    spouts = {name: {"kind": spout["kind"]} for name, spout in note["spouts"].items()}
-    bolts = {name: bolt for name, bolt in note["bolts"].items() if name not in names}
-    return {**note, "spouts": spouts, "bolts": bolts}
+    spouts = {name: {"kind": spout["kind"]} for name, spout in rules.spouts.items()}
+    return replace(rules, spouts=spouts, bolts={name: bolt for name, bolt in rules.bolts.items() if name not in names})
 
 
-def bolts_that_differ(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
     """Returns the bolts that are new, gone or changed; empty where something else differs too."""
-    names = [
-        name
-        for name in sorted({*before["bolts"], *now["bolts"]})
-        if before["bolts"].get(name) != now["bolts"].get(name)
-    ]
+    earlier, later = _kept(before), _kept(now)
+    names = [name for name in sorted({*earlier, *later}) if earlier.get(name) != later.get(name)]
     return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
-
-
-def parallelism_in(note: dict[str, Any]) -> dict[str, int]:
-    """Per windowed bolt, how many tasks it has."""
-    return {name: bolt["parallelism"] for name, bolt in note["bolts"].items()}
-
-
-def with_parallelism(note: dict[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
-    """Returns the note with other numbers of tasks for some of its bolts."""
-    bolts = {
-        name: {**bolt, "parallelism": tasks.get(name, bolt["parallelism"])} for name, bolt in note["bolts"].items()
-    }
-    return {**note, "bolts": bolts}
-
-
-def digest_of(note: dict[str, Any]) -> str:
-    """Returns a short digest of the note that does not depend on the numbers of tasks."""
-    alike = with_parallelism(note, dict.fromkeys(note["bolts"], 1))
-    return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
 
 def _changed(what: str, was: Any, is_: Any) -> str:
     if what == "sums" and was and is_:  # their stored values are not as the user has written them
         return "what it adds up has changed: its aggregates, or the columns that they are by"
-    return f"{what} was {_shown(was)}, and is {_shown(is_)}"
-
-
-def _shown(value: Any) -> str:
-    """Shows a kept value as people write it: ``parse_duration('5m')`` is 5m. Values that are not set are left out."""
-    text = "; ".join(map(str, value)) if isinstance(value, list) else repr(value)
-    for pattern, words in _WORDS:
-        text = re.sub(pattern, words, text)
-    return text
-
-
-def _spout(node: SpoutNode) -> dict[str, Any]:
-    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in node.outputs.items()}
-    match node.spout:
-        case FrameSpout():
-            kind = "a streaming DataFrame"
-        case KafkaSpout():
-            kind = "Kafka"
-        case _:
-            kind = "files"
-    return {"kind": kind, **columns}
-
-
-def _offset(settings: WindowSettings) -> str:
-    """Returns by how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
-    slide, offset = settings.slide, settings.offset
-    return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
-
-
-def _windowed(node: WindowedNode) -> dict[str, Any]:
-    settings = node.bolt.settings
-    described = {
-        "parallelism": node.parallelism,
-        "window length": str(settings.length),
-        "slide": str(settings.slide),
-        "bounds": settings.bounds.value,
-        "offset": _offset(settings),
-        "time": "event time" if node.event_time else "processing time",
-        "timestamp field": settings.timestamp_field,
-        "watermark": "by the clock" if settings.watermark_interval.micros else "at every batch",
-        "columns": format_schema(node.schema),
-        "eviction": type(node.eviction).__name__,
-        "trigger": type(node.trigger).__name__,
-    }
-    rules = changed(settings)
-    described |= {
-        name: repr(getattr(settings, name)) if name in _AS_IT_IS else rules[name] for name in STATE if name in rules
-    }
-    if settings.key_trigger is not None:
-        described["trigger of keys"] = type(settings.key_trigger).__name__
-    if node.remembers:
-        described["expired"] = "the last window of each key is kept"
-    if node.summing is not None:
-        described["sums"] = node.summing.described
-    if node.assigners:
-        described["windows"] = [repr(each) for each in node.assigners]
-    if len(set(node.keys)) > 1:
-        described["key"] = [f"{name}: {', '.join(key)}" for name, key in zip(node.streams, node.keys, strict=True)]
-    if node.versions is not None:
-        described["versions"] = node.streams[node.versions]
-    for each in node.inputs:
-        described[f"grouping of {stream_label(each.stream)!r}"] = str(each.grouping)
-    if node.without_windows:
-        described["called"] = "for events as they come"
-    if isinstance(node.bolt, StatefulTaskBolt):
-        described["state"] = {
-            name: kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
-            for name, kind in node.bolt.state_types.items()
-        }
-    return described
+    return f"{what} was {rule_in_words(was)}, and is {rule_in_words(is_)}"
 
 
 # Columns that a spout has now and had not when its checkpoint was made: which of them may be added.
@@ -218,32 +99,32 @@ _OF_STREAM = "columns of "
 class NewColumns:
     """Columns of a topology that the note of its checkpoint does not have."""
 
-    note: dict[str, Any]
+    note: TopologyRules
     """The note with the new columns."""
     of_bolts: dict[str, list[pa.Field]]
     """For each windowed bolt, its new columns."""
 
     @staticmethod
-    def of(note: dict[str, Any], now: dict[str, Any], topology: Topology) -> NewColumns:
-        """Returns the columns that may be added; ``now`` is the fingerprint of the topology, whose other differences
-        are not looked at."""
-        spouts, new = dict(note["spouts"]), dict[str, set[str]]()
-        for name in spouts.keys() & now["spouts"].keys():
-            for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now["spouts"][name]]:
-                added = _added(spouts[name][stream], now["spouts"][name][stream])
+    def of(note: TopologyRules, now: TopologyRules, topology: Topology) -> NewColumns:
+        """Returns the columns that may be added; ``now`` are the rules of the topology, whose other differences are not
+        looked at."""
+        spouts, new = dict(note.spouts), dict[str, set[str]]()
+        for name in spouts.keys() & now.spouts.keys():
+            for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now.spouts[name]]:
+                added = _added(spouts[name][stream], now.spouts[name][stream])
                 if added:
                     new.setdefault(name, set()).update(added)
-                    spouts[name] = {**spouts[name], stream: now["spouts"][name][stream]}
-        bolts, of_bolts = dict(note["bolts"]), dict[str, list[pa.Field]]()
-        for name in bolts.keys() & now["bolts"].keys():
-            added = _added(bolts[name]["columns"], now["bolts"][name]["columns"])
+                    spouts[name] = {**spouts[name], stream: now.spouts[name][stream]}
+        bolts, of_bolts = dict(note.bolts), dict[str, list[pa.Field]]()
+        for name in bolts.keys() & now.bolts.keys():
+            added = _added(bolts[name].columns, now.bolts[name].columns)
             node = topology.windowed[name]
             if added is None or node.retracts or not any(each.stream[0] in new for each in node.inputs):
                 continue
             if all(_comes_from_spouts(column, node, topology, new) for column in added):
                 of_bolts[name] = [node.schema.field(column) for column in added]
-                bolts[name] = {**bolts[name], "columns": now["bolts"][name]["columns"]}
-        return NewColumns({**note, "spouts": spouts, "bolts": bolts}, of_bolts)
+                bolts[name] = replace(bolts[name], columns=now.bolts[name].columns)
+        return NewColumns(replace(note, spouts=spouts, bolts=bolts), of_bolts)
 
 
 def _added(was: str, now: str) -> list[str] | None:
@@ -286,7 +167,7 @@ def check_fit(
     Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
     None for any. ``allow_rescale``: other numbers of tasks are no error, because the caller moves the state.
     """
-    note = read_note(halves.files, TOPOLOGY)
+    note = noted_rules(halves)
     if note is not None:
         check_topology(halves, topology, note, allow_rescale=allow_rescale)
         began = halves.files.read(START)
@@ -295,15 +176,15 @@ def check_fit(
 
 
 def check_topology(
-    halves: PairedCheckpoint, topology: Topology, note: dict[str, Any], *, allow_rescale: bool = False
+    halves: PairedCheckpoint, topology: Topology, note: TopologyRules, *, allow_rescale: bool = False
 ) -> None:
     """Raises CheckpointError, with all that differs, where a topology is not the one that was noted."""
-    now = fingerprint(topology)
+    now = TopologyRules.of(topology)
     note = NewColumns.of(note, now, topology).note
-    known = with_parallelism(note, parallelism_in(now) if allow_rescale else noted_tasks(halves))
+    known = note.with_tasks(now.tasks if allow_rescale else noted_tasks(halves))
     changed = differences(known, now)
     if changed:
-        only_tasks = not differences(with_parallelism(note, parallelism_in(now)), now)
+        only_tasks = not differences(note.with_tasks(now.tasks), now)
         move = "move its state to the tasks that there are now (--allow-rescale, or windbolt rescale), "
         names = bolts_that_differ(known, now)
         over = f"let {', '.join(map(repr, names))} start over (windbolt reset), "
@@ -327,25 +208,26 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
     )
 
 
-def with_tasks(halves: PairedCheckpoint, tasks: Mapping[str, int]) -> dict[str, Any]:
-    """Returns the note with other numbers of tasks. Where a manifest has other numbers than the note, the manifest
-    counts."""
-    return with_parallelism(read_note(halves.files, TOPOLOGY), tasks)
+def noted_rules(halves: PairedCheckpoint) -> TopologyRules | None:
+    """Returns the rules of the last run; None where no run has begun. Where a manifest has other numbers of tasks, the
+    manifest counts."""
+    note = read_note(halves.files, TOPOLOGY)
+    return None if note is None else TopologyRules.from_json(note)
 
 
 def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
     """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
     manifest = _last_manifest(halves)
     if manifest is None:
-        note = read_note(halves.files, TOPOLOGY)
-        return {} if note is None else parallelism_in(note)
+        note = noted_rules(halves)
+        return {} if note is None else note.tasks
     return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
 
 
 def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]:
     """Returns, for each bolt of which the topology wants another number of tasks than the checkpoint has, that
     number."""
-    wanted = parallelism_in(fingerprint(topology))
+    wanted = {name: node.parallelism for name, node in topology.windowed.items()}
     return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
 
 
@@ -396,10 +278,11 @@ def add_columns(
                 during(
                     "adding columns to the events that are kept", "run the same topology again, which does the rest"
                 ),
-                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note}),
+                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note.to_json()}),
             ):
                 after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
-                checkpoint.replace(after, {TOPOLOGY: new.note}, alone=True)  # earlier batches are as the topology was
+                # Earlier batches are as the topology was.
+                checkpoint.replace(after, {TOPOLOGY: new.note.to_json()}, alone=True)
     return {
         name: {field.name: _in_words(_defaults(field.name, node, topology), node) for field in fields}
         for name, fields in new.of_bolts.items()
@@ -431,9 +314,9 @@ def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
 
 def _look(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> NewColumns | None:
     """Returns the new columns; None if there are none."""
-    note, begun = read_note(halves.files, TOPOLOGY), halves.files.read(ADDING_COLUMNS)
-    new = None if note is None else NewColumns.of(note, fingerprint(topology), topology)
-    if new is not None and begun is not None and new.note != begun["topology"]:
+    note, begun = noted_rules(halves), halves.files.read(ADDING_COLUMNS)
+    new = None if note is None else NewColumns.of(note, TopologyRules.of(topology), topology)
+    if new is not None and begun is not None and new.note != TopologyRules.from_json(begun["topology"]):
         raise _begun_for_another(halves)
     if new is None or (new.note == note and begun is None):
         return None

@@ -31,11 +31,12 @@ from topologies.checkpoints.blocking_inputs import (
     regular_events,
     waiting_events,
 )
-from topologies.checkpoints.notes import BoltTiming, checkpoint_at, known_timing, the_only_bolt, timing_of
+from topologies.checkpoints.notes import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
 from topologies.checkpoints.state_tables import kept_tables, window_table
 from topologies.checkpoints.stored_tasks import has_key, key_columns, readers_of, shown_as
 from topologies.engine.event_times import as_moment
+from topologies.graph.bolt_rules import BoltRules
 from topologies.run.summary import spoken
 from windowing.calls import checked
 from windowing.durations import Duration
@@ -51,17 +52,17 @@ class Explanation:
     def __init__(
         self,
         question: Question,
-        timings: Mapping[str, BoltTiming],
+        all_rules: Mapping[str, BoltRules],
         kept: Sequence[Manifest],
         store: SegmentStore,
         first_output: int | None,
     ) -> None:
-        """``timings`` of all bolts: what holds a bolt may be another one before it."""
-        self.question, self.timing, self.kept = question, timings[question.bolt], kept
+        """``all_rules`` of all bolts: what holds a bolt may be another one before it."""
+        self.question, self.rules, self.kept = question, all_rules[question.bolt], kept
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
-        self.holding = Holding(timings, kept)
-        self.regular = self.timing.regular(self.state.anchor)
+        self.holding = Holding(all_rules, kept)
+        self.regular = self.rules.regular(self.state.anchor)
         """Its windows of time that begin at regular times; None for others."""
 
     def without_windows(self) -> WhyAnswer:
@@ -76,7 +77,7 @@ class Explanation:
             return self.told(
                 WhyReason.ENDED,
                 f"The streams have ended, and at the end of the last run nothing fired for {events_in_words(pending)} "
-                f"that {'is' if pending == 1 else 'are'} in no window yet: {self.timing.windows}. What comes in a "
+                f"that {'is' if pending == 1 else 'are'} in no window yet: {self.rules.windows}. What comes in a "
                 "later run joins them.",
             )
         return self.told(
@@ -88,12 +89,12 @@ class Explanation:
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
         """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
         begin at regular times, and of ``most`` of them at most."""
-        over = None if self.timing.per_key else self.over  # of each key something else is over, and not listed
+        over = None if self.rules.per_key else self.over  # of each key something else is over, and not listed
         return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
 
     def _events_of(self, windows: AlignedWindows) -> RegularEvents:
         """The events that are kept, of the key that is asked for."""
-        return regular_events(self.state, self.store, self.timing, windows, self.question.key)
+        return regular_events(self.state, self.store, self.rules, windows, self.question.key)
 
     # -- windows that begin at regular times
 
@@ -119,7 +120,7 @@ class Explanation:
 
     def between(self, end: int, offset: int) -> WhyAnswer:
         """Of a time at which no window ends. ``offset``: some end of a window in microseconds."""
-        slide = self.timing.slide
+        slide = self.rules.slide
         assert slide is not None
         before = (end - offset) // slide * slide + offset
         return self.told(
@@ -138,7 +139,7 @@ class Explanation:
     def _of_window(self, end: int, waiting: int) -> WhyAnswer:
         if self.first_output is not None and end < self.first_output:
             return self.suppressed(end)
-        if not self.timing.event_time:
+        if not self.rules.event_time:
             return self.by_clock(end, waiting)
         if self.over is not None and end <= self.over:
             return self.over_window(end, waiting)
@@ -149,17 +150,17 @@ class Explanation:
     @property
     def over(self) -> int | None:
         """Windows that end up to here have been evaluated: by the watermark, or closed by the idle timeout."""
-        if not self.timing.event_time:
+        if not self.rules.event_time:
             clock = self.manifest.clock
-            return None if clock is None else clock - self.timing.past_end
+            return None if clock is None else clock - self.rules.past_end
         watermark, forced = self.state.watermark.current, self.state.watermark.forced
-        reached = [] if watermark is None else [watermark - self.timing.past_end]
+        reached = [] if watermark is None else [watermark - self.rules.past_end]
         return max([*reached, *([] if forced is None else [forced])], default=None)
 
     @property
     def fired(self) -> int | None:
         """Windows that end up to here have fired at their end, if they held events; some may fire again."""
-        current, first, over = self.state.watermark.current, self.timing.first_past_end, self.over
+        current, first, over = self.state.watermark.current, self.rules.first_past_end, self.over
         return (
             over
             if current is None or first is None
@@ -187,7 +188,7 @@ class Explanation:
     def _waits(self, end: int, waiting: int) -> WhyAnswer:
         what = f"The window that ends at {show(end)} "
         if not waiting and self.question.window is not None:
-            empty = "." if self.timing.empty_windows else ", and a window without events does not fire."
+            empty = "." if self.rules.empty_windows else ", and a window without events does not fire."
             return self.of_watermark(end, f"{what}holds no event so far{self.for_key}{empty}", WhyReason.EMPTY)
         return self.of_watermark(end, f"{what}holds {events_in_words(waiting)}{self.for_key}, and waits.")
 
@@ -203,15 +204,15 @@ class Explanation:
 
     def needed(self, end: int) -> int:
         """The watermark at which the window that ends then fires, for the first time."""
-        first = self.timing.first_past_end
-        return end + (self.timing.past_end if first is None else first)
+        first = self.rules.first_past_end
+        return end + (self.rules.past_end if first is None else first)
 
     def stays_open(self, end: int, waiting: int) -> WhyAnswer:
-        needed, held = end + self.timing.past_end, f"{events_in_words(waiting)}{self.for_key}"
+        needed, held = end + self.rules.past_end, f"{events_in_words(waiting)}{self.for_key}"
         fired = (
             f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held events then."
         )
-        if self.timing.fires_once:
+        if self.rules.fires_once:
             return self.told(
                 WhyReason.FIRED, f"{fired} It does not fire again: {held} {'is' if waiting == 1 else 'are'} still kept."
             )
@@ -223,7 +224,7 @@ class Explanation:
         )
 
     def _reason(self, needed: int, holders: Sequence[Holder]) -> WhyReason:
-        marks = marks_of(self.timing, self.state).values()
+        marks = marks_of(self.rules, self.state).values()
         if self.state.watermark.current is None and all(holder.watermark is None for holder in holders):
             return WhyReason.NO_WATERMARK
         if all(mark is not None and mark >= needed for mark in marks):
@@ -240,7 +241,7 @@ class Explanation:
                 f"{spoken(needed - current)} before that."
             )
         if reason is WhyReason.TICK:
-            every = f"every {Duration(self.timing.tick)}" if self.timing.tick else "with each batch"
+            every = f"every {Duration(self.rules.tick)}" if self.rules.tick else "with each batch"
             yield f"The inputs are far enough: the next tick moves the watermark there ({every})."
             return
         yield from self.what_holds(end, needed)
@@ -248,7 +249,7 @@ class Explanation:
     def what_holds(self, end: int | None, needed: int | None) -> Iterator[str]:
         decides = (
             "here the input that is furthest ahead decides it."
-            if self.timing.greatest
+            if self.rules.greatest
             else ("the input that is furthest behind holds it back.")
         )
         yield f"The watermark is the time up to which all events are taken to have come; {decides}"
@@ -276,7 +277,7 @@ class Explanation:
             sentences=sentences,
             key=self.question.key,
             clock=self.manifest.clock,
-            watermark=self.state.watermark.current if self.timing.event_time else None,
+            watermark=self.state.watermark.current if self.rules.event_time else None,
             idle=tuple(name.replace("\t", "/") for name in self.state.watermark.sources.idle),
             pending=sum(self.state.pending),
         )
@@ -309,11 +310,11 @@ class OpenWindow:
 
 
 def windows_still_open(
-    state: BoltState, timing: BoltTiming, store: SegmentStore, clock: int | None, key: str | None
+    state: BoltState, rules: BoltRules, store: SegmentStore, clock: int | None, key: str | None
 ) -> list[OpenWindow]:
     """Those of a bolt, or of one key; by their ends, those without one last."""
-    names = list(key_columns(timing)) if any(timing.keys) else []
-    table = window_table(readers_of(state, store, timing), clock, pa.schema([(name, pa.null()) for name in names]))
+    names = list(key_columns(rules)) if any(rules.keys) else []
+    table = window_table(readers_of(state, store, rules), clock, pa.schema([(name, pa.null()) for name in names]))
     shown = shown_as(table, names)
     found = [
         OpenWindow(start, end, events, firings, of_key)
@@ -350,13 +351,13 @@ class OtherWindows:
 
     def of_open_windows(self) -> WhyAnswer:
         """Windows whose ends depend on their events, or that follow a watermark of their key."""
-        asked, timing = self.by.question.window, self.by.timing
-        found = windows_still_open(self.by.state, timing, self.by.store, self.by.manifest.clock, self.by.question.key)
+        asked, rules = self.by.question.window, self.by.rules
+        found = windows_still_open(self.by.state, rules, self.by.store, self.by.manifest.clock, self.by.question.key)
         ends = sorted({window.end for window in found if window.end is not None})
-        unfired = [end for end in ends if self.by.fired is None or timing.per_key or end > self.by.fired]
+        unfired = [end for end in ends if self.by.fired is None or rules.per_key or end > self.by.fired]
         end = next(iter(unfired or ends), None) if asked is None else asked
         if asked is not None and asked not in ends:
-            if not timing.per_key and self.by.over is not None and asked <= self.by.over:
+            if not rules.per_key and self.by.over is not None and asked <= self.by.over:
                 return replace(self.by.over_window(asked, 0), window_end=asked, waiting=0)
             return self._no_open_window(asked, ends)
         chosen = [window for window in found if window.end == end]
@@ -364,30 +365,30 @@ class OtherWindows:
             return self.of_counts()
         waiting = sum(window.events for window in chosen)
         if end is None:
-            words = f"{_wait(waiting, self.by.for_key)}: {timing.windows}."
+            words = f"{_wait(waiting, self.by.for_key)}: {rules.windows}."
             return replace(self.by.told(WhyReason.COUNT, words, *self._by_number()), waiting=waiting)
         return replace(self._of_open_window(end, chosen, waiting), window_end=end, waiting=waiting)
 
     def _of_open_window(self, end: int, chosen: Sequence[OpenWindow], waiting: int) -> WhyAnswer:
-        timing = self.by.timing
+        rules = self.by.rules
         if self.by.first_output is not None and end < self.by.first_output:
             return self.by.suppressed(end)
-        if not timing.event_time:
+        if not rules.event_time:
             return self.by.by_clock(end, waiting)
         of = self.by.for_key if len(chosen) > 1 or chosen[0].key is None else f" of {chosen[0].key!r}"
         window = "The window that ends" if len(chosen) == 1 else f"{len(chosen):,} windows end"
         holds = "holds" if len(chosen) == 1 else ", which hold"
-        if self.by.fired is not None and end <= self.by.fired and not timing.per_key:
+        if self.by.fired is not None and end <= self.by.fired and not rules.per_key:
             return self.by.stays_open(end, waiting)
         head = f"{window} at {show(end)} {holds} {events_in_words(waiting)}{of}, and wait".replace(" ,", ",")
         head += "s." if len(chosen) == 1 else "."
-        about = [f"The windows of the bolt: {timing.windows}."]
-        if timing.slide is None:
+        about = [f"The windows of the bolt: {rules.windows}."]
+        if rules.slide is None:
             about.append("Their ends depend on their events.")
         if any(window.firings for window in chosen):
             about.append("It has fired already, before its end or for late events.")
-        if timing.per_key:
-            moment = show(self.by.needed(end) + timing.delay)
+        if rules.per_key:
+            moment = show(self.by.needed(end) + rules.delay)
             words = (
                 f"Each key has a watermark of its own: it fires when an event of its key at {moment} or later comes."
             )
@@ -406,17 +407,17 @@ class OtherWindows:
         return self.by.told(
             WhyReason.NO_SUCH_WINDOW,
             f"No open window of {self.by.question.bolt!r}{self.by.for_key} ends at {show(asked)}: {words}",
-            f"Its windows: {self.by.timing.windows}.",
+            f"Its windows: {self.by.rules.windows}.",
         )
 
     def of_trigger(self) -> WhyAnswer:
         found = windows_still_open(
-            self.by.state, self.by.timing, self.by.store, self.by.manifest.clock, self.by.question.key
+            self.by.state, self.by.rules, self.by.store, self.by.manifest.clock, self.by.question.key
         )
         count, accounts = sum(window.events for window in found), self.by.state.accounts
         tasks = self.by.state.tasks
         due = min((task.next_due for task in tasks if task.next_due is not None), default=None)
-        told = [f"A trigger fires the window of each key: {self.by.timing.windows}."]
+        told = [f"A trigger fires the window of each key: {self.by.rules.windows}."]
         if self.by.question.window is not None:
             told.append("Such windows have no end before they fire, so they cannot be asked for by their end.")
         begins = [window.start for window in found if window.start is not None]
@@ -435,19 +436,19 @@ class OtherWindows:
 
     def of_policies(self) -> WhyAnswer:
         """Windows that policies of the user's own decide about."""
-        trigger = self.by.timing.policies[0]
-        waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
+        trigger = self.by.rules.policies[0]
+        waiting = waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
         count = int(waiting.counts.sum())
-        told = [f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."]
+        told = [f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."]
         if self.by.question.window is not None:
             told.append("Where such windows end is known when they fire, so they cannot be asked for by their end.")
         units = self.units()
         told += self.of_units(units)
         if len(units) > 1:
-            both = " and ".join(filter(None, self.by.timing.policies))
-            keep = "keeps" if "" in self.by.timing.policies else "keep"
+            both = " and ".join(filter(None, self.by.rules.policies))
+            keep = "keeps" if "" in self.by.rules.policies else "keep"
             told.append(f"windbolt state shows what {both} {keep} of each.")
-        if not self.by.timing.event_time or not len(waiting.times):
+        if not self.by.rules.event_time or not len(waiting.times):
             return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
         current = self.by.state.watermark.current
         behind = waiting.times if current is None else waiting.times[waiting.times > current]
@@ -464,8 +465,8 @@ class OtherWindows:
 
         They are rows of the table ``policies`` of ``windbolt state``, with the ``key`` as text, "" without one.
         """
-        names = key_columns(self.by.timing) if any(self.by.timing.keys) else ()
-        tasks = readers_of(self.by.state, self.by.store, self.by.timing)
+        names = key_columns(self.by.rules) if any(self.by.rules.keys) else ()
+        tasks = readers_of(self.by.state, self.by.store, self.by.rules)
         table = kept_tables(tasks, pa.schema([(name, pa.null()) for name in names]), "units")["policies"]
         shown = shown_as(table, names)
         if self.by.question.key is not None and names:
@@ -474,8 +475,8 @@ class OtherWindows:
 
     def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Tells what the policies have been told, and their states: of one task or key, or of several in all."""
-        trigger, eviction = self.by.timing.policies
-        keyed = any(self.by.timing.keys)
+        trigger, eviction = self.by.rules.policies
+        keyed = any(self.by.rules.keys)
         says = f"{trigger} fires when its hooks say so" if trigger else f"{eviction} says what a window holds"
         events = sum(row["events"] for row in units)
         if not events:
@@ -508,15 +509,15 @@ class OtherWindows:
 
     def of_counts(self) -> WhyAnswer:
         """Windows that are of a number of events, or fire by one."""
-        waiting = waiting_events(self.by.state, self.by.timing, self.by.store, self.by.question.key)
+        waiting = waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
         if not len(waiting.times):
-            words = f"No event{self.by.for_key} waits for a window: {self.by.timing.windows}."
+            words = f"No event{self.by.for_key} waits for a window: {self.by.rules.windows}."
             return self.by.told(WhyReason.NOTHING, words)
-        if self.by.timing.slide is not None and self.by.timing.length is None:
-            return self._of_count_at_regular_times(self.by.timing.slide, waiting)
+        if self.by.rules.slide is not None and self.by.rules.length is None:
+            return self._of_count_at_regular_times(self.by.rules.slide, waiting)
         count = int(waiting.counts.sum())
-        words = f"{_wait(count, self.by.for_key)}: {self.by.timing.windows}."
-        holders = self.by.holding.of(self.by.question.bolt) if self.by.timing.event_time else ()
+        words = f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."
+        holders = self.by.holding.of(self.by.question.bolt) if self.by.rules.event_time else ()
         answer = self.by.told(WhyReason.COUNT, words, *self._by_number(waiting))
         return replace(answer, waiting=count, holders=holders)
 
@@ -524,22 +525,22 @@ class OtherWindows:
         if len(self.by.state.tasks) > 1:
             yield f"Each of the {len(self.by.state.tasks)} tasks counts its own events."
         current = self.by.state.watermark.current
-        if not self.by.timing.event_time or waiting is None:
+        if not self.by.rules.event_time or waiting is None:
             yield "They fire by the number of events: when enough have come."
             return
-        behind = waiting.times if current is None else waiting.times[waiting.times > current - self.by.timing.past_end]
+        behind = waiting.times if current is None else waiting.times[waiting.times > current - self.by.rules.past_end]
         yield "They fire by the number of events, and an event counts once the watermark has reached its time."
         if not len(behind):
             yield "The watermark has reached all that wait: the next window needs further events."
             return
-        needed = int(behind.min()) + self.by.timing.past_end
+        needed = int(behind.min()) + self.by.rules.past_end
         at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
         yield f"{len(behind):,} of them do not count yet: {at}, and the next one counts from {show(needed)} on."
         yield from self.by.what_holds(None, needed)
 
     def _of_count_at_regular_times(self, slide: int, waiting: WaitingEvents) -> WhyAnswer:
         asked = self.by.question.window
-        offset = self.by.timing.offset
+        offset = self.by.rules.offset
         if asked is not None and (asked - offset) % slide:
             return self.by.between(asked, offset)
         first = int(waiting.times.min())
@@ -552,9 +553,9 @@ class OtherWindows:
         head = f"The window that ends at {show(end)} brings {brings}"
         answer = (
             self.by.by_clock(end, count)
-            if not self.by.timing.event_time
+            if not self.by.rules.event_time
             else self.by.of_watermark(
-                end, f"{head} Windows of the bolt: {self.by.timing.windows}.", None if count else WhyReason.EMPTY
+                end, f"{head} Windows of the bolt: {self.by.rules.windows}.", None if count else WhyReason.EMPTY
             )
         )
         return replace(answer, window_end=end, waiting=count)
@@ -569,36 +570,36 @@ def _wait(count: int, of: str) -> str:
 
 def answered(explanation: Explanation) -> WhyAnswer:
     """The answer to the question of an explanation."""
-    if explanation.timing.by_event or explanation.manifest.closing:
-        return explanation.without_windows() if explanation.timing.by_event else explanation.ended()
+    if explanation.rules.by_event or explanation.manifest.closing:
+        return explanation.without_windows() if explanation.rules.by_event else explanation.ended()
     answer = _by_kind(explanation)
     key = explanation.question.key
-    if key is None or answer.waiting or keeps_of_key(explanation.state, explanation.timing, explanation.store, key):
+    if key is None or answer.waiting or keeps_of_key(explanation.state, explanation.rules, explanation.store, key):
         return answer
     unknown = f"Nothing is kept of {key!r}: no event of it has come, or no window needs those that came."
     return replace(answer, sentences=(*answer.sentences, unknown))
 
 
-def keeps_of_key(state: BoltState, timing: BoltTiming, store: SegmentStore, key: str) -> bool:
+def keeps_of_key(state: BoltState, rules: BoltRules, store: SegmentStore, key: str) -> bool:
     """True if a bolt still has an event of a key, or keeps something else of it: a watermark, a timer, a state."""
-    tasks = readers_of(state, store, timing)
-    names = pa.schema([(name, pa.null()) for name in key_columns(timing)])
+    tasks = readers_of(state, store, rules)
+    names = pa.schema([(name, pa.null()) for name in key_columns(rules)])
     tables = kept_tables(tasks, names)
     kept = [tables[name] for name in ("keys", "policies") if name in tables]
     return any(has_key(table, shown_as(table, names.names), key).any() for table in kept) or any(
-        events_of_key(rows.payload, rows.streams, timing, key).any() for task in tasks for rows in task.rows
+        events_of_key(rows.payload, rows.streams, rules, key).any() for task in tasks for rows in task.rows
     )
 
 
 def _by_kind(explanation: Explanation) -> WhyAnswer:
-    timing = explanation.timing
-    if timing.policies:
+    rules = explanation.rules
+    if rules.policies:
         return OtherWindows(explanation).of_policies()
-    if timing.trigger:
+    if rules.key_trigger is not None:
         return OtherWindows(explanation).of_trigger()
-    if explanation.regular is not None and not timing.per_key:
+    if explanation.regular is not None and not rules.per_key:
         return explanation.of_regular_windows(explanation.regular)
-    if timing.assigners:
+    if rules.assigners:
         return OtherWindows(explanation).of_open_windows()
     return OtherWindows(explanation).of_counts()
 
@@ -628,16 +629,16 @@ def why(
     where several bolts have windows and none is named.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    timings = known_timing(halves)
-    bolt = the_only_bolt(halves, timings) if bolt is None else bolt
-    timing_of(timings, bolt, key)
+    all_rules = known_rules(halves).bolts
+    bolt = the_only_bolt(halves, all_rules) if bolt is None else bolt
+    rules_of(all_rules, bolt, key)
     kept = kept_manifests(halves)
     if not kept or (kept[-1].batch < 0 and not kept[-1].spouts):
         return not_started(bolt, key)
     start = halves.files.read(START) or {}
     question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
     store = FileSegments(f"{halves.files.root}/segments", halves.uri)
-    return answered(Explanation(question, timings, kept, store, start.get("first_output")))
+    return answered(Explanation(question, all_rules, kept, store, start.get("first_output")))
 
 
 def not_started(bolt: str, key: str | None) -> WhyAnswer:

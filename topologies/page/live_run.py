@@ -21,21 +21,20 @@ from manager.storage.manifest import Manifest
 from manager.storage.segment_files import FileSegments
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, marks_of
 from topologies.checkpoints.notes import (
-    BoltTiming,
     RunNote,
     SinkNote,
     checkpoint_at,
-    known_timing,
-    read_graph,
+    known_rules,
     read_runs,
     read_sinks,
-    timing_of,
+    rules_of,
 )
-from topologies.checkpoints.paired_checkpoint import START, TOPOLOGY
+from topologies.checkpoints.paired_checkpoint import START
 from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.work import BoltWork, TurnedAway, merge_work
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.describing import boxes_and_arrows, sink_in_words
 from topologies.graph.html import Box
 from topologies.graph.topology import Topology
@@ -83,7 +82,7 @@ class LiveRun(RunObserver):
         """``metrics``: those of the same run, which are told of everything before this object."""
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval
-        self._timing = {name: BoltTiming.of(node) for name, node in topology.windowed.items()}
+        self._rules = TopologyRules.of(topology).bolts
         self._graph = laid_out(*boxes_and_arrows(topology), topology.windowed)
         self._sinks = SinkFolders(
             [
@@ -181,10 +180,10 @@ class LiveRun(RunObserver):
 
     def _keep(self, manifest: Manifest, at: int | None) -> None:
         self._kept.append(manifest)
-        self._points.add(point_of(manifest, self._timing, at))
-        for name, timing in self._timing.items():
-            if timing.event_time and not timing.per_key and manifest.clock is not None:
-                marks, before = marks_of(timing, manifest.bolts[name]), self._marks.get(name, {})
+        self._points.add(point_of(manifest, self._rules, at))
+        for name, rules in self._rules.items():
+            if rules.event_time and not rules.per_key and manifest.clock is not None:
+                marks, before = marks_of(rules, manifest.bolts[name]), self._marks.get(name, {})
                 moved = [source for source, mark in marks.items() if source not in before or before[source] != mark]
                 self._since[name].update(dict.fromkeys(moved, manifest.clock))
                 self._marks[name] = marks
@@ -209,7 +208,7 @@ class LiveRun(RunObserver):
             seen["graph"] = self._graph
         elif version == str(number):
             return seen
-        bolts = {name: bolt_view(name, timing, kept, since[name]) for name, timing in self._timing.items() if kept}
+        bolts = {name: bolt_view(name, rules, kept, since[name]) for name, rules in self._rules.items() if kept}
         windows, counted = self._open_windows(kept, number)
         sinks, listed = self._sinks.now(number)
         with self._lock:
@@ -229,7 +228,7 @@ class LiveRun(RunObserver):
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
         """Says why a window has not fired."""
-        timing_of(self._timing, bolt, key)
+        rules_of(self._rules, bolt, key)
         with self._lock:
             kept, micro_batch = list(self._kept), self._micro_batch
         if not kept or micro_batch is None:
@@ -237,7 +236,7 @@ class LiveRun(RunObserver):
         question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
         with self._asking:
             return answered(
-                Explanation(question, self._timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+                Explanation(question, self._rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
             )
 
     def _now(self) -> dict[str, Any]:
@@ -263,9 +262,9 @@ class LiveRun(RunObserver):
         if fresh and self._windows:
             return self._windows, False
         whole = True
-        for name, timing in self._timing.items():
+        for name, rules in self._rules.items():
             try:
-                seen = open_view(name, timing, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+                seen = open_view(name, rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
             except UNREADABLE as error:  # the run may delete meanwhile what it reads
                 _LOG.debug("the open windows of %r are not known now: %s", name, error)
                 whole = False
@@ -350,13 +349,12 @@ class StoredRun:
         """Raises CheckpointError where there is no checkpoint, or none that a run of this version has been on."""
         self.folder = folder
         self._halves = checkpoint_at(folder)
-        self._timing = known_timing(self._halves)
-        boxes, arrows = read_graph(self._halves.files)
-        self._graph = laid_out(boxes, arrows, self._timing)
-        self._name: str = self._halves.files.read(TOPOLOGY)["name"]
+        rules = known_rules(self._halves)
+        self._name, self._rules = rules.name, rules.bolts
+        self._graph = laid_out(rules.boxes, rules.arrows, rules.bolts)
         self._id = sha256(self._halves.path.encode()).hexdigest()[:16]
         self._store = FileSegments(f"{self._halves.files.root}/segments", self._halves.uri)
-        self._sinks = SinkFolders(_sinks(boxes, read_sinks(self._halves.files)))
+        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._halves.files)))
         self._points, self._seen = Points(), set[tuple[int, bool]]()
         self._asking = threading.Lock()
 
@@ -389,7 +387,7 @@ class StoredRun:
             key = (manifest.batch, manifest.closing)
             if key not in self._seen:
                 self._seen.add(key)
-                self._points.add(point_of(manifest, self._timing, None))
+                self._points.add(point_of(manifest, self._rules, None))
         bolts = self._bolts(kept)
         sinks, listed = self._sinks.now(version)
         return seen | {
@@ -411,11 +409,11 @@ class StoredRun:
             return {}
         first_output = (self._halves.files.read(START) or {}).get("first_output")
         bolts = {}
-        for name, timing in self._timing.items():
-            bolts[name] = bolt_view(name, timing, kept, {})
+        for name, rules in self._rules.items():
+            bolts[name] = bolt_view(name, rules, kept, {})
             bolts[name]["open"] = None
             with suppress(*UNREADABLE):  # a run may delete what is read meanwhile
-                bolts[name]["open"] = open_view(name, timing, kept, self._store, first_output)
+                bolts[name]["open"] = open_view(name, rules, kept, self._store, first_output)
         return bolts
 
     def _journal(self) -> list[dict[str, Any]]:

@@ -15,9 +15,10 @@ from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.watermarks import NONE
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, holders_of, marks_of
-from topologies.checkpoints.notes import BoltTiming, RunNote
+from topologies.checkpoints.notes import RunNote
 from topologies.checkpoints.why import Explanation, OtherWindows
 from topologies.engine.commit import batch_of_file
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.html import Arrow, Box, layered
 from topologies.io.paths import shown_path
 from topologies.run.summary import spoken
@@ -89,7 +90,7 @@ class Points:
         return iter([*self._old, *self._latest])
 
 
-def point_of(manifest: Manifest, timing: Mapping[str, BoltTiming], at: int | None) -> Point:
+def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None) -> Point:
     """Returns the point of a batch that has been committed at this time: totals so far, times in microseconds."""
     return {
         "batch": manifest.batch,
@@ -102,7 +103,7 @@ def point_of(manifest: Manifest, timing: Mapping[str, BoltTiming], at: int | Non
                 "fired": manifest.bolts[name].done.fired,
                 "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
             }
-            for name, rules in timing.items()
+            for name, rules in bolts.items()
             if name in manifest.bolts
         },
         "spouts": {name: counts.get("rows", 0) for name, counts in manifest.spouts.items()},
@@ -330,19 +331,19 @@ SHOWN_UNITS = 6
 """Number of keys whose states of policies are shown: those that an event came for last."""
 
 
-def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
+def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
     """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by
     input or partition, the clock since which it has not moved, where that is known."""
     state, clock = kept[-1].bolts[name], kept[-1].clock
-    current = state.watermark.current if timing.event_time else None
+    current = state.watermark.current if rules.event_time else None
     watermark = known(current)
-    marks = _marks(name, timing, kept, since) if timing.event_time and not timing.per_key else []
+    marks = _marks(name, rules, kept, since) if rules.event_time and not rules.per_key else []
     return {
-        "windows": timing.windows,
-        "event_time": timing.event_time,
-        "by_event": timing.by_event,
-        "per_key": timing.per_key,
-        "key": timing.key,
+        "windows": rules.windows,
+        "event_time": rules.event_time,
+        "by_event": rules.by_event,
+        "per_key": rules.per_key,
+        "key": rules.key,
         "watermark": watermark,
         "ended": kept[-1].closing and not sum(state.pending),
         "delay": None if watermark is None or clock is None else clock - watermark,
@@ -352,7 +353,7 @@ def bolt_view(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Ma
         "suppressed": state.done.suppressed,
         "emitted": state.done.emitted,
         "counters": state.done.counters,
-        "length": timing.length,
+        "length": rules.length,
         "marks": marks[:MOST_MARKS],
         "more_marks": max(len(marks) - MOST_MARKS, 0),
     }
@@ -363,15 +364,15 @@ def known(time: int | None) -> int | None:
     return None if time is None or not EARLIEST <= time <= LATEST else time
 
 
-def _marks(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
+def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
     """Returns the inputs and partitions: those that have delivered nothing, then those that are furthest behind; those
     that are idle last."""
     state = kept[-1].bolts[name]
     sources = state.watermark.sources
-    holding = {(each.input, each.partition): each for each in holders_of(name, timing, kept)}
+    holding = {(each.input, each.partition): each for each in holders_of(name, rules, kept)}
     idle = {source: sources.marks[source].mark for source in sources.idle if source in sources.marks}
     rows = []
-    for source, mark in [*marks_of(timing, state).items(), *idle.items()]:
+    for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
         stream = input_of(source)
         partition = source[len(stream) + 1 :]
         holder = holding.get((stream, partition))
@@ -385,14 +386,14 @@ def _marks(name: str, timing: BoltTiming, kept: Sequence[Manifest], since: Mappi
                 "since_exactly": source in sources.seen_at,
                 "idle": source in idle,
                 "holds": holder is not None and source not in idle,
-                "origins": timing.origins.get(stream, []),
+                "origins": rules.origins.get(stream, []),
             }
         )
     return sorted(rows, key=lambda row: (row["idle"], row["at"] is not None, row["at"] or 0))
 
 
 def open_view(
-    name: str, timing: BoltTiming, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
+    name: str, rules: BoltRules, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
 ) -> dict[str, Any]:
     """Returns the open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular
     times, None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next
@@ -400,14 +401,14 @@ def open_view(
     have been told, and keep."""
     state = kept[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
-    regular = timing.slide is not None and timing.length is not None and not timing.trigger
-    seen: dict[str, Any] = {"windows": None, "past_end": timing.past_end, "rows": rows, **_other_windows(state, timing)}
-    explained = Explanation(Question(name, None, None), {name: timing}, kept, store, first_output)
+    regular = rules.slide is not None and rules.length is not None and rules.key_trigger is None
+    seen: dict[str, Any] = {"windows": None, "past_end": rules.past_end, "rows": rows, **_other_windows(state, rules)}
+    explained = Explanation(Question(name, None, None), {name: rules}, kept, store, first_output)
     if regular and not rows:
         seen["windows"] = []
     elif regular and rows <= MOST_ROWS:
         seen["windows"] = explained.waiting_windows(MOST_WINDOWS)
-    seen["policies"] = _policies(explained) if timing.policies else None
+    seen["policies"] = _policies(explained) if rules.policies else None
     return seen
 
 
@@ -416,7 +417,7 @@ def _policies(explained: Explanation) -> dict[str, Any]:
     ``more`` is the number of the others."""
     refs = [task.windows.get("units") for task in explained.state.tasks]
     count = sum(ref.rows for ref in refs if ref is not None)
-    trigger, eviction = explained.timing.policies
+    trigger, eviction = explained.rules.policies
     seen: dict[str, Any] = {"trigger": trigger, "eviction": eviction, "told": [], "units": [], "more": count}
     if count > MOST_UNITS:
         return seen
@@ -427,17 +428,17 @@ def _policies(explained: Explanation) -> dict[str, Any]:
     times = ("time", "fired", "next_moment", "forgotten_at")
     for row in latest[:SHOWN_UNITS] if len(units) > 1 else []:
         found = {name: None if row[name] is None else known(from_datetime(row[name])) for name in times}
-        name = row["key"] if any(explained.timing.keys) else f"task {row['task']}"
+        name = row["key"] if any(explained.rules.keys) else f"task {row['task']}"
         found |= {each: row[each] for each in ("events", "events_since", "trigger", "eviction")}
         seen["units"].append({"name": name, **found})
     seen["more"] = max(len(units) - SHOWN_UNITS, 0) if len(units) > 1 else 0
     return seen
 
 
-def _other_windows(state: BoltState, timing: BoltTiming) -> dict[str, Any]:
+def _other_windows(state: BoltState, rules: BoltRules) -> dict[str, Any]:
     due = [task.next_due for task in state.tasks if task.next_due is not None]
     return {
-        "waiting": sum(task.windows.get("open_windows") for task in state.tasks) if timing.trigger else None,
-        "next": None if timing.policies else known(min(due, default=None)),
-        "by_trigger": timing.trigger,
+        "waiting": sum(task.windows.get("open_windows") for task in state.tasks) if rules.key_trigger else None,
+        "next": None if rules.policies else known(min(due, default=None)),
+        "by_trigger": rules.key_trigger is not None,
     }

@@ -25,12 +25,12 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import Manifest
 from policies.protocol import Policy
 from topologies import spouts
-from topologies.checkpoints.movable import Movable
 from topologies.checkpoints.moved_state import Route
 from topologies.checkpoints.rescale import moved_state
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.work import SourceBatch
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.builder import TopologyBuilder
 from topologies.graph.topology import Topology
 from topologies.testing.bolt_run import bolt_name
@@ -308,7 +308,7 @@ class _Run:
             return
         store, after = self._checkpoint.segments, Manifest.from_json(before.to_json())
         name = self._subject.name
-        route = Route(name, Movable.of(topology, topology.windowed[name]), tasks)
+        route = Route(name, BoltRules.of(topology, topology.windowed[name]), tasks)
         with store.writer(f"moved-{before.batch}") as writer:
             after.bolts[name] = moved_state(after.bolts[name], route, store, writer)
         self._checkpoint.commit(after)

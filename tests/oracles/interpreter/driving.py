@@ -15,15 +15,14 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.oracles.interpreter.values import Json
-from topologies.checkpoints.movable import movable
 from topologies.checkpoints.moved_state import Route
-from topologies.checkpoints.notes import BoltTiming
 from topologies.checkpoints.rescale import moved_state
 from topologies.checkpoints.state_tables import window_table
 from topologies.checkpoints.stored_tasks import readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
+from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.builder import TopologyBuilder
 from topologies.graph.graph import stream_label
 from topologies.graph.topology import Topology
@@ -154,8 +153,7 @@ class Drive:
     def open_windows(self, clock: int) -> list[Json]:
         """What ``windbolt state`` says of the open windows."""
         bolt, node = self.step.manifest.bolts["bolt"], self.topology.windowed["bolt"]
-        timing = BoltTiming.of(node)
-        readers = readers_of(bolt, self.checkpoint.segments, timing)
+        readers = readers_of(bolt, self.checkpoint.segments, BoltRules.of(self.topology, node))
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
         for row in window_table(readers, clock, keys).to_pylist():
@@ -254,7 +252,7 @@ def rescaled(scenario: Scenario, chance: Random) -> Driven:
         if chance.random() < 0.3:
             wanted = chance.choice([each for each in (1, 2, 3, 5) if each != tasks])
             topology = topology_of(scenario, wanted)
-            way = movable(topology)["bolt"]
+            way = BoltRules.of(topology, topology.windowed["bolt"])
             if way.fixed or (way.whole and tasks % wanted):
                 continue
             sink, before = topology.sinks["rows"].sink, drive.topology.sinks["rows"].sink

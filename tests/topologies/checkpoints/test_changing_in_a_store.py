@@ -302,13 +302,11 @@ class Saved(Shop):
 def test_copies_that_somebody_writes_later_who_has_lost_change_nothing(empty_store: S3, tmp_path: Path) -> None:
     shop = Shop(empty_store, "shop", tmp_path / "in")
     begun(shop, RESET)
-    names = ("manifests/0000000000", "manifests/0000000001", "topology", "movable")
+    names = ("manifests/0000000000", "manifests/0000000001", "topology")
     old = {name: empty_store.body(f"shop/ck/windbolt/{name}.json") for name in names}
     RESET.make(shop)
     for name, body in old.items():
         empty_store.put(f"shop/ck/windbolt/{name}.json", body)
-    with pytest.raises(CheckpointError, match="does not say how its state can be moved"):
-        rescaling(3)(shop)
     with pytest.raises(CheckpointError, match="cannot go back to batch 0"):
         go_back(shop.halves, batch_key(0, False))
     assert finished(shop, RESET)

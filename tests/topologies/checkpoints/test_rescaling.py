@@ -30,9 +30,9 @@ def moving(path: str, topology: Topology, tasks: int) -> None:
 
 def fixed(case: Case) -> list[str]:
     """Why the bolt of a case cannot be moved."""
-    from topologies.checkpoints.movable import movable
+    from topologies.graph.bolt_rules import TopologyRules
 
-    found = movable(case.topology(case.folder / "look", 2, {}))["b"]
+    found = TopologyRules.of(case.topology(case.folder / "look", 2, {})).bolts["b"]
     return [*found.fixed, *found.whole]
 
 

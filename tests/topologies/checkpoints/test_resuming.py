@@ -14,7 +14,8 @@ from policies.choose_policies import closes_after_end
 from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
-from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.checkpoints.topology_fit import differences
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import WindowedNode
 from topologies.graph.topology import Topology
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds
@@ -181,7 +182,9 @@ def pairs() -> dict[str, list[Pair]]:
         for names, before, after in walked(bolt, KINDS):
             was, now = before.windowed["bolt"], after.windowed["bolt"]
             if was.bolt.settings != now.bolt.settings:
-                refused = any("bolt 'bolt'" in text for text in differences(fingerprint(before), fingerprint(after)))
+                refused = any(
+                    "bolt 'bolt'" in text for text in differences(TopologyRules.of(before), TopologyRules.of(after))
+                )
                 for name in names:
                     found.setdefault(name, []).append((was, now, refused))
     return found

@@ -20,13 +20,13 @@ from tests.helpers.scenario_files import scenarios_in
 from tests.simulation.world.kinds import JOINS
 from tests.simulation.world.kinds import KINDS as KINDS_OF_WINDOWS
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.movable import movable
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.engine import ingest
 from topologies.graph import groupings
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.groupings import hash_rows
 from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
@@ -231,7 +231,7 @@ def test_runs_are_the_same_where_keys_share_a_hash(kind: str, tmp_path: Path) ->
         case = Case(kind, "Shown", seed, tmp_path / str(seed))
         case.by_key = True
         try:
-            fixed = movable(case.topology(case.folder / "look", 2, {}))["b"].fixed
+            fixed = TopologyRules.of(case.topology(case.folder / "look", 2, {})).bolts["b"].fixed
         except (ConfigError, TopologyError):
             continue  # such a bolt cannot be built
         rows, seen, accounts = run(case, "apart", [1, 1, 1], None)

@@ -15,7 +15,8 @@ from tests.helpers.examples import examples
 from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, rename_right_key
 from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.checkpoints.topology_fit import differences
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis
@@ -269,7 +270,7 @@ def test_semi_and_anti_joins_have_the_columns_of_the_left_stream() -> None:
 
 
 def test_another_how_is_another_topology() -> None:
-    told = {how: fingerprint(joining(join(how))[0]) for how in HOWS}
+    told = {how: TopologyRules.of(joining(join(how))[0]) for how in HOWS}
     pairs = list(combinations(HOWS, 2))
     assert pairs
     assert [pair for pair in pairs if not differences(told[pair[0]], told[pair[1]])] == []

@@ -133,7 +133,7 @@ def test_what_is_no_checkpoint(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         StoredRun(str(tmp_path / "nowhere"))
     run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
-    (folder / "ck/windbolt/timing.json").unlink()
+    (folder / "ck/windbolt/topology.json").unlink()
     with pytest.raises(CheckpointError, match="does not say by which rules"):
         StoredRun(str(folder / "ck"))
 

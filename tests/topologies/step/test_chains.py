@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.topology_fit import differences, fingerprint
+from topologies.checkpoints.topology_fit import differences
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
@@ -175,7 +176,7 @@ def test_the_parts_of_a_step_are_named_by_it_and_those_of_the_first_as_ever(tmp_
 
 
 def test_what_steps_there_are_belongs_to_a_checkpoint(tmp_path: Path) -> None:
-    before = fingerprint(topology(tmp_path))
+    before = TopologyRules.of(topology(tmp_path))
     last = topic("totals")
     changed = {
         "renamed": ({**SHOPS, "name": "stores"}, ["bolt 'shops-aggregate' is gone", "bolt 'stores-aggregate' is new"]),
@@ -191,7 +192,7 @@ def test_what_steps_there_are_belongs_to_a_checkpoint(tmp_path: Path) -> None:
         "more tasks": ({**SHOPS, "parallelism": 3}, ["bolt 'shops-aggregate': parallelism was 2, and is 3"]),
     }
     for destination, said in changed.values():
-        assert differences(before, fingerprint(topology(tmp_path, destination=destination))) == said
+        assert differences(before, TopologyRules.of(topology(tmp_path, destination=destination))) == said
     free: dict[str, Any] = {
         **SHOPS,
         "trigger": {"type": "count", "count": 5, "timeout": 1},
@@ -200,9 +201,9 @@ def test_what_steps_there_are_belongs_to_a_checkpoint(tmp_path: Path) -> None:
         "stateFull": True,
         "error": topic("elsewhere"),
     }
-    assert differences(before, fingerprint(topology(tmp_path, destination=free))) == []
+    assert differences(before, TopologyRules.of(topology(tmp_path, destination=free))) == []
     swapped = {**ALARMS, "branches": [], "destination": {**SHOPS, "branches": []}}
-    assert differences(before, fingerprint(topology(tmp_path, destination=swapped))) == []
+    assert differences(before, TopologyRules.of(topology(tmp_path, destination=swapped))) == []
 
 
 def test_destinations_of_one_place_share_a_sink_across_steps(tmp_path: Path) -> None:

@@ -794,7 +794,7 @@ def test_where_there_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         why(tmp_path / "nothing", "revenue")
     checkpoint = ran(SITUATIONS["the watermark is behind"], tmp_path)
-    (Path(checkpoint) / "windbolt/timing.json").unlink()
+    (Path(checkpoint) / "windbolt/topology.json").unlink()
     with pytest.raises(CheckpointError, match="does not say by which rules") as older:
         why(checkpoint, "revenue")
     assert older.value.do == "run the topology on it once"

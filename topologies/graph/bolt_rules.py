@@ -1,0 +1,640 @@
+"""The rules of a topology as plain values: what its checkpoint keeps of them, and which of them must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from policies import assigners
+from policies.assigners import AlignedWindows, WindowAssigner
+from policies.protocol import forget_after, is_own
+from policies.trigger import TimeTriggerPolicy
+from topologies.graph.describing import boxes_and_arrows, changed, key_trigger_in_words, policies_in_words
+from topologies.graph.graph import (
+    Graph,
+    SpoutNode,
+    Stream,
+    WindowedNode,
+    decisive_columns,
+    has_windows_of_time,
+)
+from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
+from topologies.graph.html import Arrow, Box
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spouts import FrameSpout
+from windowing.bolts.bolt import StatefulTaskBolt
+from windowing.bolts.read_code import asks_for_expired
+from windowing.conversion import REFUSED, converted
+from windowing.durations import Count, Duration
+from windowing.schema import format_schema, parse_schema, value_type
+from windowing.settings import DECLARED, WindowSettings
+from windowing.settings.declaration import SOURCE_ONLY
+from windowing.settings.rules import START, Bounds, IdleRule, WatermarkCombiner
+
+# Policies and the values of settings as plain JSON, and in words.
+
+
+_ASSIGNERS = {name: getattr(assigners, name) for name in assigners.__all__ if name.endswith("Windows")}
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+    """Returns an assigner, or the value of a setting, as plain JSON."""
+    match value:
+        case Duration(micros):
+            return {"micros": micros}
+        case Count(number):
+            return {"count": number}
+        case Enum():
+            return {"enum": value.value}
+        case tuple():
+            return {"tuple": [plain(each) for each in value]}
+        case None | bool() | int() | str():
+            return value
+    if is_dataclass(value):
+        given = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {"class": type(value).__name__, "fields": given}
+    return repr(value)
+
+
+def assigner_from(values: Mapping[str, Any]) -> WindowAssigner:
+    """Returns the assigner that ``plain`` was given. KeyError, TypeError or ValueError for any other values."""
+    found: WindowAssigner = _ASSIGNERS[values["class"]](
+        **{name: _value(given) for name, given in values["fields"].items()}
+    )
+    return found
+
+
+def _value(given: Any) -> Any:
+    match given:
+        case {"micros": int(micros)}:
+            return Duration(micros)
+        case {"count": int(number)}:
+            return Count(number)
+        case {"enum": chosen}:  # the only one that assigners have
+            return Bounds(chosen)
+        case {"tuple": list(items)}:
+            return tuple(_value(each) for each in items)
+    return given
+
+
+def in_words(value: Any) -> str:
+    """Shows plain JSON as people write it, such as ``SessionWindows(gap=5m)``. Fields that are not set are left out."""
+    match value:
+        case {"class": str(kind), "fields": dict(values)}:
+            given = {name: each for name, each in values.items() if each is not None and each is not False}
+            told = [f"{name}={in_words(each)}" for name, each in given.items()]
+            return f"{kind}({', '.join(told)})"
+        case {"micros": int()} | {"count": int()}:
+            return str(_value(value))
+        case {"enum": chosen}:
+            return str(chosen)
+        case {"tuple": list(items)}:
+            return f"({', '.join(map(in_words, items))}{',' * (len(items) == 1)})"
+        case list():
+            return "; ".join(each if isinstance(each, str) else in_words(each) for each in value)
+    return repr(value)
+
+
+# The rules of a windowed bolt, each declared once.
+
+
+STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
+"""Settings on which the state in a checkpoint depends; the others may change between two runs, or may change as long
+as the windows, their policies and the kind of time stay as they are."""
+
+
+def _kept(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
+    """Declares a rule on which stored state depends, so that it is the same in all runs on a checkpoint.
+
+    ``called``: its name for people; empty if the field holds several rules by their names. ``of``: returns what must
+    not change, None where there is nothing such; by default the value of the field.
+    """
+    return field(metadata={"called": called, "of": of})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltRules:
+    """The rules of a windowed bolt as plain JSON: all that can be said about it, and its state, without its code.
+
+    Times are in microseconds. Rules that ``_kept`` declares stay the same as long as a checkpoint is used; the others
+    may change between two runs. Whoever adds a field, or changes the meaning of one, raises ``FORMAT``.
+    """
+
+    parallelism: int = _kept("parallelism")
+    inputs: list[str]
+    origins: dict[str, list[str]]
+    """For each input that comes from windowed bolts, the names of these bolts."""
+    groupings: dict[str, str] = _kept(
+        "", lambda rules: {f"grouping of {name!r}": grouping for name, grouping in rules.groupings.items()}
+    )
+    """For each input, its grouping in words."""
+    grouped: list[list[str]]
+    """For each input, the fields that it is grouped by; none where the grouping is another one."""
+    keys: list[list[str]] = _kept("key", lambda rules: rules._keys_that_differ)
+    """For each input, the columns of its key; none where the bolt has none."""
+    columns: str = _kept("columns")
+    """The columns of its windows, as a declaration."""
+    decisive: list[list[str]]
+    """For each input, the columns that decide where its events belong, and when: those of its key and of its grouping,
+    and those that rules of time name."""
+    state: dict[str, str] | None = _kept("state")
+    """For each state of a stateful bolt, its type; None for other bolts."""
+
+    # Its windows.
+    windows: str
+    """The windows in words."""
+    window_length: str = _kept("window length")
+    window_slide: str = _kept("slide")
+    window_offset: str = _kept("offset")
+    """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
+    eviction: str = _kept("eviction")
+    """The class of its eviction policy."""
+    trigger: str = _kept("trigger")
+    """The class of its trigger policy."""
+    key_trigger: str | None = _kept("trigger of keys")
+    """The class of the trigger that fires the windows of keys; None where none does."""
+    policies: list[str]
+    """The names of its trigger and its eviction where policies of a user's own decide, "" for one that windbolt brings;
+    else empty."""
+    forget_after: int | None
+    """Time for which its policies remember a key or a task without events; None for ever."""
+    by_event: bool = _kept("called", lambda rules: "for events as they come" if rules.by_event else None)
+    """True if it has no windows, and is called for events as they come."""
+    by_place: bool
+    """True if its windows hold or count events by their places among all events of a task, and not by their times."""
+    assigners: list[dict[str, Any]] = _kept("windows", lambda rules: rules.assigners or None)
+    """The assigners that form its windows (``plain``); empty if the windows are runs of a queue."""
+    length: int | None
+    """Length of windows of time that begin at regular times; None for others."""
+    slide: int | None
+    offset: int
+    """For windows at regular times: the shift of their ends from the multiples of the slide. For windows that are
+    counted from the first clock of the run: the shift from that clock."""
+    from_first_clock: bool
+    """True if aligned windows are counted from the first clock of the run."""
+    end_belongs: bool = _kept("bounds", lambda rules: rules.bounds.value)
+    """True if a window includes an event at its end and not one at its start; False: the other way round."""
+    remembers: bool = _kept("expired", lambda rules: "the last window of each key is kept" if rules.remembers else None)
+    """True if its tasks keep the last window of each key, to tell which events have expired."""
+    sums: list[str] | None = _kept("sums")
+    """What it adds up as events come; None where its windows need the events themselves."""
+    versions: str | None = _kept("versions")
+    """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+    settings: dict[str, Any] = _kept("", lambda rules: rules.settings)
+    """Further settings on which the state depends, by name, where they are not Storm's."""
+
+    # When they fire.
+    event_time: bool = _kept("time", lambda rules: "event time" if rules.event_time else "processing time")
+    timestamp_field: str | None = _kept("timestamp field")
+    past_end: int
+    """Time by which the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an
+    event at the end belongs to the window."""
+    first_past_end: int | None
+    """For windows that fire more than once: how far the watermark must be past the end of a window for its firing at
+    the end, which is not the last one; None for others."""
+    fires_once: bool
+    """True if the first firing of such a window is the only one."""
+    least_at_end: int
+    """Least number of events for which a window fires at its end, where it may fire more than once."""
+    empty_windows: bool
+    """True if windows without events fire too."""
+
+    # Its watermark.
+    delay: int
+    """Time that the watermark stays behind the latest event."""
+    follows_events: bool
+    """True if each input, or partition, has a mark of its own; False: the watermark is made at ticks."""
+    tick: int = _kept("watermark", lambda rules: "by the clock" if rules.tick else "at every batch")
+    """The least time between two ticks; 0: at each batch."""
+    per_key: bool
+    greatest: bool
+    """True if the watermark is the greatest of the marks; False: the least."""
+    marks: dict[str, dict[str, int | None]]
+    """For each input, how its events move its watermark: ``count``: with one of so many events (0: only the source
+    moves it); or ``span``: with an event that is so much later than the last that moved it; neither where ticks do; and
+    ``delay`` as above."""
+    imports: dict[str, str]
+    """For each input that takes the watermarks of another input, and makes none by its own events, that other input."""
+    by_arrival: bool
+    """True if an event may be early or late by its arrival. Then its time does not move the watermark unchanged."""
+    idle_timeout: int | None
+    idle_waits_for_end: bool
+    """True if the idle timeout runs from the end of a window, if that is after the last event."""
+    partition_idle_timeout: int | None
+    late_tolerance: int | None
+    """Time that the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
+
+    # How the state of its tasks can be moved to other tasks.
+    types: str
+    """The fields of ``grouped`` of the first input with their types, as a declaration; empty where there are none."""
+    fixed: list[str]
+    """Reasons why no state can be moved; empty where it can."""
+    whole: list[str]
+    """Reasons why tasks can be joined as a whole, but not divided; empty where they can be divided."""
+    state_keys: dict[str, list[str]]
+    """The states of a stateful bolt that are kept by key, and their columns, in the order of the fields of the first
+    input; none for one that is the same in all tasks."""
+    state_by_method: bool
+    """True if the bolt has a method that moves its state."""
+
+    def kept(self) -> dict[str, Any]:
+        """Returns the rules that stay the same as long as a checkpoint is used, by their names for people."""
+        found: dict[str, Any] = {}
+        for each in fields(self):
+            if each.metadata:
+                called, of = each.metadata["called"], each.metadata["of"]
+                value = getattr(self, each.name) if of is None else of(self)
+                found |= {called: value} if called and value is not None else value or {}
+        return found
+
+    @property
+    def bounds(self) -> Bounds:
+        """The end of a window that belongs to it."""
+        return Bounds.END if self.end_belongs else Bounds.START
+
+    @property
+    def key(self) -> list[str]:
+        """The columns of its key, or else those by which its first input is grouped."""
+        return self.keys[0] or self.grouped[0]
+
+    @property
+    def columns_of_keys(self) -> list[list[str]]:
+        """Per input: the columns of its key, or else those by which it is grouped; one list where all have the same."""
+        if any(self.keys):
+            return self.keys
+        return self.grouped if all(self.grouped) else [self.key]
+
+    @property
+    def _keys_that_differ(self) -> list[str] | None:
+        if all(key == self.keys[0] for key in self.keys):
+            return None
+        return [f"{name}: {', '.join(key)}" for name, key in zip(self.inputs, self.keys, strict=True)]
+
+    @property
+    def in_one_task(self) -> bool:
+        """True if all events go to the first task, whatever the number of tasks."""
+        return not any(self.grouped)
+
+    def formed_by(self, anchor: int | None) -> tuple[WindowAssigner, ...]:
+        """Returns the assigners that form its windows; none if they are runs of a queue. ``anchor``: the first clock of
+        the run, if windows are counted from it."""
+        found = tuple(map(assigner_from, self.assigners))
+        if not self.from_first_clock or anchor is None:
+            return found
+        return tuple(each.anchored(anchor, self.offset) for each in found)
+
+    def regular(self, anchor: int | None) -> AlignedWindows | None:
+        """Returns its windows of time that begin at regular times; None if there are no such windows. ``anchor``: as of
+        ``formed_by``."""
+        if self.length is None or self.slide is None:
+            return None
+        for each in self.formed_by(anchor):
+            return each if isinstance(each, AlignedWindows) else None
+        length, slide = Duration(self.length), Duration(self.slide)
+        return AlignedWindows(length, slide, self.bounds, Duration(self.offset % self.slide))
+
+    @staticmethod
+    def of(topology: Graph, node: WindowedNode) -> BoltRules:
+        """Returns the rules of a bolt of a topology."""
+        bolt, settings = node.bolt, node.bolt.settings
+        formed = bool(settings.kinds) or settings.key_trigger is not None or node.by_policies
+        regular = None if formed else settings.slide
+        length = settings.length
+        arrival, panes = settings.arrival, settings.panes
+        silent = forget_after(node.eviction, node.trigger) if node.by_policies else None
+        stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
+        kinds = [each.grouping for each in node.inputs]
+        grouped = [list(each.fields) if isinstance(each, FieldsGrouping) else [] for each in kinds]
+        named = grouped[0] if set(grouped[0]) <= set(node.schema.names) else []
+        return BoltRules(
+            parallelism=node.parallelism,
+            inputs=list(node.streams),
+            origins={
+                name: [origin.bolt for origin in found]
+                for name, found in zip(node.streams, node.origins, strict=True)
+                if found
+            },
+            groupings=dict(zip(node.streams, map(str, kinds), strict=True)),
+            grouped=grouped,
+            keys=[list(key) for key in node.keys],
+            columns=format_schema(node.schema),
+            decisive=[list(columns) for columns in decisive_columns(node)],
+            state=None if stateful is None else {name: _type(kind) for name, kind in stateful.state_types.items()},
+            windows=_windows(node),
+            window_length=str(length),
+            window_slide=str(settings.slide),
+            window_offset=_window_offset(settings),
+            eviction=type(node.eviction).__name__,
+            trigger=type(node.trigger).__name__,
+            key_trigger=None if settings.key_trigger is None else type(settings.key_trigger).__name__,
+            policies=[type(each).__name__ if is_own(each) else "" for each in (node.trigger, node.eviction)]
+            if node.by_policies
+            else [],
+            forget_after=_micros(silent),
+            by_event=node.without_windows,
+            by_place=not node.holds_events and not has_windows_of_time(node),
+            assigners=[plain(each) for each in node.assigners],
+            length=length.micros if isinstance(length, Duration) and isinstance(regular, Duration) else None,
+            slide=regular.micros if isinstance(regular, Duration) else None,
+            offset=_offset(node),
+            from_first_clock=settings.anchor == START,
+            end_belongs=settings.bounds is Bounds.END,
+            remembers=node.remembers,
+            sums=None if node.summing is None else node.summing.described,
+            versions=None if node.versions is None else node.streams[node.versions],
+            settings=_settings(settings),
+            event_time=node.event_time,
+            timestamp_field=settings.timestamp_field,
+            past_end=_past_end(node),
+            first_past_end=int(node.closes_after_end) if panes is not None and node.event_time else None,
+            fires_once=panes is not None and panes.closes,
+            least_at_end=1 if panes is None or panes.at_end is None else panes.at_end.value,
+            empty_windows=settings.empty_windows_until is not None,
+            delay=settings.delay if node.sequenced else node.lag.micros,
+            follows_events=node.sequenced,
+            tick=settings.watermark_interval.micros,
+            per_key=settings.watermark_per_key,
+            greatest=settings.watermark_combine is WatermarkCombiner.MAX,
+            marks={name: _marks(node, name) for name in node.streams},
+            imports={} if settings.watermark_imports_beside else dict(settings.watermark_imports or {}),
+            by_arrival=arrival is not None,
+            idle_timeout=_micros(settings.idle_timeout),
+            idle_waits_for_end=settings.idle_rule is IdleRule.AFTER_WINDOW_END,
+            partition_idle_timeout=_micros(settings.partition_idle_timeout),
+            late_tolerance=_micros(arrival.late) if settings.estimate_arrival and arrival is not None else None,
+            types=format_schema(pa.schema([(name, _declared(node.schema.field(name).type)) for name in named])),
+            fixed=list(_fixed(topology, node, grouped)),
+            whole=list(_whole(node)) if any(grouped) else [],
+            state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
+            state_by_method=stateful is not None and has_method(stateful),
+        )
+
+
+def _micros(duration: Duration | None) -> int | None:
+    return None if duration is None else duration.micros
+
+
+def _type(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
+
+
+def _settings(settings: WindowSettings) -> dict[str, Any]:
+    found = {name: value for name, value in changed(settings).items() if name in STATE}
+    return {name: plain(getattr(settings, name)) if isinstance(value, dict) else value for name, value in found.items()}
+
+
+def _window_offset(settings: WindowSettings) -> str:
+    slide, offset = settings.slide, settings.offset
+    return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
+
+
+def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
+    if not node.sequenced:
+        return {"count": None, "span": None, "delay": node.lag.micros}
+    rules = node.bolt.settings.of_input(stream)
+    every = rules.watermark_every
+    return {
+        "count": (0 if every == SOURCE_ONLY else every.value) if isinstance(every, Count) else None,
+        "span": every.micros if isinstance(every, Duration) else None,
+        "delay": rules.delay,
+    }
+
+
+def _windows(node: WindowedNode) -> str:
+    settings = node.bolt.settings
+    if node.without_windows:
+        return "none: each event by itself, as it comes"
+    if settings.key_trigger is not None:
+        return key_trigger_in_words(settings.key_trigger)
+    if settings.kinds:
+        return "; ".join(kind.in_words() for kind in settings.kinds)
+    return policies_in_words(node.eviction, node.trigger)
+
+
+def _offset(node: WindowedNode) -> int:
+    if node.assigners or not isinstance(node.trigger, TimeTriggerPolicy):
+        return node.bolt.settings.offset.micros
+    return node.trigger.offset.micros
+
+
+def _past_end(node: WindowedNode) -> int:
+    if node.assigners:
+        return -int(node.closes_until(np.zeros(1, np.int64))[0])
+    return node.due_at(0) + node.bolt.settings.allowed_lateness.micros
+
+
+# Whether, and how, the state of a bolt can be moved to other tasks.
+
+
+def has_method(bolt: StatefulTaskBolt) -> bool:
+    """True if a bolt moves its state by a method of its own."""
+    return type(bolt).move_state is not StatefulTaskBolt.move_state
+
+
+def _declared(kind: pa.DataType) -> pa.DataType:
+    """Returns a type that can be declared, whose values go to the same tasks; the type itself where there is no such
+    type."""
+    if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
+        return pa.int64()
+    return _SAME_HASHES.get(value_type(kind), value_type(kind))
+
+
+_SAME_HASHES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32()}
+
+
+def _state_keys(bolt: StatefulTaskBolt, fields: Sequence[str]) -> dict[str, list[str]]:
+    found = {name: _columns(key, fields) for name, key in bolt.state_keys.items()}
+    return {name: columns for name, columns in found.items() if columns is not None}
+
+
+def _columns(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]) -> list[str] | None:
+    """Returns the columns of a state that hold these fields; None where it does not have them."""
+    if isinstance(key, Mapping):
+        return [key[name] for name in fields] if set(fields) <= set(key) else None
+    given = [key] if isinstance(key, str) else list(key)
+    if not given or len(given) == len(fields):
+        return list(fields) if set(given) == set(fields) else given
+    return list(fields) if set(fields) <= set(given) else None
+
+
+def _fixed(topology: Graph, node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+    kinds = [each.grouping for each in node.inputs]
+    if all(isinstance(each, GlobalGrouping) for each in kinds):
+        return
+    for label, grouping in zip(node.streams, kinds, strict=True):
+        if not isinstance(grouping, FieldsGrouping):
+            yield f"it reads {label!r} by {grouping} grouping, and only fields tell which task has an event"
+            return
+    yield from _shuffled_after(topology, node)
+    if node.holds_events and (node.keys[0] or not node.without_windows):
+        yield from _held(node, grouped)
+    elif not node.holds_events:
+        yield from _queued(node, grouped)
+    yield from _state(node, grouped)
+
+
+def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
+    """Yields a reason if rows are shuffled after this bolt: they go to tasks by the number that their task has emitted
+    before."""
+    waiting: list[Stream] = [(node.name, stream) for stream in node.outputs]
+    seen = set(waiting)
+    while waiting:
+        for reader, index in topology.readers.get(waiting.pop(), ()):
+            after = topology.windowed.get(reader)
+            if after is None or after.without_windows:  # which pass rows on in the order in which they come
+                passing = after or topology.plain[reader]
+                new = {(reader, stream) for stream in passing.outputs} - seen
+                seen |= new
+                waiting.extend(new)
+            if (
+                after is not None
+                and after.parallelism > 1
+                and isinstance(after.inputs[index].grouping, ShuffleGrouping)
+            ):
+                yield f"its rows are sent to {reader!r} by shuffle grouping, in turn for each task that emits them"
+
+
+def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+    if not has_windows_of_time(node):
+        yield "its windows count, or choose among, all the events of a task, and not those of a key (with_key)"
+    if node.summing is not None:
+        by = node.summing.aggregates.by
+        if any(not set(each) <= set(by) for each in grouped):
+            yield f"it keeps sums by {', '.join(by) or 'nothing'}, which do not tell the fields it is grouped by"
+
+
+def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+    settings = node.bolt.settings
+    by_time_alone = all(each.by_time_alone for each in node.assigners)
+    if not node.keys[0]:
+        if not (node.assigners and by_time_alone):
+            yield "its windows depend on all the events of a task, and not on those of a key (with_key)"
+        extras = {
+            "panes": settings.panes,
+            "windows without events": settings.empty_windows_until,
+            "lifetimes of events": settings.lifetime,
+            "events that have expired": (node.remembers and not node.by_policies) or None,
+        }
+        for words, given in extras.items():
+            if given is not None:
+                yield f"it has {words} for all the events of a task, and not for those of a key (with_key)"
+        return
+    places = set()
+    for label, fields_of, key in zip(node.streams, grouped, node.keys, strict=True):
+        if not set(fields_of) <= set(key):
+            yield f"it reads {label!r} by {', '.join(fields_of)}, which is not in its key {', '.join(key)}"
+            return
+        places.add(tuple(key.index(name) for name in fields_of))
+    if len(places) > 1:
+        yield "its inputs are grouped by different parts of the key"
+    if settings.idle_timeout is not None and not by_time_alone:
+        yield "its windows end with their events, and an idle timeout may close them"
+
+
+def _whole(node: WindowedNode) -> Iterator[str]:
+    """Yields reasons that do not hold where whole tasks are joined."""
+    settings = node.bolt.settings
+    asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
+    if not node.holds_events and node.summing is None and asks:
+        yield "it asks what has expired since the window before, and a task keeps that of its last window only"
+
+
+def _state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+    bolt = node.bolt
+    if not isinstance(bolt, StatefulTaskBolt) or has_method(bolt) or (node.without_windows and node.keys[0]):
+        return
+    known = _state_keys(bolt, grouped[0])
+    for name, kind in bolt.state_types.items():
+        columns = known.get(name)
+        if name not in bolt.state_keys:
+            yield f"its state {name!r} is not said to be kept by key (state_keys), and it has no method move_state"
+        elif columns is None:
+            yield f"its state {name!r} is kept by another key than {', '.join(grouped[0])}, by which its events come"
+        elif columns and isinstance(kind, type) and (kind is not dict or len(columns) != 1):
+            yield f"its state {name!r} is {kind.__name__}: only a table can be kept by key, or a dict by one field"
+        elif columns and not isinstance(kind, type):
+            yield from _of_other_types(name, parse_schema(kind), columns, node.schema, grouped[0])
+
+
+def _of_other_types(
+    state: str, schema: pa.Schema, columns: Sequence[str], events: pa.Schema, fields: Sequence[str]
+) -> Iterator[str]:
+    """Yields columns of a state whose types cannot hold the values of the fields that events are grouped by."""
+    for column, name in zip(columns, fields, strict=True):
+        if column in schema.names and name in events.names:
+            own, kind = _declared(schema.field(column).type), _declared(events.field(name).type)
+            try:
+                converted(pa.nulls(0, own), kind)
+            except REFUSED:
+                yield f"its state {state!r} has {column!r} as {own}, and its events are grouped by {name!r} as {kind}"
+
+
+# The rules of a topology: of its bolts, of its spouts as far as state depends on them, and its graph.
+
+
+@dataclass(frozen=True)
+class TopologyRules:
+    """The rules of a topology, as plain JSON: the note in a checkpoint about the last run on it."""
+
+    name: str
+    spouts: dict[str, dict[str, str]]
+    """For each spout, its ``kind``, and the columns of its streams."""
+    bolts: dict[str, BoltRules]
+    """The rules of the windowed bolts."""
+    boxes: list[Box] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    """The graph; empty where nothing has noted it."""
+
+    @staticmethod
+    def of(topology: Graph) -> TopologyRules:
+        """Returns the rules of a topology."""
+        return TopologyRules(
+            topology.name,
+            {name: _spout(node) for name, node in topology.spouts.items()},
+            {name: BoltRules.of(topology, node) for name, node in topology.windowed.items()},
+            *boxes_and_arrows(topology),
+        )
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> TopologyRules:
+        """Returns the rules that ``to_json`` gave."""
+        return TopologyRules(
+            values["name"],
+            values["spouts"],
+            {name: BoltRules(**each) for name, each in values["bolts"].items()},
+            [Box(each["name"], each["kind"], tuple(each["facts"])) for each in values["boxes"]],
+            [Arrow(**each) for each in values["arrows"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the rules as plain JSON."""
+        return asdict(self)
+
+    @property
+    def tasks(self) -> dict[str, int]:
+        """Per windowed bolt, how many tasks it has."""
+        return {name: rules.parallelism for name, rules in self.bolts.items()}
+
+    def with_tasks(self, tasks: Mapping[str, int]) -> TopologyRules:
+        """Returns the rules with other numbers of tasks for some bolts."""
+        bolts = {
+            name: replace(rules, parallelism=tasks.get(name, rules.parallelism)) for name, rules in self.bolts.items()
+        }
+        return replace(self, bolts=bolts)
+
+
+def _spout(node: SpoutNode) -> dict[str, Any]:
+    columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in node.outputs.items()}
+    match node.spout:
+        case FrameSpout():
+            kind = "a streaming DataFrame"
+        case KafkaSpout():
+            kind = "Kafka"
+        case _:
+            kind = "files"
+    return {"kind": kind, **columns}
