@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from tests.helpers import pages
 from tests.helpers.places import ROOT
 from tests.oracles.interpreter.cases import VALUES
-from tests.oracles.interpreter.holding import FIXED, ORDER, Drawn, case
+from tests.oracles.interpreter.holding import FIXED, Drawn, case, numbers_of
 
 PAGE = ROOT / "docs" / "combinations.md"
 COMMAND = "python -m tests.combinations_page"
@@ -91,13 +91,13 @@ def said(problem: str) -> str:
 
 
 def drawn() -> list[Drawn]:
-    """The fixed drawing: each pair of settings, three times."""
+    """The fixed drawing: each pair of settings twice, and groups of settings."""
     return [case(number, SEED) for number in range(FIXED)]
 
 
 def of_pair(place: int) -> list[Drawn]:
     """What was drawn for one of the pairs."""
-    return [case(number, SEED) for number in range(place, FIXED, len(ORDER))]
+    return [case(number, SEED) for number in numbers_of(place)]
 
 
 def main() -> None:

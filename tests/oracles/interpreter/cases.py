@@ -7,11 +7,12 @@ the presets. A declared setting that ``VALUES`` lacks fails ``test_every_setting
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tests.oracles.interpreter.values import Json
+from tests.oracles.interpreter.values import UNITS, Json, milliseconds
 from windowing.settings import WindowSettings
 
 WINDOWS: list[Json] = [
@@ -19,6 +20,7 @@ WINDOWS: list[Json] = [
     {"length": "1us", "tumbling": True},
     {"length": "10ms", "sliding": "5ms"},
     {"length": "7ms", "sliding": "3ms"},
+    {"length": "9ms", "sliding": "1ms"},
     {"length": "3ms", "sliding": "5ms"},
     {"session": {"gap": "4ms"}},
     {"session": {"gap": "4ms", "touching": True}},
@@ -47,6 +49,22 @@ WINDOWS: list[Json] = [
     {"windows": [{"sliding_log": "4ms"}, {"count_by_start": 2}]},
 ]
 """Every kind, with lengths that are multiples of the slide and that are none, with gaps, and at the least values."""
+
+EARLY: list[Any] = [
+    1, 2, 5, "3ms", {"event_time": "2ms"}, {"any": [3, {"event_time": "2ms"}]}, {"count": 2, "once": True},
+]  # fmt: skip
+LATE: list[Any] = [True, 2, "2ms", {"all": [2, {"event_time": "1us"}]}]
+PANES: list[Json] = [
+    *({"early": early, **more} for early in EARLY for more in ({}, {"mode": "discarding"}, {"closes": True})),
+    *({"early": early, "closes": True, "mode": "discarding"} for early in EARLY[:3]),
+    {"early": 3, "closes": True, "at_end": 2},
+    *({"late": late, **more} for late in LATE for more in ({}, {"mode": "discarding"})),
+    *({"early": early, "late": late} for early in EARLY[:3] for late in LATE[:3]),
+    *({"at_end": 2, **more} for more in ({}, {"early": 1}, {"late": True}, {"early": 3, "late": 2})),
+    {"early": {"event_time": "3ms", "even_unchanged": True}},
+    {"early": {"event_time": "1us", "even_unchanged": True}, "late": True},
+]
+"""Each trigger before the end and each after it, alone and together, and all that a firing may do with a window."""
 
 VALUES: dict[str, list[Any]] = {
     "key": [["k"], ["k", "q"]],
@@ -81,27 +99,13 @@ VALUES: dict[str, list[Any]] = {
         {"late": "5ms", "action": "divert"},
     ],
     "late_by": ["window"],
-    "allowed_lateness": ["1us", "3ms", "1d"],
+    "allowed_lateness": ["1us", "3ms", "12ms", "1d"],
     "late_by_session": [True],
     "late_per_input": [True],
     "late": ["drop", "adjust", "cut"],
     "late_stream": ["late"],
     "message_id_field": ["m"],
-    "panes": [
-        {"early": 1},
-        {"early": 2, "late": True},
-        {"late": 2},
-        {"early": 2, "mode": "discarding"},
-        {"late": True, "mode": "discarding"},
-        {"early": 2, "closes": True},
-        {"at_end": 2},
-        {"early": 2, "at_end": 3},
-        {"late": True, "at_end": 2},
-        {"early": {"event_time": "3ms", "even_unchanged": True}},
-        {"early": {"any": [3, {"event_time": "2ms"}]}, "late": {"all": [2, {"event_time": "1us"}]}},
-        {"early": {"count": 2, "once": True}, "late": True},
-        {"early": "3ms", "late": "2ms"},
-    ],
+    "panes": PANES,
     "empty_windows_until": ["10ms", "1s"],
     "listed_keys": [{"keys": ["a", "z"], "since": 0}],
     "bounds": ["(start, end]", "[start, end)"],
@@ -137,24 +141,58 @@ def pairs() -> list[tuple[str, ...]]:
     return [*((name,) for name in names), *itertools.combinations(names, 2)]
 
 
-def bolts(random: Random, names: tuple[str, ...]) -> Iterator[Json]:
+GROUPS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("panes", "late_by", "allowed_lateness"),
+     ("late_by_session", "watermark_every", "key", "lag", "bounds", "late", "processing_time", "idle_timeout")),
+    (("panes", "late_by"),
+     ("allowed_lateness", "late_by_session", "watermark_every", "key", "lag", "message_id_field", "close_fires")),
+    (("watermark_partition",),
+     ("partition_idle_timeout", "late_per_input", "imports", "imports_beside", "watermark_combine", "watermark_every",
+      "lag", "late", "late_by", "watermark_field", "arrival", "estimate_arrival", "preset")),
+    (("idle_timeout",),
+     ("idle_rule", "partition_idle_timeout", "arrival", "estimate_arrival", "watermark_interval", "late_by",
+      "allowed_lateness", "late_by_session", "empty_windows_until", "key", "panes")),
+    ((),
+     ("bounds", "aligned", "offset", "anchor", "closes_after_end", "end_field", "empty_windows_until", "listed_keys",
+      "key", "late_by", "allowed_lateness", "close_fires", "watermark_every", "processing_time")),
+    (("message_id_field",),
+     ("key", "substreams", "late_by", "allowed_lateness", "watermark_every", "late", "end_field", "preset",
+      "idle_timeout")),
+    (("late_by",),
+     ("allowed_lateness", "late_by_session", "watermark_every", "key", "lag", "late", "arrival", "substreams",
+      "bounds")),
+]  # fmt: skip
+"""Settings whose rules meet: several of them at once change what becomes of one event. The first ones are always
+drawn."""
+
+
+def pair_of_settings(random: Random, names: tuple[str, ...]) -> Iterator[Json]:
     """Bolts with these settings, first among others, then more and more by themselves."""
-    values = {name: random.choice(VALUES[name]) for name in names}
     for extras in (2, 1, 0, 0, 0, 0):
-        bolt: Json = {}
-        for name in random.sample(sorted(VALUES), extras):
-            bolt |= NEEDS.get(name, {}) | {name: random.choice(VALUES[name])}
-        for name in names:
-            bolt |= NEEDS.get(name, {})
-        bolt |= values
-        if "late" in bolt.get("panes", {}) and "processing_time" not in bolt:
-            bolt = {"late_by": "window", "allowed_lateness": "3ms"} | bolt
-        if "processing_time" not in bolt:
-            bolt["timestamp_field"] = "ts"
-        elif random.random() < 0.5:
-            del bolt["processing_time"]
-        kind = random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS)
-        yield {**kind, **bolt}
+        yield with_settings(random, names, random.sample(sorted(VALUES), extras))
+
+
+def group_of_settings(random: Random) -> Iterator[Json]:
+    """Bolts with many settings of one group, then with fewer and fewer."""
+    core, others = random.choice(GROUPS)
+    for size in (4, 3, 3, 2, 2, 1, 1, 1):
+        yield with_settings(random, (*core, *random.sample(others, size)), ())
+
+
+def with_settings(random: Random, names: Sequence[str], extras: Sequence[str]) -> Json:
+    """A bolt with these settings, and with what they need."""
+    bolt: Json = {}
+    for name in (*extras, *names):
+        bolt |= NEEDS.get(name, {})
+    for name in (*extras, *names):
+        bolt[name] = random.choice(VALUES[name])
+    if "late" in bolt.get("panes", {}) and "processing_time" not in bolt:
+        bolt = {"late_by": "window", "allowed_lateness": "3ms"} | bolt
+    if "processing_time" not in bolt:
+        bolt["timestamp_field"] = "ts"
+    elif random.random() < 0.5:
+        del bolt["processing_time"]
+    return {**random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS), **bolt}
 
 
 def fits(kind: Json, bolt: Json) -> bool:
@@ -165,7 +203,11 @@ def fits(kind: Json, bolt: Json) -> bool:
     ):
         return False  # a life has thousands of such windows, or they are refused
     if "late_by_session" in bolt:
-        return "session" in kind
+        return "session" in kind and "closes" not in str(bolt)
+    if "panes" in bolt and not (aligned or "calendar" in kind or "hopping" in str(kind)):
+        return "session" in kind and "closes" not in str(bolt)
+    if "idle_timeout" in bolt and {int} & {type(kind.get(name)) for name in ("length", "sliding")}:
+        return False
     if {"empty_windows_until", "listed_keys"} & set(bolt):
         return (aligned and kind["length"] != "1us") or ("calendar" in kind and "since" not in str(bolt))
     if "aligned" in bolt:
@@ -194,43 +236,73 @@ def scale_of(bolt: Json) -> int:
 
 
 def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
-    """A stream: ties, disorder, jumps, nulls, several inputs, partitions and keys."""
-    scale = scale_of(bolt)
-    now = random.choice([0, 0, -7, 100, 171_191 if scale > 1 else 3])
+    """A stream: ties, disorder, jumps, nulls, several inputs, partitions and keys; and in some streams many times at
+    the very distances that the bolt's settings name."""
+    scale = scale_of(bolt) * 1000
+    now = random.choice([0, 0, -7, 100, 171_191 if scale > 1000 else 3]) * scale
     by_clock = "timestamp_field" not in bolt
     clocks = by_clock or random.random() < 0.4 or needs_clock(bolt)
     clock, calm = now, random.random()
-    ticking = random.choice([0.1, 0.3, 0.6])
+    ticking, pointed = random.choice([0.1, 0.3, 0.6]), random.choice([0, 0, 0.3, 0.6])
     keys: list[Any] = random.choice([["a", "a", "b", None], ["a", "b"], ["a"], ["a", "b", "c", "d"]])
+    spans, times = spans_of(bolt), [now]
     for number in range(random.choice([3, 8, 8, 14, 22])):
-        now += random.choice([0, 0, 1, 1, 2, 3, 5] if random.random() < 0.93 else [20, 60])
-        back = random.choice([0, 0, 1, 3, 6, 12]) if random.random() > calm * 0.8 else 0
-        event: Json = {"id": f"e{number}", "ts": (now - back) * scale}
+        now += random.choice([0, 0, 1, 1, 2, 3, 5] if random.random() < 0.93 else [20, 60]) * scale
+        back = random.choice([0, 0, 1, 3, 6, 12]) * scale if random.random() > calm * 0.8 else 0
+        time = now - back
+        if random.random() < pointed:
+            time = at_a_distance(random, spans, times[-6:])
+            now = max(now, time)
+        times.append(time)
+        event: Json = {"id": f"e{number}", "ts": milliseconds(time)}
         if random.random() < 0.06:
             event["ts"] = None
-        if random.random() < 0.1 and event["ts"] is not None and scale == 1:
-            event["ts"] = event["ts"] + random.choice([0.001, -0.001])
-        fill(random, event, bolt, (now - back) * scale, scale, keys)
+        if random.random() < 0.1 and event["ts"] is not None and scale == 1000:
+            event["ts"] = milliseconds(time + random.choice([1, -1]))
+        fill(random, event, bolt, time, scale, keys)
         if bolt.get("watermark_field") and random.random() < 0.25:
-            event["cti"] = (now - random.choice([0, 2, 5])) * scale
+            event["cti"] = milliseconds(now - random.choice([0, 2, 5]) * scale)
         step: Json = {"event": event}
         if len(streams) > 1:
             step["stream"] = random.choice(streams)
         if clocks:
-            clock += random.choice([0, 0, 0, 1, 2, 6])
-            step["clock" if by_clock or random.random() < 0.6 else "arrival"] = clock * scale
+            clock += random.choice([0, 0, 0, 1, 2, 6]) * scale
+            if random.random() < pointed / 2:
+                clock = max(clock, at_a_distance(random, spans, [clock, time]))
+            step["clock" if by_clock or random.random() < 0.6 else "arrival"] = milliseconds(clock)
         yield step
         if random.random() < ticking:
             yield {"tick": "watermark"}
         if clocks and random.random() < 0.12:
-            clock += random.choice([0, 1, 4, 15])
-            yield {"clock": clock * scale}
+            clock += random.choice([0, 1, 4, 15]) * scale
+            if random.random() < pointed:
+                clock = max(clock, at_a_distance(random, spans, [clock, *times[-3:]]))
+            yield {"clock": milliseconds(clock)}
         if random.random() < 0.06:
             yield {"crash": True}
     if random.random() < 0.5:
         yield {"tick": "watermark"}
     if random.random() < 0.7:
         yield {"close": True}
+
+
+def spans_of(bolt: Json) -> list[int]:
+    """The durations that a bolt's settings name, in microseconds."""
+    hour = 3_600_000_000
+    if "calendar" in bolt:
+        return [hour, 24 * hour, 7 * 24 * hour]
+    found = {int(number) * UNITS[unit] for number, unit in re.findall(r"'(\d+)(us|ms)'", str(bolt))}
+    return sorted(found) or [1000]
+
+
+def at_a_distance(random: Random, spans: list[int], times: list[int]) -> int:
+    """A time as far from another one, or from 1970, as one or two settings say; or a microsecond beside that."""
+    span = random.choice(spans)
+    other = random.choice(times)
+    near = random.choice([other + span, other - span, other + span, other // span * span, -(-other // span) * span])
+    if random.random() < 0.3:
+        near += random.choice([1, -1]) * random.choice(spans)
+    return near + random.choice([0, 0, 0, 0, 1, -1])
 
 
 def needs_clock(bolt: Json) -> bool:
@@ -250,11 +322,11 @@ def fill(random: Random, event: Json, bolt: Json, time: int, scale: int, keys: l
         event["p"] = random.choice(["x", "x", "y", "z"])
     text = str(bolt)
     if "'at'" in text:
-        event["at"] = time + random.choice([0, 0, 0, 1, 3, 5, 6, 9, -2, -4, -5]) * scale
+        event["at"] = milliseconds(time + random.choice([0, 0, 0, 1, 3, 5, 6, 9, -2, -4, -5]) * scale)
     if "message_id_field" in bolt and random.random() < 0.8:
         event["m"] = random.choice(["1", "2", "3", "4"])
     if "end_field" in bolt:
-        event["until"] = random.choice([time + random.choice([1, 1, 4, 9, 30]) * scale, time + 2 * scale])
+        event["until"] = milliseconds(time + random.choice([1, 2, 2, 4, 9, 30]) * scale)
     if "gap_field" in text:
         event["gap"] = random.choice([1, 4, 9])
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
+from tests.helpers.crowding import crowded
 from tests.oracles.interpreter.values import Json
 from topologies.checkpoints.moved_state import Route
 from topologies.checkpoints.rescale import moved_state
@@ -196,6 +197,12 @@ def in_one_go(scenario: Scenario, chance: Random) -> Driven:
     return drive.driven()
 
 
+def hashed_alike(scenario: Scenario, chance: Random) -> Driven:
+    """In one go, where all keys have one or two hashes."""
+    with crowded(chance.choice([1, 1, 2])):
+        return in_one_go(scenario, chance)
+
+
 def on_disk(scenario: Scenario, chance: Random) -> Driven:
     """The checkpoint is a folder; batches crash in any phase, and other processes go on."""
     with _folder() as folder:
@@ -277,6 +284,7 @@ def may_have_tasks(scenario: Scenario) -> bool:
 
 WAYS: dict[str, Callable[[Scenario, Random], Driven]] = {
     "as it is": in_one_go,
+    "hashed alike": hashed_alike,
     "on disk": on_disk,
     "copied": copied,
     "gone back": gone_back,

@@ -34,7 +34,7 @@ def draw(random: Random, shape: str | None = None) -> Json:
         case "join":
             return case(random, with_join(random))
         case "aggregate":
-            return case(random, with_aggregate(random))
+            return far_from_zero(random, case(random, with_aggregate(random)))
         case "ids":
             return case(random, [with_ids(random)])
         case "own":
@@ -70,6 +70,17 @@ def case(random: Random, bolts: list[Json]) -> Json:
     return {"name": "drawn", "spouts": spouts, "bolts": bolts, "steps": list(of_one_clock(steps))}
 
 
+def far_from_zero(random: Random, made: Json) -> Json:
+    """The same, with values that are large and near each other: sums of squares alone would lose their digits."""
+    whole, number = random.choice([0, 0, 10**9, 1_700_000_000_123_456]), random.choice([0, 0, 1e9, -3e12, 1.7e15])
+    for step in made["steps"]:
+        if "event" in step:
+            event = step["event"]
+            event["v"] += whole
+            event["x"] = None if event["x"] is None else number + random.choice([0.5, -1.25, 3.0])
+    return made
+
+
 def of_one_clock(steps: list[Json]) -> Iterator[Json]:
     """The clock is read once at the start of a micro-batch, so one ends before an event that moves it."""
     clock, waits = None, False
@@ -96,7 +107,7 @@ def one(random: Random, name: str, inputs: list[str], *, tasks: bool = False, be
     if behind:
         names = sorted(AFTER & set(names))
     chosen = tuple(random.sample(names, random.choice([0, 1, 1, 2, 2, 3])))
-    bolt = list(cases.bolts(random, chosen))[-1]
+    bolt = cases.with_settings(random, chosen, ())
     bolt = {key: value for key, value in bolt.items() if key in chosen or key in PLACES or not behind}
     if behind and random.random() < 0.7:
         bolt.pop("timestamp_field", None)

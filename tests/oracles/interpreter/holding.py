@@ -20,7 +20,9 @@ from topologies.scenarios.script import watched_topology
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 
-VARIANTS = ("as it is", "cut", "split", "on disk", "cut", "gone back", "rescaled", "copied", "cut", "rescaled")
+VARIANTS = (
+    "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "rescaled",
+)  # fmt: skip
 """How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other
 batches for the product alone, where the answer does not depend on them."""
 
@@ -46,7 +48,7 @@ class Drawn:
 
     number: int
     names: tuple[str, ...]
-    """The settings that it was drawn for; the bolt may have others too."""
+    """The settings that it was drawn for, none where it is a group; the bolt may have others too."""
     variant: str
     made: Json | None
     reason: str = ""
@@ -73,17 +75,27 @@ class Held:
 
 ORDER = cases.pairs()
 FIXED = 3 * len(ORDER)
-"""The first cases of a seed: each setting and each pair of them, three times. Later ones have pairs and triples."""
+"""The first cases of a seed: each setting and each pair of them, twice; and half as many groups of settings
+between them. Of later ones two thirds are groups."""
+
+
+def numbers_of(place: int) -> list[int]:
+    """The numbers of the first cases that are drawn for one of the pairs."""
+    return [3 * (at // 2) + at % 2 for at in (place, place + len(ORDER))]
 
 
 def case(number: int, seed: int) -> Drawn:
     """A case, which depends on its number and the seed alone."""
     random = Random(seed * 1_000_003 + number)
-    by_pairs = number < FIXED or number % 2
-    names = ORDER[number % len(ORDER)] if by_pairs else tuple(sorted(random.sample(sorted(cases.VALUES), 3)))
+    turn, third = divmod(number, 3)
+    if third == 2 or (number >= FIXED and third == 1):
+        names: tuple[str, ...] = ()
+        made, reason = drawn(random, cases.group_of_settings(random))
+    else:
+        names = ORDER[(2 * turn + third) % len(ORDER)]
+        made, reason = drawn(random, cases.pair_of_settings(random, names))
     variant = VARIANTS[(number + number // len(ORDER)) % len(VARIANTS)]
-    made, reason = drawn(random, names)
-    if made is not None and variant in ("cut", "rescaled"):
+    if made is not None and variant in ("cut", "rescaled", "hashed alike"):
         made = cases.recut(random, made)
     return Drawn(number, names, variant, made, reason)
 
@@ -107,10 +119,10 @@ def hold(numbers: Iterable[int], seed: int, *, stop_at: int = 10**9, small: bool
     return found
 
 
-def drawn(random: Random, names: tuple[str, ...]) -> tuple[Json | None, str]:
-    """A scenario of a bolt that ``build()`` accepts; else why it refuses the last one, with these settings alone."""
+def drawn(random: Random, bolts: Iterator[Json]) -> tuple[Json | None, str]:
+    """A scenario of the first bolt that ``build()`` accepts; else why it refuses the last one."""
     reason: str | None = ""
-    for bolt in cases.bolts(random, names):
+    for bolt in bolts:
         made = cases.without_steps(random, bolt)
         reason = refusal(made)
         if reason is None:

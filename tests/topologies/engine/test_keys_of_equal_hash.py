@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.helpers.crowding import crowded
 from tests.helpers.drawn_bolts import GRIDS, Case, played
 from tests.helpers.examples import sampled, share
 from tests.helpers.recut import crashing, run_cut
@@ -24,8 +24,6 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.topology_fit import noted_tasks
-from topologies.engine import ingest
-from topologies.graph import groupings
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.groupings import hash_rows
 from topologies.graph.topology import Topology
@@ -35,9 +33,6 @@ from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, s
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes
 from windowing.settings.triggers import CountTrigger
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LIKE_NULL = -7046029254386353131
 """The number whose hash is that of null."""
@@ -163,20 +158,6 @@ def test_an_end_edge_ends_the_event_of_its_own_key() -> None:
 
 
 # ---- everything that is known of a key
-
-
-@contextmanager
-def crowded(hashes: int) -> Iterator[None]:
-    """All keys share so few hashes, in whatever way these are asked for."""
-
-    def few(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
-        return hash_rows(table, fields) % np.uint64(hashes)
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (ingest, groupings):
-            patch.setattr(module, "hash_rows", few)
-        patch.setattr(groupings, "_is_exact", lambda column: False)
-        yield
 
 
 def answered(scenario: Scenario, cut: int | None) -> Any:
