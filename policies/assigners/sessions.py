@@ -125,7 +125,7 @@ class SessionWindows(WindowAssigner):
             return sessions.next_end(after)
         limit = limit_at(after, sessions.lows)
         # After a session that the clock closed another one may still begin.
-        quiet = sessions.ends + forced * (self.gap.micros + self.touching)
+        quiet = sessions.ends + forced * self.gap.micros
         moments = np.concatenate([sessions.ends[sessions.ends > limit], quiet[quiet > limit]])
         return int(moments.min()) if len(moments) else None
 
@@ -257,7 +257,7 @@ class SessionWindows(WindowAssigner):
         ended = sessions.ends <= upto
         opens = np.flatnonzero(sessions.starts == firsts)
         closes = np.append(opens[1:], count) - 1
-        quiet = np.where(forced, sessions.ends + self.gap.micros + self.touching, sessions.ends) <= upto
+        quiet = np.where(forced, sessions.ends + self.gap.micros, sessions.ends) <= upto
         stands = forced & ended & (_checks(firsts, firsts, longest) == sessions.ends)
         needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
         needed = np.where((ended & quiet)[closes], count, needed)

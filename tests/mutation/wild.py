@@ -34,6 +34,8 @@ class Fault:
     """The shape of topologies that are drawn; None: single bolts."""
     needs: tuple[str, ...] = ()
     """Words without which a drawn bolt cannot show it; such cases are passed over."""
+    variant: str = ""
+    """The way in which windbolt must come to its answer to show it; empty: any."""
 
 
 _CALLS = "topologies/engine/fire/bolt_calls.py"
@@ -131,13 +133,25 @@ FAULTS = {
         ),
         "aggregate",
     ),
+    45: Fault(
+        "a repair that makes a session end earlier leaves when the next window ends",
+        (
+            (
+                "topologies/checkpoints/repair.py",
+                "        next_end = earliest if next_end is None else min(earliest, next_end)\n",
+                "",
+            ),
+        ),
+        needs=("session",),
+        variant="repaired",
+    ),
 }
 
 _BOLTS = """
 from tests.oracles.interpreter.holding import case, differs
 for number in range({cases}):
     drawn = case(number, {seed})
-    if drawn.made is None or not all(word in str(drawn.made) for word in {needs}):
+    if drawn.made is None or not all(word in str(drawn.made) for word in {needs}) or {variant!r} not in drawn.variant:
         continue
     if differs(drawn.made, drawn.variant):
         print(number)
@@ -168,7 +182,7 @@ def planted(fault: Fault, folder: Path) -> None:
 def found_at(fault: Fault, folder: Path, cases: int, seed: int) -> int | None:
     """The number of the first case that shows a planted fault; None where none of so many does."""
     program = _BOLTS if fault.shape is None else _TOPOLOGIES
-    program = program.format(cases=cases, seed=seed, needs=fault.needs, shape=fault.shape)
+    program = program.format(cases=cases, seed=seed, needs=fault.needs, variant=fault.variant, shape=fault.shape)
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True

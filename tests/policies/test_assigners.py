@@ -214,9 +214,9 @@ def test_the_session_after_a_check_point_waits_for_the_gap_and_no_longer() -> No
 def test_a_session_that_touches_the_wait_after_a_check_point_still_opens_there() -> None:
     kind = SessionWindows(minutes(5), touching=True, max_duration=minutes(10))
     busy = [1, 4, 8, 12, 16, 19]
-    assert not kind.finished(live(busy, MINUTE), 25 * MINUTE).any()
-    assert formed(kind, live([*busy, 25], MINUTE), MINUTE, after=25 * MINUTE) == [(20, 30, [6])]
-    assert kind.finished(live(busy, MINUTE), 25 * MINUTE + 1).all()
+    assert not kind.finished(live(busy, MINUTE), 25 * MINUTE - 1).any()
+    assert formed(kind, live([*busy, 25], MINUTE), MINUTE, after=25 * MINUTE - 1) == [(20, 30, [6])]
+    assert kind.finished(live(busy, MINUTE), 25 * MINUTE).all(), "as with any session, what comes now begins anew"
 
 
 def test_a_session_without_end_is_cut_all_along_and_few_events_stay() -> None:

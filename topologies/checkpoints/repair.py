@@ -178,7 +178,8 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     left = np.flatnonzero(~gone)
     lost = _members(task, live)
     lost[:, left] &= ~_members(task, live.take(left))
-    broken = lost.any(axis=0) & ~gone & ~seen
+    merging = np.array([[each.merges] for each in windows.assigners])
+    broken = (lost & (merging | ~seen)).any(axis=0) & ~gone  # seen: in a window of any kind; others are still to fire
     if broken.any():
         one = int(np.argmax(broken))
         same = gone if live.keys is None else gone & (live.keys == live.keys[one])

@@ -66,6 +66,10 @@ def replace_arrival(arrival: Any) -> Any:
     return type(arrival)(arrival.field, None, Duration(0), "divert")
 
 
+Repairs = dict[int, tuple[set[str], dict[str, str]]]
+"""After which batches stored events are repaired: the ids of those that are taken out, and other ids for some."""
+
+
 @dataclass
 class Fired:
     """A firing, for what is made of it."""
@@ -118,12 +122,17 @@ class Bolt:
     seen: list[Window] = field(default_factory=list)
     last: dict[Key, list[Event]] = field(default_factory=dict)
     fired: list[Json] = field(default_factory=list)
-    standing: list[tuple[Window, list[Event]]] = field(default_factory=list)
-    """The firings whose rows have not been taken back."""
-    revocable: dict[tuple[Key, int], list[tuple[Window, list[Event]]]] = field(default_factory=dict)
+    standing: list[tuple[Window, Json]] = field(default_factory=list)
+    """The firings whose rows have not been taken back, and these rows."""
+    revocable: dict[tuple[Key, int], list[tuple[Window, Json]]] = field(default_factory=dict)
     """Those of windows that may fire again."""
-    emitted: list[tuple[Window, list[Event]]] = field(default_factory=list)
+    emitted: list[tuple[Window, Json]] = field(default_factory=list)
     """All of them."""
+    repairs: Repairs = field(default_factory=dict)
+    purged: int = 0
+    """The events that repairs have taken out before a window had held them."""
+    given_up: int = 0
+    """Those that no window would have held."""
     opened: list[list[Json]] = field(default_factory=list)
     """The windows that were open after each batch."""
     out: list[Fired] = field(default_factory=list)
@@ -499,7 +508,28 @@ class Bolt:
             self.end_streams()
         self.emit()
         self.opened.append(self.now_open())
+        if self.batch - 1 in self.repairs:
+            self.repair(*self.repairs[self.batch - 1])
         return self.told if self.told != before else None
+
+    def repair(self, out: set[str], renamed: dict[str, str]) -> None:
+        """docs/repairing.md: as if the input had been so from the beginning; windows that have fired do so again."""
+        pending = {event for event in self.accepted if event.id in self.pending()} | self.gone
+        for event in [each for each in self.accepted if each.id in out or each.id in renamed]:
+            for windows in self.formed.values():
+                windows.repair(event)
+            event.id = renamed.get(event.id, event.id)
+            if event.id not in out:
+                continue
+            for windows in self.formed.values():
+                windows.take_out(event)
+            self.accepted.remove(event)
+            self.gone.discard(event)
+            self.last = {key: [each for each in events if each is not event] for key, events in self.last.items()}
+            self.purged += event in pending
+            self.given_up += event not in pending and event not in self.windowed
+        if self.event_time:
+            self.ends_before = {at: windows.ends() for at, windows in self.formed.items()}
 
     def now_open(self) -> list[Json]:
         """guide, ``windbolt state``: the windows that hold events and have not fired for the last time."""
@@ -717,7 +747,7 @@ class Bolt:
             self.standing = [each for each in self.standing if not any(each is other for other in taken)]
             before = [other for other in before if not any(other is each for each in taken)]
             self.revocable[window.key, window.place] = before
-        firing = replace(window), content
+        firing = replace(window), self.row(window, content)
         self.standing.append(firing)
         self.emitted.append(firing)
         if not is_last:
@@ -730,21 +760,16 @@ class Bolt:
         left = [other for other in self.revocable.get(place, []) if not kind.supersedes(window, other[0])]
         self.revocable[place] = left
 
-    def rows(self, firings: list[tuple[Window, list[Event]]]) -> list[Json]:
+    def row(self, window: Window, content: list[Event]) -> Json:
         """What a bolt emits that tells its windows."""
-        found = []
-        for window, content in firings:
-            key = None if window.key is None else window.key[0] if len(window.key) == 1 else window.key
-            found.append(
-                {
-                    "start": window.start,
-                    "end": window.end,
-                    "key": str(key),
-                    "kind": window.place if len(self.kinds) > 1 else None,
-                    "events": ",".join(ids(content)),
-                }
-            )
-        return sorted(found, key=str)
+        key = None if window.key is None else window.key[0] if len(window.key) == 1 else window.key
+        return {
+            "start": window.start,
+            "end": window.end,
+            "key": str(key),
+            "kind": window.place if len(self.kinds) > 1 else None,
+            "events": ",".join(ids(content)),
+        }
 
     # ---- the answer
 
@@ -780,7 +805,8 @@ class Bolt:
     def counts(self) -> dict[str, int]:
         names = ("received", "late", "early", "dropped", "duplicate", "invalid", "adjusted")
         counts = {name: len(self.accounts.get(name, [])) for name in names}
-        counts |= {"windowed": len(self.windowed), "unwindowed": len(self.unwindowed()), "pending": len(self.pending())}
+        counts |= {"windowed": len(self.windowed), "unwindowed": len(self.unwindowed()) + self.given_up}
+        counts |= {"pending": len(self.pending()), "purged": self.purged}
         out = counts["received"] + counts["adjusted"] + counts["received"]
         assert sum(counts.values()) == out, counts  # each event is in exactly one account
         return counts
@@ -796,8 +822,8 @@ class Bolt:
             "watermarks": [milliseconds(at) for at in self.ticks],
             "gaps": ids(self.gone | self.at_the_watermark()),
             "opened": self.opened,
-            "rows": self.rows(self.emitted),
-            "standing": self.rows(self.standing),
+            "rows": sorted((row for _, row in self.emitted), key=str),
+            "standing": sorted((row for _, row in self.standing), key=str),
         }
 
 

@@ -15,10 +15,13 @@ import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.helpers.crowding import crowded
+from tests.oracles.interpreter.bolt import Repairs
 from tests.oracles.interpreter.values import Json
+from topologies.checkpoints.corrections import GivenEvents
 from topologies.checkpoints.moved_state import Route
+from topologies.checkpoints.repair import BoltRepair
 from topologies.checkpoints.rescale import moved_state
-from topologies.checkpoints.state_tables import window_table
+from topologies.checkpoints.state_tables import event_table, window_table
 from topologies.checkpoints.stored_tasks import readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
@@ -33,7 +36,8 @@ from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.errors import TopologyError
+from windowing.errors import DataError, TopologyError
+from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
 from windowing.window import TupleWindow
 
@@ -70,6 +74,7 @@ class Driven:
     """What the bolt emitted."""
     retracts: bool
     """Whether firings have taken back rows of earlier ones."""
+    repairs: Repairs
 
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
@@ -113,6 +118,7 @@ class Drive:
     checkpoint: MemoryCheckpoint | FileCheckpoint
     recording: Recording = field(default_factory=Recording)
     opened: list[list[Json]] = field(default_factory=list)
+    repairs: Repairs = field(default_factory=dict)
     step: MicroBatch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -175,7 +181,36 @@ class Drive:
         answer = self.recording.answer(self.scenario, self.topology, self.step.manifest, self.checkpoint.segments)
         sink = self.topology.sinks["rows"].sink
         assert isinstance(sink, MemorySink)
-        return Driven(answer.to_json(), self.opened, sink.rows, self.topology.windowed["bolt"].retracts)
+        retracts = self.topology.windowed["bolt"].retracts
+        return Driven(answer.to_json(), self.opened, sink.rows, retracts, self.repairs)
+
+    def repair(self, number: int, chance: Random) -> None:
+        """After this batch one or two stored events are taken out, if that can be, or get other ids."""
+        assert isinstance(self.checkpoint, MemoryCheckpoint)
+        state, store = self.step.manifest.bolts["bolt"], self.checkpoint.segments
+        node = self.topology.windowed["bolt"]
+        rules, columns = BoltRules.of(self.topology, node), node.schema
+        rows = event_table(readers_of(state, store, rules), rules.inputs, columns).to_pylist()
+        rows = chance.sample(rows, min(len(rows), chance.choice([1, 1, 2])))
+        if not rows:
+            return
+        cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in self.scenario.rules.kinds)
+        out, renamed = set[str](), dict[str, str]()
+        given: tuple[GivenEvents | None, GivenEvents | None]
+        if chance.random() < 0.6 and not cut:  # where a longest duration has cut sessions, events behind it stay
+            out, given = {row["id"] for row in rows}, (None, GivenEvents.of("bolt", rows))
+        else:
+            renamed = {row["id"]: f"{row['id']}'" for row in rows}
+            given = GivenEvents.of("bolt", [{**row, "id": renamed[row["id"]]} for row in rows]), None
+        try:
+            found = BoltRepair.of("bolt", state, rules, store, columns, given)
+        except DataError:
+            return
+        with store.writer(f"repaired-{number}") as writer:
+            self.step.manifest.bolts["bolt"] = found.written(writer)
+        self.checkpoint._committed[-1] = self.step.manifest.to_json()
+        self.repairs[number] = out, renamed
+        self.begin()
 
 
 class _Crash(Exception):
@@ -276,6 +311,16 @@ def rescaled(scenario: Scenario, chance: Random) -> Driven:
     return drive.driven()
 
 
+def repaired(scenario: Scenario, chance: Random) -> Driven:
+    """Between batches stored events are taken out, and have other values."""
+    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint())
+    for number, batch in enumerate(script(scenario)):
+        drive.run(number, batch, "commit" if batch.crash else None)
+        if chance.random() < 0.4:
+            drive.repair(number, chance)
+    return drive.driven()
+
+
 def may_have_tasks(scenario: Scenario) -> bool:
     """True if the answer is the same for any number of tasks: all is decided by key."""
     rules = scenario.rules
@@ -289,6 +334,7 @@ WAYS: dict[str, Callable[[Scenario, Random], Driven]] = {
     "copied": copied,
     "gone back": gone_back,
     "rescaled": rescaled,
+    "repaired": repaired,
 }
 
 

@@ -116,8 +116,8 @@ class Graph:
             case {"event": event, **rest}:
                 if {"clock", "arrival"} & set(rest):
                     self.move(moment(rest.get("clock", rest.get("arrival"))))
-                ts = event.get("ts")
-                event = event if ts is None else {**event, "ts": milliseconds(moment(ts))}
+                times = {name: event[name] for name in ("ts", "at", "until", "cti") if event.get(name) is not None}
+                event = {**event, **{name: milliseconds(moment(time)) for name, time in times.items()}}
                 self.arrive(rest["stream"], Row(event, place=self.arrived))
                 self.arrived += 1
             case {"tick": "watermark"}:

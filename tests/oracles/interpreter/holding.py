@@ -21,7 +21,8 @@ from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = (
-    "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "rescaled",
+    "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "repaired",
+    "rescaled",
 )  # fmt: skip
 """How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other
 batches for the product alone, where the answer does not depend on them."""
@@ -95,7 +96,7 @@ def case(number: int, seed: int) -> Drawn:
         names = ORDER[(2 * turn + third) % len(ORDER)]
         made, reason = drawn(random, cases.pair_of_settings(random, names))
     variant = VARIANTS[(number + number // len(ORDER)) % len(VARIANTS)]
-    if made is not None and variant in ("cut", "rescaled", "hashed alike"):
+    if made is not None and variant in ("cut", "rescaled", "hashed alike", "repaired"):
         made = cases.recut(random, made)
     return Drawn(number, names, variant, made, reason)
 
@@ -146,16 +147,17 @@ def refusal(made: Json) -> str | None:
 
 def differs(made: Json, variant: str) -> list[str]:
     """How the product's answer differs from the interpreter's."""
-    mine, scenario = answer(made), read_scenario(made)
+    scenario = read_scenario(made)
     try:
         if variant == "split" and may_be_split(made):
             calm = read_scenario({**made, "steps": [step for step in made["steps"] if "crash" not in step]})
             theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
-            return list(compared(made, mine, theirs, variant))
+            return list(compared(made, answer(made), theirs, variant))
         fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
         driven = WAYS[variant if fits else "as it is"](scenario, Random(len(made["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
+    mine = answer(made, driven.repairs)
     return [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
 
 

@@ -57,6 +57,17 @@ class Kind:
     def remember(self, windows: list[Window]) -> None:
         """A batch is over, with these windows open."""
 
+    def repair(self, event: Event) -> None:
+        """The event is another now, or will be taken out: what windows have shown of it does not hold."""
+        for window in self.open:
+            window.repaired |= event in window.events and window.fired > 0
+
+    def take_out(self, event: Event) -> None:
+        """The windows that are still to fire are as if it had never come."""
+        for window in self.open:
+            window.events = [each for each in window.events if each is not event]
+        self.open = [window for window in self.open if window.events or window.shut]
+
     def supersedes(self, window: Window, other: Window) -> bool:
         """True if the row of a window takes back that of another one."""
         return (window.start, window.end) == (other.start, other.end)
@@ -313,6 +324,17 @@ class Sessions(Kind):
     def remember(self, windows: list[Window]) -> None:
         self.before = windows
 
+    def repair(self, event: Event) -> None:
+        for window in self.now_open():
+            for each in self.before:
+                each.repaired |= event in window.events and each.fired > 0 and window.overlaps(each)
+
+    def take_out(self, event: Event) -> None:
+        held = [window for window in self.open if event in window.events]
+        self.open = [window for window in self.open if window not in held]
+        for other in sorted((e for window in held for e in window.events), key=lambda each: each.number):
+            self.open = self.with_event(other) if other is not event else self.open
+
     def supersedes(self, window: Window, other: Window) -> bool:
         return window.overlaps(other)
 
@@ -327,6 +349,7 @@ class Sessions(Kind):
         window.ended_at = max((each.ended_at for each in covered if each.ended_at is not None), default=None)
         window.mark = min((each.mark for each in covered if each.mark is not None), default=None)
         window.clock = min((each.clock for each in covered if each.clock is not None), default=None)
+        window.repaired = any(each.repaired for each in covered)
         grown = len(window.shown) < len(window.events)
         moved = [each for each in covered if each.fired and (each.start, each.end) != (window.start, window.end)]
         window.parts_of_shown = any(each.fired for each in crossed) or (bool(moved) and not grown)
@@ -344,12 +367,25 @@ class Sessions(Kind):
 # ---- windows at the moments at which events enter and leave
 
 
-class Log(Kind):
-    """The last events, at each moment at which one enters or leaves (AZ-21; decision 72)."""
+class Listed(Kind):
+    """Windows that are formed anew of all events, whenever one asks for them."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.events: list[Event] = []
+
+    def take_out(self, event: Event) -> None:
+        self.events = [each for each in self.events if each is not event]
+
+    def put(self, event: Event, over: Over) -> None:
+        self.events.append(event)
+
+
+class Log(Listed):
+    """The last events, at each moment at which one enters or leaves (AZ-21; decision 72)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.moments: set[int] = set()
         self.done: set[int] = set()
 
@@ -365,9 +401,16 @@ class Log(Kind):
         return not over(event.time) or bool(held)
 
     def put(self, event: Event, over: Over) -> None:
-        self.events.append(event)
-        moments = event.time, event.time + self.kind.length.micros
-        self.moments.update(at for at in moments if not over(at))
+        super().put(event, over)
+        self.moments.update(at for at in self.moments_of(event) if not over(at))
+
+    def moments_of(self, event: Event) -> tuple[int, int]:
+        """When it enters, and when it leaves."""
+        return event.time, event.time + self.kind.length.micros
+
+    def take_out(self, event: Event) -> None:
+        super().take_out(event)
+        self.moments &= {at for each in self.events for at in self.moments_of(each)}
 
     def close(self, over: Over) -> list[Window]:
         due = sorted(at for at in self.moments - self.done if over(at))
@@ -384,14 +427,13 @@ class Log(Kind):
         return event in self.events and not over(event.time + self.kind.length.micros)  # a window ends as it leaves
 
 
-class Starts(Kind):
+class Starts(Listed):
     """Each run of so many distinct start times (SI-30; "Bounds": it ends 1 us after the last of them)."""
 
     counts = True
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.events: list[Event] = []
         self.done: set[int] = set()
 
     def runs(self) -> list[tuple[int, int]]:
@@ -400,9 +442,6 @@ class Starts(Kind):
 
     def takes(self, event: Event, over: Over) -> bool:
         return True
-
-    def put(self, event: Event, over: Over) -> None:
-        self.events.append(event)
 
     def content(self, first: int, last: int) -> list[Event]:
         return [event for event in self.events if first <= event.time <= last]
@@ -427,12 +466,11 @@ class Starts(Kind):
         return not over(last[0] + 1 if last else FOREVER - 1)
 
 
-class Lives(Kind):
+class Lives(Listed):
     """Snapshots of events that last: the slices between the moments at which events begin or end (SI-29)."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.events: list[Event] = []
         self.done: list[tuple[int, int]] = []
 
     def life(self, event: Event) -> tuple[int, int]:
@@ -452,9 +490,6 @@ class Lives(Kind):
     def takes(self, event: Event, over: Over) -> bool:
         return not over(self.life(event)[1])
 
-    def put(self, event: Event, over: Over) -> None:
-        self.events.append(event)
-
     def close(self, over: Over) -> list[Window]:
         due = [window for window in self.slices() if over(window.end)]
         self.done += [(window.start or 0, window.end) for window in due]
@@ -470,12 +505,11 @@ class Lives(Kind):
         return event in self.events and not over(self.life(event)[1])
 
 
-class Lulls(Kind):
+class Lulls(Listed):
     """The last event before each stretch without one of its key (guide, ``Silence``)."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.events: list[Event] = []
         self.told: set[Event] = set()
 
     def end(self, event: Event) -> int:
@@ -489,9 +523,6 @@ class Lulls(Kind):
 
     def takes(self, event: Event, over: Over) -> bool:
         return not over(self.end(event))
-
-    def put(self, event: Event, over: Over) -> None:
-        self.events.append(event)
 
     def close(self, over: Over) -> list[Window]:
         due = [event for event in self.lulls() if over(self.end(event))]
@@ -511,7 +542,7 @@ class Lulls(Kind):
 # ---- Storm's windows with a count
 
 
-class Counted(Kind):
+class Counted(Listed):
     """A length or a slide in events: the events up to the watermark, in order of (time, arrival), are walked.
 
     guide, "Windows"; DESIGN, section 3: count slide, time slide with a count length.
@@ -521,7 +552,6 @@ class Counted(Kind):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.events: list[Event] = []
         self.shown: set[Event] = set()
         self.slides = 0
         self.passed: int | None = None
@@ -544,9 +574,6 @@ class Counted(Kind):
 
     def takes(self, event: Event, over: Over) -> bool:
         return True
-
-    def put(self, event: Event, over: Over) -> None:
-        self.events.append(event)
 
     def close(self, over: Over) -> list[Window]:
         found = self.at_counts() if isinstance(self.slide, Count) else self.at_ends(over)

@@ -42,7 +42,7 @@ def look(bolt: Bolt, window: Window, *, is_closed: bool) -> tuple[list[Event], J
     window.mark, window.clock = watermark, bolt.times.clock
     if timing != "early":
         window.ended_at = window.end
-    window.shut, window.parts_of_shown = panes.closes, False
+    window.shut, window.parts_of_shown, window.repaired = panes.closes, False, False
     return content, pane
 
 
@@ -57,21 +57,17 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
     panes = bolt.rules.panes
     assert panes is not None
     fresh = len([event for event in window.events if event not in window.shown])
-    if (
-        window.parts_of_shown
-        and panes.mode is not PaneMode.DISCARDING
-        and not is_closed
-        and not has_ended(bolt, window)
-    ):
-        return "early"  # a session that has fired was cut elsewhere: all that hold its events fire at once
+    # A session that has fired was cut elsewhere, or a repair has changed a window: all that hold such events fire.
+    revised = (window.parts_of_shown or window.repaired) and panes.mode is not PaneMode.DISCARDING
     at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
     if not (at_end or is_closed):
         window.ended_at = None  # a session that has grown since it fired at its end
-        return "early" if panes.early is not None and fires(bolt, panes.early, window, fresh) else None
+        asked = panes.early is not None and fires(bolt, panes.early, window, fresh)
+        return "early" if revised or asked else None
     if window.ended_at is None:  # "a window that fires more than once fires at its end"
         enough = panes.at_end is None or len(window.events) >= panes.at_end.value
         return first_timing(bolt, window) if enough else None
-    if is_closed and fresh:  # "when the lateness is over, a window fires once more"
+    if revised or (is_closed and fresh):  # "when the lateness is over, a window fires once more"
         return "late"
     return "late" if panes.late is not None and not is_closed and fires(bolt, panes.late, window, fresh) else None
 

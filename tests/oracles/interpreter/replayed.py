@@ -6,15 +6,15 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from tests.oracles.interpreter.bolt import Bolt, resolved
+from tests.oracles.interpreter.bolt import Bolt, Repairs, resolved
 from tests.oracles.interpreter.values import FOREVER, Json, moment
 from topologies.scenarios.scenario_model import read_scenario
 from windowing.settings import WindowSettings
 
 
-def answer(scenario: Json) -> Json:
-    """What windbolt must answer to a scenario of a bare bolt."""
-    return run(scenario).answer()
+def answer(scenario: Json, repairs: Repairs | None = None) -> Json:
+    """What windbolt must answer to a scenario of a bare bolt, whose stored events are repaired between batches."""
+    return run(scenario, repairs or {}).answer()
 
 
 def rules_of(scenario: Json) -> WindowSettings:
@@ -27,20 +27,20 @@ def _rules_of(scenario: str) -> WindowSettings:
     return resolved(read_scenario(json.loads(scenario)).rules)
 
 
-def run(scenario: Json) -> Bolt:
+def run(scenario: Json, repairs: Repairs) -> Bolt:
     """Play it; twice where the rules ask which arrivals of a batch are still to come."""
-    bolt = _played(scenario, {})
+    bolt = _played(scenario, {}, repairs)
     if not bolt.looks_ahead:
         return bolt
-    return _played(scenario, bolt.still_to_come())
+    return _played(scenario, bolt.still_to_come(), repairs)
 
 
-def _played(scenario: Json, coming: dict[int, int]) -> Bolt:
+def _played(scenario: Json, coming: dict[int, int], repairs: Repairs) -> Bolt:
     rules, steps = rules_of(scenario), scenario["steps"]
     streams = tuple(scenario.get("streams", ["s1"]))
     moved = [step.get("clock", step.get("arrival")) for step in steps if {"clock", "arrival"} & set(step)]
     began = moment(moved[0]) if moved else 0
-    bolt = Bolt(rules, streams, scenario.get("partitions"), began, coming=coming)
+    bolt = Bolt(rules, streams, scenario.get("partitions"), began, coming=coming, repairs=repairs)
     if not bolt.event_time and moved:
         bolt.now = began
     player = _Player(bolt)

@@ -73,6 +73,8 @@ class Window:
     """Whether a session that has fired lies elsewhere now, and this one holds some of it."""
     shut: bool = False
     """Whether a firing has closed it."""
+    repaired: bool = False
+    """Whether its events have been repaired since it last fired."""
 
     def covers(self, other: Window) -> bool:
         """True if another one lies within it."""

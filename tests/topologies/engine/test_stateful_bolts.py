@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
+from tests.helpers.crowding import crowded
 from tests.helpers.examples import examples
 from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, PlainLoop, Row
-from tests.topologies.engine.test_keys_of_equal_hash import crowded
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import PHASES, MicroBatch

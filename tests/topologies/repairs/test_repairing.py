@@ -35,7 +35,7 @@ from windbolt import (
     state,
 )
 from windowing import AggregateBolt, Count
-from windowing.settings.kinds import Session
+from windowing.settings.kinds import Hopping, Session
 from windowing.settings.panes import Panes, after_count
 from windowing.settings.triggers import FireResult, RuleTrigger
 
@@ -304,6 +304,10 @@ NOT_TAKEN_OUT: dict[str, tuple[WindowedBolt, list[dict[str, Any]], int, str]] = 
     "a session that breaks": (
         Total().with_window(Session("4s")).with_key("user").with_timestamp_field("ts").with_lag("2s"),
         EARLY, 1, "without it a window has ended that has not fired",
+    ),
+    "a session that breaks, beside other windows": (
+        Total().with_window(Hopping("2s", "2s"), Session("4s")).with_key("user").with_timestamp_field("ts")
+        .with_lag("2s"), EARLY, 1, "without it a window has ended that has not fired",
     ),
     "a rule": (
         Total().with_key("user").with_trigger(RuleTrigger(by_price)), EARLY, 0, "what a rule has made of its events"
