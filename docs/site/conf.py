@@ -1,14 +1,15 @@
 """How Sphinx makes the site of README.md, CHANGELOG.md and the pages of docs/, as they are on a code host.
 
 The source folder is the root of the project, so relative links are the same on the site and on a code host. What a page
-on a code host cannot have is added here, while the site is built: the order of pages, from the tables of README.md and
-docs/decisions/README.md, and all docstrings, at the end of the sections of docs/names.md.
+on a code host cannot have is added here, while the site is built: the order of pages, from the tables of docs/guide.md
+and docs/decisions/README.md, and all docstrings, at the end of the sections of docs/names.md.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import posixpath
 import re
 import sys
 from collections.abc import Iterator
@@ -51,7 +52,8 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-TABLES_OF_PAGES = ("README", "docs/decisions/README")
+TABLES_OF_PAGES = {"README": "docs/guide.md", "docs/decisions/README": "docs/decisions/README.md"}
+"""The page that orders others, and the page whose tables name them."""
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^()#:]+)\)")
 
 
@@ -67,7 +69,7 @@ def prepare_page(app: Any, name: str, source: list[str]) -> None:
     """Called with the text of each page before it is parsed."""
     text = without_links_to_folders(source[0], (ROOT / name).parent)
     if name in TABLES_OF_PAGES:
-        text += "".join(toctree(caption, pages) for caption, pages in tables_of_pages(text))
+        text += "".join(toctree(caption, pages) for caption, pages in ordered_pages(name))
     if name == "docs/names":
         text = with_docstrings(text)
     source[0] = text
@@ -84,6 +86,16 @@ def without_links_to_folders(text: str, home: Path) -> str:
         return f"[{words}]({target.rstrip('/')}/README.md)" if page.exists() and "docs" in page.parts else words
 
     return LINK.sub(replaced, text)
+
+
+def ordered_pages(name: str) -> list[tuple[str, list[str]]]:
+    """The pages below one that orders others, by caption, as Sphinx finds them from any page."""
+    page = TABLES_OF_PAGES[name]
+    text = without_links_to_folders((ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent)
+    tables = [(caption, [posixpath.join(posixpath.dirname(page), each) for each in pages])
+              for caption, pages in tables_of_pages(text)]  # fmt: skip
+    own = [] if page == f"{name}.md" else [("", [page])]
+    return [(caption, [f"/{posixpath.normpath(each)}" for each in pages]) for caption, pages in [*own, *tables]]
 
 
 def tables_of_pages(text: str) -> list[tuple[str, list[str]]]:

@@ -9,8 +9,8 @@ from tests.helpers.places import ROOT
 
 CHAPTERS = {"windbolt.testing": ["testing.md"], "windbolt.step": ["step.md", "step-reference.md"]}
 _INDEX = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
-GUIDE = ["guide.md", *re.findall(r"\]\(([\w-]+\.md)\)", _INDEX.split("\n## ")[0])]
-"""The index, and the pages that it lists."""
+GUIDE = ["guide.md", *re.findall(r"\]\(([\w-]+\.md)\)", _INDEX.split("\n**Reference**\n")[0])]
+"""The index, and the pages that it lists before those that only look things up, such as names.md."""
 
 
 def test_every_name_is_explained() -> None:

@@ -52,5 +52,5 @@ def test_the_chapter_names_all_that_there_is() -> None:
 
 
 def test_the_way_to_the_chapter_is_shown() -> None:
-    for page in ("README.md", "docs/guide.md", "docs/scenarios.md"):
+    for page in ("docs/guide.md", "docs/scenarios.md"):
         assert "testing.md" in (ROOT / page).read_text(encoding="utf-8")

@@ -68,5 +68,5 @@ def test_the_difference_is_shown_as_it_is_told() -> None:
 
 
 def test_the_ways_to_the_chapter_are_shown() -> None:
-    for page in ("README.md", "docs/guide.md", "docs/testing.md", "docs/scenarios.md", "docs/coming-from-storm.md"):
+    for page in ("docs/guide.md", "docs/testing.md", "docs/scenarios.md", "docs/coming-from-storm.md"):
         assert "windows-of-your-own.md" in (ROOT / page).read_text(encoding="utf-8"), page
