@@ -34,11 +34,12 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("page", "done"),
     [
         ("../README.md", Walk(files=2, commands=2)),
+        ("paths.md", Walk(examples=2)),
         ("local-times.md", Walk(files=1, examples=2)),
         ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),
         ("asked.md", Walk(examples=6)),
-        ("cookbook.md", Walk(files=3, examples=9, commands=12)),
+        ("cookbook.md", Walk(files=3, examples=7, commands=12)),
         ("windows-of-your-own.md", Walk(files=2, examples=6, commands=1)),
         ("spouts-of-your-own.md", Walk(examples=1)),
     ],

@@ -48,7 +48,7 @@ def shown_path(path: str) -> str:
 
 # What a path of input stands for: a file, a folder, or a pattern; the same on both engines and all file systems.
 #
-# The rule, which docs/files.md gives users:
+# The rule, which docs/paths.md gives users:
 #
 # - Only what the user wrote may be a pattern: not the current folder before a relative path, nor the root of a store.
 # - Each part between slashes stands for the file or folder of exactly that name, if there is one and the part has no
