@@ -38,6 +38,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("deduplicate.md", Walk(examples=1)),
         ("corrections.md", Walk(examples=2)),
         ("join-streams.md", Walk(examples=1)),
+        ("deploy.md", Walk(commands=4)),
         ("paths.md", Walk(examples=1)),
         ("local-times.md", Walk(files=1, examples=2)),
         ("coming-from-storm.md", Walk(examples=4)),
