@@ -39,12 +39,13 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("corrections.md", Walk(examples=2)),
         ("join-streams.md", Walk(examples=1)),
         ("deploy.md", Walk(commands=4)),
+        ("migrate.md", Walk(files=3, commands=8)),
         ("paths.md", Walk(examples=1)),
         ("local-times.md", Walk(files=1, examples=2)),
         ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),
         ("asked.md", Walk(examples=6)),
-        ("cookbook.md", Walk(files=3, examples=4, commands=12)),
+        ("cookbook.md", Walk(examples=4)),
         ("windows-of-your-own.md", Walk(files=2, examples=6, commands=1)),
         ("spouts-of-your-own.md", Walk(examples=1)),
     ],
@@ -62,9 +63,9 @@ def test_the_section_on_bolts_that_keep_state(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.extended
 def test_the_backup_of_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of the page on operating, with the topology of the cookbook, after a batch and with another."""
+    """The commands of the page on operating, with the topology of that on migrating, after a batch and with another."""
     monkeypatch.chdir(tmp_path)
-    files = "".join(block[0] + "\n" for block in BLOCK.finditer(_page("cookbook.md")) if block["file"])
+    files = "".join(block[0] + "\n" for block in BLOCK.finditer(_page("migrate.md")) if block["file"])
     run = "windbolt run shop.py:topology --engine local --checkpoint ck --keep-open > log.txt"
     *_, backup, restored = re.split(r"^(?=```console)", _page("operating.md"), flags=re.M)
     walk(f"{files}\n```console\n$ {run}\n```\n", tmp_path)
