@@ -1,4 +1,4 @@
-"""The chapter on testing: its files are a project whose tests pass, as it stands there."""
+"""The pages on testing: their files are one project whose tests pass, as they stand there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import windbolt.testing
 from tests.helpers.places import ROOT
 from windbolt.testing import BoltRun, TopologyDriver
 
-CHAPTER = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+CHAPTER = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("test-a-topology.md", "testing.md"))
 FILES = dict(re.findall(r"^`([\w/]+\.\w+)`:\n\n```\w+\n(.*?)^```$", CHAPTER, re.M | re.S))
 
 
