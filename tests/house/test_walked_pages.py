@@ -44,7 +44,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("local-times.md", Walk(files=1, examples=2)),
         ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),
-        ("asked.md", Walk(examples=6)),
+        ("asked.md", Walk(examples=4)),
         ("cookbook.md", Walk(examples=4)),
         ("windows-of-your-own.md", Walk(files=2, examples=6, commands=1)),
         ("spouts-of-your-own.md", Walk(examples=1)),
