@@ -15,7 +15,6 @@ from topologies.run.options import RunOptions
 from windbolt.testing import run_bolt
 
 READY, BOLTS = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("aggregates.md", "bolts.md"))
-WINDOWS = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
 OFFERS = [
     ("a", "tea", 3.0, "06:10"),
     ("a", "tea", 2.0, "06:15"),  # a repeat
@@ -50,22 +49,6 @@ def test_the_example_of_a_plain_bolt_runs() -> None:
     run = run_bolt(names["Celsius"](), [("press", 212.0, 1_704_088_805_000)], columns)
     (row,) = run.rows
     assert (row["machine"], row["degrees"], row["ts"].hour) == ("press", 100.0, 6)
-
-
-def test_the_example_of_silence_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.search(r"there is a bolt of its own:\n\n```python\n(.*?)^```$", WINDOWS, re.M | re.S)
-    assert found is not None
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "readings").mkdir()
-    readings = [("boiler", "06:00"), ("pump", "06:04"), ("boiler", "06:05"), ("pump", "06:12"), ("pump", "06:16")]
-    rows = [{"sensor": sensor, "degrees": 20.0, "ts": f"2024-01-01T{at}:00Z"} for sensor, at in readings]
-    (tmp_path / "readings" / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    names: dict[str, Any] = {}
-    exec(found[1], names)
-    run_local(names["topology"], RunOptions(checkpoint="ck"))
-    (line,) = lines(tmp_path / "silent")
-    row = json.loads(line)
-    assert (row["sensor"], row["ts"][:16], row["silent_at"][:16]) == ("boiler", "2024-01-01T06:05", "2024-01-01T06:15")
 
 
 def lines(folder: Path) -> list[str]:
