@@ -40,7 +40,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("join-streams.md", Walk(examples=1)),
         ("deploy.md", Walk(commands=4)),
         ("migrate.md", Walk(files=3, commands=8)),
-        ("paths.md", Walk(examples=1)),
+        ("paths.md", Walk(examples=2)),
         ("local-times.md", Walk(files=1, examples=2)),
         ("coming-from-storm.md", Walk(examples=4)),
         ("coming-from.md", Walk(examples=8)),

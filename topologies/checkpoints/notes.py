@@ -173,13 +173,14 @@ def known_rules(halves: PairedCheckpoint) -> TopologyRules:
     return known
 
 
-def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules]) -> str:
-    """Returns the name of the only bolt with windows. ConfigError where there are several, or none."""
+def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules], naming: str = "{}") -> str:
+    """Returns the name of the only bolt with windows. ConfigError where there are several, or none; ``naming`` is how
+    one of several is named, with its name in braces."""
     if len(known) != 1:
         raise ConfigError(
             f"which bolt of checkpoint {halves.path!r} is meant?",
             why=f"it has {', '.join(known) or 'no windowed bolts'}",
-            do="name one of them" if known else "look at one with windowed bolts",
+            do=f"name one of them: {naming.format(next(iter(known)))}" if known else "look at one with windowed bolts",
         )
     return next(iter(known))
 

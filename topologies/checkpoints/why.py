@@ -630,7 +630,7 @@ def why(
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     all_rules = known_rules(halves).bolts
-    bolt = the_only_bolt(halves, all_rules) if bolt is None else bolt
+    bolt = the_only_bolt(halves, all_rules, "--bolt {0}, or bolt={0!r} in Python") if bolt is None else bolt
     rules_of(all_rules, bolt, key)
     kept = kept_manifests(halves)
     if not kept or (kept[-1].batch < 0 and not kept[-1].spouts):
