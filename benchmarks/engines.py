@@ -19,7 +19,7 @@ from topologies import RunOptions
 from topologies.engine.report import BatchReport
 from topologies.graph.topology import Topology
 from topologies.local import run_local
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from topologies.spark.workers.pool import TASKS
 
 # windbolt, on Spark and in this process. Each runs to the end of the files; windows that the watermark has not passed

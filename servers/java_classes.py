@@ -61,7 +61,7 @@ def _run() -> None:
     from topologies import TopologyBuilder, sinks, spouts
     from topologies.run.options import RunOptions
     from topologies.spark.jvm.session import open_session
-    from topologies.spark.runner import run_on_spark
+    from topologies.spark.running import run_on_spark
     from windowing import AggregateBolt
     from windowing.aggregates import count
 

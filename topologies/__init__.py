@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
-    from topologies.spark.runner import run_on_spark
+    from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
 
@@ -53,7 +53,7 @@ _HOMES = {
     "replay": "topologies.testing.replaying",
     "report_of": "topologies.spark.time_metrics",
     "run_local": "topologies.local",
-    "run_on_spark": "topologies.spark.runner",
+    "run_on_spark": "topologies.spark.running",
     "runs": "topologies.background",
     "why": "topologies.checkpoints.why",
     "windowed": "topologies.one_bolt",

@@ -630,7 +630,7 @@ def run_to_the_end(run: Run) -> Summary:
 
 def frames_of(topology: Topology, spark: Any) -> Callable[[str | None], Any]:
     """Returns a function that makes the DataFrame of a sink, in the session of the run."""
-    from topologies.spark.jvm.session import active_session
+    from topologies.spark.running import active_session
     from topologies.spark.tables import frame_of
 
     chosen = active_session() if spark is None else spark
@@ -663,8 +663,7 @@ def runner(
         from topologies.local import run_local
 
         return lambda options: run_local(topology, options)
-    from topologies.spark.jvm.session import active_session
-    from topologies.spark.runner import run_on_spark
+    from topologies.spark.running import active_session, run_on_spark
 
     session = active_session() if spark is None else spark  # which one is active depends on the thread
     return lambda options: run_on_spark(topology, options, master=master, conf=conf, spark=session, metrics=metrics)

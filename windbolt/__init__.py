@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
-    from topologies.spark.runner import run_on_spark
+    from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
     from windbolt import aggregates, kinds, panes, policies, presets, sinks, spouts, state, step, testing, triggers

@@ -41,7 +41,7 @@ from servers.broker import broker
 from servers.kafka import Kafka
 from topologies import RunOptions, sinks, spouts
 from topologies.graph.topology import Topology
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis
 
 PATIENCE = 120.0

@@ -30,7 +30,7 @@ from servers import browser, prometheus
 from servers.ports import free_port
 from servers.processes import cpu_seconds, memory_of, mib, own_seconds, repeated, tree
 from topologies.engine.report import BatchReport
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from windbolt import RunOptions, TupleWindow, WindowedBolt
 from windbolt import Session as Gaps
 

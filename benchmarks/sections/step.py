@@ -29,7 +29,7 @@ from servers.kafka import Kafka
 from servers.processes import cpu_seconds, own_seconds
 from topologies import RunOptions
 from topologies.io.messages import AvroMessages, AvroSchema
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
 

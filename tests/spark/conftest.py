@@ -19,8 +19,8 @@ from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.jvm.session import open_session
 
-SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/hdfs/")
-"""Folders whose tests share a broker, a cluster or an HDFS."""
+SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/connect/", "tests/spark/hdfs/")
+"""Folders whose tests share a broker, a cluster, a Connect server or an HDFS."""
 
 
 java_classes.use()

@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.spark.shop import shop_in_memory
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from topologies.spark.jvm.session import open_session
 
 more = {"spark.hadoop.fs.file.impl": sys.argv[2]} if sys.argv[2] else {}

@@ -153,7 +153,7 @@ def test_input_that_must_be_readable_stops_the_query(orders: Path, tmp_path: Pat
 
 
 def test_a_checkpoint_is_needed(orders: Path) -> None:
-    from topologies.spark.runner import run_on_spark
+    from topologies.spark.running import run_on_spark
 
     topology, _ = shop_in_memory(orders)
     with pytest.raises(ConfigError, match="without a checkpoint"):

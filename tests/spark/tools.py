@@ -21,7 +21,8 @@ from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
-from topologies.spark.runner import SparkRun, run_on_spark
+from topologies.spark.runner import SparkRun
+from topologies.spark.running import run_on_spark
 
 _LOG = Path(topologies.spark.jvm.session.__file__).with_name("log4j2.properties")
 CONF = {

@@ -6,18 +6,17 @@ import importlib.util
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.fs as pafs
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkContext, cloudpickle
+from pyspark import cloudpickle
 
 from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
 from topologies.graph.topology import Topology
@@ -27,7 +26,7 @@ from topologies.io.sinks import FileSink
 from topologies.run import clock
 from topologies.run.clock import system_clock
 from topologies.spark import first_questions
-from topologies.spark.spark_executor import SparkExecutor, spark_failures
+from topologies.spark.shipping import Reached
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
 # Whether driver and executors see the same files: each writes where the other reads.
@@ -264,24 +263,41 @@ def _clock(answer: Mapping[str, Any], _: Any, __: Any, took: tuple[int, int]) ->
 
 _PACKAGES = {"numpy": np.__version__, "pandas": pd.__version__, "pyarrow": pa.__version__}
 _LOOK = "topologies.spark.cluster:look"
-_ROUNDS = 3
-"""How often all are asked until each has answered: Spark says nowhere which executor a task is for."""
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"[^\n]*?(?:error=\d+, )?(No such[^\n]*|Permission[^\n]*)')
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\]\s*([^\n]*)")
 
 
-def ask_executors(executor: SparkExecutor, topology: Topology, checkpoint: str) -> None:
+Question = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
+"""Function for a task of Spark's, which answers for each of the numbers that it is given."""
+
+
+class AskedExecutors(Protocol):
+    """The executors of a session."""
+
+    reached: Reached
+    """The modules of the topology."""
+
+    def unpacker(self) -> Callable[[], Topology]:
+        """Returns the function that gives the topology there."""
+        ...
+
+    def answers(self, question: Question) -> list[dict[str, Any]]:
+        """The answer of each executor."""
+        ...
+
+
+def ask_executors(executors: AskedExecutors, topology: Topology, checkpoint: str) -> None:
     """Raise EnvironmentMissing, with what is wrong on which executors, unless all of them can run the topology.
 
     They are those that there are now; at least one. An executor that comes later is not asked.
     """
     probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
-    told = Told(executor.unpacker(), tuple(sorted(executor.reached.installed)), tuple(places), probe)
+    told = Told(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
     try:
         for place in places:
             place.prepare(probe)
         started = system_clock()
-        answers = _answers(executor.spark, told)
+        answers = _answers(executors, told)
         took = (started, system_clock())
         for answer in answers:
             for number, place in enumerate(places) if "unseen" in answer else ():
@@ -295,33 +311,14 @@ def ask_executors(executor: SparkExecutor, topology: Topology, checkpoint: str) 
         raise refused(faults, len(answers))
 
 
-def _answers(spark: SparkContext, told: Told) -> list[dict[str, Any]]:
-    """The answer of each executor."""
-    found: dict[str, dict[str, Any]] = {}
-    for first in range(_ROUNDS):
-        count = executors_of(spark)
-        for answer in _asked(spark, told, [*range(first * count, (first + 1) * count)]):
-            found[answer["executor"]] = answer
-        if len(found) >= executors_of(spark):
-            break
-    return list(found.values())
-
-
-def executors_of(spark: SparkContext) -> int:
-    """How many executors there are now; at least one, for which Spark waits."""
-    return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
-
-
-def _asked(spark: SparkContext, told: Told, numbers: list[int]) -> list[dict[str, Any]]:
+def _answers(executors: AskedExecutors, told: Told) -> list[dict[str, Any]]:
     with _by_value(first_questions, clock):
         question = first_questions.ask(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
-        asked = spark.parallelize(numbers, len(numbers)).mapPartitions(question)
         try:
-            with spark_failures():
-                return asked.collect()
+            return executors.answers(question)
         except Exception as error:
             cause = error.__cause__
-            raise (python_not_started(str(cause)) if isinstance(cause, Py4JJavaError) else None) or error from cause
+            raise (None if cause is None else python_not_started(str(cause))) or error from cause
 
 
 @contextmanager

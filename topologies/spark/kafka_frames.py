@@ -32,7 +32,7 @@ from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
 from topologies.io.kafka_options import FIRST, READING, RECORDS_PER_BATCH, WRITING, kafka_settings
 from topologies.io.topics.encode import encode
 from topologies.spark.spark_errors import run_for_java, unreachable
-from topologies.spark.spark_executor import spark_failures
+from topologies.spark.spark_tasks import spark_failures
 
 _EARLIEST = -2
 """A partition's earliest record, in Spark's offsets."""

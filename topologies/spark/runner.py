@@ -35,7 +35,7 @@ from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
 from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
-from topologies.run.options import Engine, RunOptions, check_built, is_cluster, refuse_on_spark
+from topologies.run.options import Engine, RunOptions, is_cluster
 from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
@@ -58,7 +58,6 @@ from topologies.spark.tables import ROWS_OF_A_FILE, Appender, tables_of_files, w
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
 from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
 from topologies.spark.workers.processes import WorkerDied
-from windowing.calls import checked
 from windowing.errors import ConfigError, WindboltError
 
 # Spark DataFrames of rows in segments; the rows stay with the workers.
@@ -127,36 +126,23 @@ class StopRequested(Exception):
     """Raised when the run is to stop: the batch about to start is left to the next run."""
 
 
-@checked
-def run_on_spark(
+def run_in_session(
     topology: Topology,
     options: RunOptions,
     *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-    metrics: TimeMetrics | None = None,
+    master: str | None,
+    conf: Mapping[str, str],
+    spark: SparkSession | None,
+    metrics: TimeMetrics | None,
 ) -> Summary:
-    """Run a topology on Spark Structured Streaming. A run on an existing checkpoint continues where the last run
-    stopped.
-
-    ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
-    ``local[*]``; ``conf``), and stopped at the end of the last run that uses it. ``metrics`` is given
-    the report of each batch with Spark's progress.
-
-    Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
-    then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
-    that a topology with Kafka needs.
-    """
-    check_built("run_on_spark", topology)
-    refuse_on_spark(options)
+    """Run a topology in a classic session; arguments and errors are those of ``run_on_spark``."""
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_before_start(topology, options)
         kafka, places = reaches_kafka(topology), places_of_spark(topology, options)
         if spark is None:
-            check_jars(places, conf or {})
-        with shared_session(spark, master, conf or {}, kafka=kafka) as session, explaining_javas_end():
+            check_jars(places, conf)
+        with shared_session(spark, master, conf, kafka=kafka) as session, explaining_javas_end():
             check_session(session, kafka=kafka)
             check_classes(session, places)
             reach_stores(session, places)

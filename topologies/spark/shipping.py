@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import io
 import os
+import re
 import sys
 import sysconfig
 import zipfile
@@ -17,12 +18,15 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext, cloudpickle
+from pyspark import cloudpickle
 
 from topologies.graph.topology import Topology
 from windowing.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # Whose a module is: Python's, windbolt's, installed, or a file of the user's own.
 
@@ -302,6 +306,8 @@ PREFIX = "windbolt-code-"
 """How the folders begin that archives are unpacked to."""
 MOST_BYTES = 64 * 2**20
 """Maximum size of the files of one archive: code has less, and data that lies beside it travels for nothing."""
+_SENT_FILE = re.compile(rf"[^\s\"']*/{PREFIX}[0-9a-f]{{16}}/([^\s\"':]+)")
+"""Matches a file of an archive as an executor calls it; the group is its name in the archive."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -356,19 +362,35 @@ def _check_size(found: list[tuple[str, Path]]) -> None:
 _HOME = Path(__file__).resolve().parents[2]
 
 
+def packages(users: dict[str, str]) -> list[dict[str, str]]:
+    """What executors are sent, an archive each: the user's modules, as files and folders by name, and windbolt."""
+    windbolt = {name: str(_HOME / name) for name in WINDBOLT}
+    return [places for places in (users, windbolt) if places]
+
+
 def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
     """Send the user's modules (files and folders by name), and windbolt itself, to all executors of now and later.
 
     They find them before anything that is installed there, so all processes of a run have the same code. Returns the
     names of the folders that Spark unpacks them to.
     """
-    windbolt = {name: str(_HOME / name) for name in WINDBOLT}
-    names = [_sent(context, places) for places in (users, windbolt) if places]
+    names = [_sent(context, places) for places in packages(users)]
     includes = context._python_includes
     assert includes is not None
     # The last one is the first in sys.path; what an earlier run has sent is not for this one.
     includes[:] = [name for name in includes if not name.startswith(PREFIX)] + names[::-1]
     return names
+
+
+def with_own_places(users: Mapping[str, str], text: str) -> str:
+    """A text of an executor with the files of the user's modules as they are called here, where they were sent from."""
+
+    def own(match: re.Match[str]) -> str:
+        top = match[1].partition("/")[0]
+        place = users.get(top.removesuffix(".py"))
+        return match[0] if place is None else place + match[1].removeprefix(top)
+
+    return _SENT_FILE.sub(own, text)
 
 
 def forget_others(names: Iterable[str]) -> None:

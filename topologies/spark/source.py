@@ -42,7 +42,8 @@ from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.kafka_frames import read_records
 from topologies.spark.spark_errors import TimestampError
-from topologies.spark.spark_executor import TaskExecutor, spark_failures
+from topologies.spark.spark_executor import TaskExecutor
+from topologies.spark.spark_tasks import spark_failures
 from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, conform
 

@@ -7,8 +7,12 @@ import errno
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from pyspark.errors import PySparkException
 
 from manager.remote import passes_in_java
 from manager.storage.files import remedy
@@ -16,6 +20,19 @@ from topologies.engine.batch import Context
 from topologies.engine.failures import TaskFailure, in_this_process
 from topologies.engine.kafka_topics import deleted_unread, ends_earlier, no_answer, no_topic, not_delivered, too_large
 from windowing.errors import DataError, StorageError, UnreachableError, WindboltError
+
+# Spark's own errors.
+
+
+FROM_SPARK: tuple[type[Exception], ...] = (PySparkException,)
+"""How errors of Spark's arrive in Python."""
+FROM_JAVA: tuple[type[Exception], ...] = ()
+"""How all that can go wrong in a call to Java arrives; a client of Spark Connect alone has no Java."""
+with suppress(ImportError):
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+
+    FROM_SPARK, FROM_JAVA = (Py4JJavaError, PySparkException), (Py4JError,)
+
 
 # Errors of tasks on Spark's own scheduler, which reach the driver in the text of Java's error: they are written into
 # it here, and read from it here.
@@ -37,13 +54,16 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
         raise _raisable(TaskFailure.of(error, None if context is None else context.batch)) from None
 
 
-def failure_in(text: str) -> WindboltError | None:
-    """The error of the task that Java's text is about; None where it is about something else."""
+def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
+    """The error of the task that Java's text is about; None where it is about something else. ``said_here`` puts the
+    places of this machine into its words."""
     match = _MARKED.search(text)
     if match is None:
         return None
     try:
-        return TaskFailure.from_json(base64.b64decode(match[1], validate=True).decode()).error()
+        failure = TaskFailure.from_json(base64.b64decode(match[1], validate=True).decode())
+        what, why, do = said_here(failure.what), said_here(failure.why), said_here(failure.do)
+        return replace(failure, what=what, why=why, do=do, traceback=said_here(failure.traceback)).error()
     except (ValueError, TypeError, KeyError):  # the mark stands in somebody's data
         return None
 
@@ -77,6 +97,8 @@ _TIMESTAMP = re.compile(
     r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
 )
 """Spark's error text for a record whose timestamp does not fit into microseconds: of 4.2, and of earlier versions."""
+_NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.(?:SESSION|OPERATION)_\w+")
+"""Spark's error text of a Connect server that does not answer, or that has been started again and knows nothing."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
@@ -103,7 +125,7 @@ def storage_error_in(text: str) -> StorageError | None:
 def passing_error_in(text: str) -> UnreachableError | None:
     """The error of a server or an executor that is gone, as Spark's long text has it; None where it has none that may
     pass by itself."""
-    line = next((line for line in text.splitlines() if passes_in_java(line)), None)
+    line = next((line for line in text.splitlines() if passes_in_java(line) or _NO_SERVER.search(line)), None)
     if line is None:
         return None
     return UnreachableError(

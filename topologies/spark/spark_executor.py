@@ -1,95 +1,41 @@
-"""Runs the tasks of a micro-batch on Spark's workers, or in the driver where a job would take longer (decision 80)."""
+"""Runs the tasks of a micro-batch on the workers of a classic session, or in the driver where a job would take longer
+(decision 80)."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import re
-import sys
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
-from pyspark.errors import PySparkException
 
-from manager.storage.segment_files import FileSegments
-from manager.storage.segments import Refs
 from topologies.engine.batch import Context, InProcess, RunExecutor
-from topologies.engine.tasks import compact, fire
 from topologies.graph.topology import Topology
-from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.paths import shown_path
-from topologies.io.sinks import FileSink, FunctionSink, Sink
-from topologies.io.spouts import AnySpout, FrameSpout
 from topologies.run.options import is_cluster
-from topologies.spark.process_memory import tasks_ended, topology_came
-from topologies.spark.shipping import Reached, forget_others, is_users, own_paths, reached_by, ship
-from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, run_for_java, storage_error_in
-from windowing.bolts.bolt import holder_of
-from windowing.errors import EnvironmentMissing, WindboltError
-
-# Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80).
-
-
-MOST_BYTES, MOST_SECTIONS = 2**24, 64
-"""Limits for what the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
-
-
-def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
-    """True if the driver is to run all these tasks: they read little, from files, and call only windbolt's own code.
-
-    That is so for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
-    a request, and the requests of several tasks are better made at the same time.
-    """
-    in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
-    if not in_files or function not in (fire, compact):
-        return False
-    bolts = {item.bolt for item in items}
-    if function is fire:
-        own = all(_sums(bolt, context.topology) for bolt in bolts)
-        own = own and all(item.admit.sections is None for item in items)
-        refs: list[Refs] = [item.state.refs for item in items]
-    else:
-        own = not any(_calls_users(bolt, context.topology) for bolt in bolts)
-        refs = [item.refs for item in items]
-    if not own or sum(map(len, refs)) > MOST_SECTIONS:
-        return False
-    return sum(ref.length for those in refs for ref in those) <= MOST_BYTES
-
-
-def _sums(bolt: str, topology: Topology) -> bool:
-    """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
-    if topology.windowed[bolt].summing is None:
-        return False
-    read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
-    return bolt not in read and not _calls_users(bolt, topology)
-
-
-def _calls_users(bolt: str, topology: Topology) -> bool:
-    """True if sums are made by functions of the user's."""
-    aggregates = getattr(topology.windowed[bolt].bolt, "aggregates", {})
-    return any(getattr(each, "functions", ()) for each in aggregates.values())
-
-
-# Runs the tasks of a micro-batch on Spark's workers.
-
-
-_FEW = 2
-"""So many items are a task each, however few slots there are."""
-_MISSING = re.compile(
-    r"ModuleNotFoundError: No module named '(windbolt|windowing|policies|manager|topologies|numpy|pandas|pyarrow)\b"
+from topologies.spark.cluster import Question
+from topologies.spark.shipping import Reached, own_paths, reached_by, ship
+from topologies.spark.spark_tasks import (
+    FEW,
+    Hand,
+    for_workers,
+    in_hands,
+    is_near,
+    numbered,
+    packed,
+    spark_failures,
+    task_of,
+    unpacked,
 )
-"""Python's error text if a worker cannot even unpack a task."""
+
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
 """Java classes that PySpark asks for in each job of RDDs."""
-_TOPOLOGIES: dict[str, Topology] = {}
-"""In a worker: the unpacked topology, by a name that its run chose."""
+
+
+_ROUNDS = 3
+"""How often all are asked until each has answered: Spark says nowhere which executor a task is for."""
 
 
 class TaskExecutor(RunExecutor, Protocol):
@@ -133,7 +79,7 @@ class SparkExecutor:
         _know_classes(self.spark)
         self.name = uuid.uuid4().hex
         if self._cluster is not None:
-            self.reached = reached_by(_for_workers(topology))
+            self.reached = reached_by(for_workers(topology))
             self.sent = ship(self.spark, self.reached.users)
         self.topology = self.spark.broadcast(packed(topology, elsewhere=self.reached.users))
         self.paths = own_paths()
@@ -146,14 +92,13 @@ class SparkExecutor:
             return self._here.map(function, items, context)
         run = self.task(function, context)
         # As many tasks as items need no look at the slots, which is a question to Java.
-        hands = in_hands(list(enumerate(items)), self.slots if len(items) > _FEW else _FEW)
+        hands = in_hands(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
 
-        def run_hand(dealt: Iterable[list[tuple[int, Any]]]) -> Iterator[tuple[int, Any]]:
+        def run_hand(dealt: Iterable[Hand]) -> Iterator[tuple[int, Any]]:
             for hand in dealt:
-                numbers = [number for number, _ in hand]
-                yield from zip(numbers, run(item for _, item in hand), strict=True)
+                yield from numbered(run, hand)
 
-        with spark_failures():
+        with spark_failures(self.reached.users):
             found = dict(self.spark.parallelize(hands, len(hands)).mapPartitions(run_hand).collect())
         return [found[number] for number in range(len(items))]
 
@@ -161,24 +106,25 @@ class SparkExecutor:
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
         """A function over the items of one Spark task; it can be sent to another process."""
-        unpack = self.unpacker()
-        bare = replace(context, topology=cast("Topology", None))
-
-        def complete(bare: Context, _: Context) -> Context:
-            return replace(bare, topology=unpack())
-
-        def run(items: Iterable[Any]) -> Iterator[Any]:
-            whole = run_for_java(complete, bare, bare)
-            results = [run_for_java(function, item, whole) for item in items]
-            tasks_ended()
-            return iter(results)
-
-        return run
+        return task_of(function, context, self.unpacker())
 
     def unpacker(self) -> Callable[[], Topology]:
         """Returns the function that gives the topology in a worker."""
         assert self.topology is not None, "no topology was loaded"
-        return partial(unpacked, self.name, self.topology, self.paths, self.sent)
+        return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)
+
+    def answers(self, question: Question) -> list[dict[str, Any]]:
+        """The answer of each executor to a question before the first batch."""
+        found: dict[str, dict[str, Any]] = {}
+        for first in range(_ROUNDS):
+            count = executors_of(self.spark)
+            numbers = range(first * count, (first + 1) * count)
+            with spark_failures():
+                for answer in self.spark.parallelize(numbers, count).mapPartitions(question).collect():
+                    found[answer["executor"]] = answer
+            if len(found) >= executors_of(self.spark):
+                break
+        return list(found.values())
 
     def cancel(self) -> None:
         """Nothing to do: Spark cancels jobs together with their query."""
@@ -187,13 +133,6 @@ class SparkExecutor:
         """Free what the workers hold."""
         if self.topology is not None:
             self.topology.unpersist()
-
-
-def in_hands(items: Sequence[Any], slots: int) -> list[list[Any]]:
-    """Items as Spark's tasks get them: dealt out one by one, so that neighbours, which are often alike, are with
-    different tasks; and up to two tasks for each slot, so that one that is slow does not hold back many items."""
-    count = min(len(items), 2 * slots)
-    return [list(items[first::count]) for first in range(count)]
 
 
 @dataclass(frozen=True)
@@ -217,87 +156,9 @@ class Cluster:
         return max(cores // self.cores_of_task, 1) * (2 if self.grows else 1)
 
 
-@contextmanager
-def spark_failures() -> Iterator[None]:
-    """Turn Spark's report of a task's error into the error itself."""
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        failure = failure_in(str(error))
-        if failure is not None:
-            raise failure  # noqa: B904  (its cause is the traceback of the task)
-        known = kafka_error_in(str(error)) or storage_error_in(str(error)) or passing_error_in(str(error))
-        if known is not None:
-            raise known from error
-        missing = _MISSING.search(str(error))
-        if missing is not None:
-            raise EnvironmentMissing(
-                f"the Python of Spark's workers has no module {missing[1]!r}",
-                why=f"it is named by PYSPARK_PYTHON or spark.pyspark.python, or else python3; the driver's is "
-                f"{sys.executable}",
-                do="let all executors have the driver's environment: set PYSPARK_PYTHON before the session is made",
-            ) from error
-        raise WindboltError(
-            "a task failed on Spark with an unexpected error",
-            why=_last_words(str(error)),
-            do="see the chained error (--debug); a worker that died may have run out of memory",
-        ) from error
-
-
-def _last_words(text: str) -> str:
-    """The most informative line of Spark's long report: the last of the Python traceback, or the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
-    said = [line for line in lines if "Error" in line or "Exception" in line]
-    return (said or lines or [text])[-1 if "Traceback" in text else 0][:500]
-
-
-def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
-    """A topology as bytes, with the modules of its bolts where they are the user's own files; without those that are in
-    the top-level packages ``elsewhere``, which the workers can import."""
-    bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
-    modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
-    for name in modules:
-        module = sys.modules.get(name)
-        if module is not None and is_users(module) and name.partition(".")[0] not in elsewhere:
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    try:
-        return cast("bytes", cloudpickle.dumps(_for_workers(topology)))  # type: ignore[no-untyped-call]
-    except Exception as error:
-        holders = ((type(bolt).__name__, holder_of(bolt, cloudpickle.dumps)) for bolt in bolts)
-        held = next((f"{name} holds{holder} what cannot be sent. " for name, holder in holders if holder), "")
-        raise WindboltError(
-            f"topology {topology.name!r} cannot be sent to the workers",
-            why=f"{held}{type(error).__name__}: {error}",
-            do="create what cannot be sent (connections, locks) in the bolt's prepare(), also where functions or "
-            "modules name it",
-        ) from error
-
-
-def _modules_of_functions(topology: Topology) -> Iterator[str]:
-    """The modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
-    for node in topology.windowed.values():
-        settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
-        functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
-        functions += [each for policy in (settings.eviction, settings.trigger) for each in type(policy).__mro__]
-        for aggregate in aggregates.values():
-            functions += getattr(aggregate, "functions", ())
-        for function in functions:
-            while isinstance(function, partial):
-                function = function.func  # noqa: PLW2901
-            if function is not None:
-                yield getattr(function, "__module__", None) or type(function).__module__
-                yield type(function).__module__
-
-
-def unpacked(name: str, broadcast: Broadcast[bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Topology:
-    """In a worker: the topology, unpacked once per process; bolts are copied before use."""
-    if name not in _TOPOLOGIES:
-        forget_others(sent)
-        sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
-        _TOPOLOGIES.clear()
-        topology_came()
-        _TOPOLOGIES[name] = pickle.loads(broadcast.value)
-    return _TOPOLOGIES[name]
+def executors_of(spark: SparkContext) -> int:
+    """How many executors there are now; at least one, for which Spark waits."""
+    return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
 
 
 def _know_classes(context: SparkContext) -> None:
@@ -312,33 +173,5 @@ def _know_classes(context: SparkContext) -> None:
             setattr(jvm, name, getattr(jvm, name))
 
 
-def _for_workers(topology: Topology) -> Topology:
-    """The topology without what only the driver needs: functions, which may hold a session, a lock or a connection, and
-    options of Kafka, which may contain passwords."""
-    spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}
-    sinks = {name: replace(node, sink=_sink_for_workers(node.sink)) for name, node in topology.sinks.items()}
-    return replace(topology, spouts=spouts, sinks=sinks)
-
-
-def _spout_for_workers(spout: AnySpout) -> AnySpout:
-    match spout:
-        case FrameSpout():
-            return replace(spout, make=_stays_behind)
-        case KafkaSpout():
-            return replace(spout, options={})
-    return spout
-
-
-def _sink_for_workers(sink: Sink) -> Sink:
-    match sink:
-        case FunctionSink():
-            return replace(sink, function=_stays_behind)
-        case KafkaSink():
-            return replace(sink, options={})
-        case FileSink():
-            return replace(sink, path=shown_path(sink.path))  # a worker has another working directory
-    return sink
-
-
-def _stays_behind(*_: Any) -> Any:
-    raise WindboltError("this function was called in a worker, and is the driver's")
+def _value(broadcast: Broadcast[bytes]) -> bytes:
+    return broadcast.value

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -25,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from topologies.engine.report import BatchReport
+from topologies.spark.spark_errors import FROM_JAVA
 from windowing.calls import checked_value
 from windowing.reprs import call
 
@@ -140,7 +140,7 @@ def count_rows(session: SparkSession, query: str | None, rows: Sequence[int]) ->
     Spark takes the number from a metric of its plan, which has no public name: on a Spark that has it elsewhere the
     progress shows none, as it would anyway.
     """
-    with suppress(Py4JError, AttributeError, TypeError):
+    with suppress(*FROM_JAVA, AttributeError, TypeError):
         running: Any = session.streams.get(str(query))
         plan = running._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()
         leaves = [plan.apply(number) for number in range(plan.size())]

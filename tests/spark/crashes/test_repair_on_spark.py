@@ -14,7 +14,7 @@ from topologies import run_local
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from windbolt import state
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -32,7 +32,7 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import read
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.spark.runner import run_on_spark
+from topologies.spark.running import run_on_spark
 from windowing.errors import StorageError, WindboltError
 
 

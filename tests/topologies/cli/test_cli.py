@@ -475,8 +475,9 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         given.update(options=options, master=master, conf=conf)
         return Summary()
 
-    monkeypatch.setitem(sys.modules, "topologies.spark.runner", type(sys)("topologies.spark.runner"))
-    sys.modules["topologies.spark.runner"].run_on_spark = fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "topologies.spark.running", type(sys)("topologies.spark.running"))
+    monkeypatch.setattr(sys.modules["topologies.spark.running"], "active_session", lambda: None, raising=False)
+    sys.modules["topologies.spark.running"].run_on_spark = fake  # type: ignore[attr-defined]
     options = ["--every", "10s", "--keep-open", "--master", "local[2]", "--conf", "a.b=c=d", "--conf", "e=f"]
     result = _invoke("run", _topology(tmp_path), "--checkpoint", "ck", *options)
     assert result.exit_code == 0, result.stderr

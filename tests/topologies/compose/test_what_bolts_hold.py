@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, spouts
-from topologies.spark.spark_executor import packed
+from topologies.spark.spark_tasks import packed
 from windbolt.testing import prepared
 from windowing import Bolt, ConfigError, Tuple, TupleWindow, WindboltError, WindowedBolt
 from windowing.errors import TopologyError

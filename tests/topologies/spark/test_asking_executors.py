@@ -17,7 +17,8 @@ from topologies.graph.topology import Topology
 from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
 from topologies.spark.first_questions import ask
-from topologies.spark.spark_executor import Cluster, in_hands
+from topologies.spark.spark_executor import Cluster
+from topologies.spark.spark_tasks import in_hands
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

@@ -27,7 +27,7 @@ from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import Chunk, FileSplit
 from topologies.io.formats.json_files import JsonlFormat
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_executor import packed
+from topologies.spark.spark_tasks import packed
 from topologies.spark.workers.pool import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from windowing import Bolt

@@ -12,8 +12,8 @@ import pytest
 from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.tasks import compact, fire, ingest
-from topologies.spark import spark_executor
-from topologies.spark.spark_executor import is_near
+from topologies.spark import spark_tasks
+from topologies.spark.spark_tasks import is_near
 from windbolt import (
     AggregateBolt,
     BatchBolt,
@@ -101,12 +101,12 @@ def test_sums_that_a_plain_bolt_reads_are_not_near(tmp_path: Path) -> None:
 
 
 def test_much_state_is_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_executor, "MOST_BYTES", 200)
+    monkeypatch.setattr(spark_tasks, "MOST_BYTES", 200)
     assert asked(tmp_path, SUMS)["fire"] == {False}
 
 
 def test_many_sections_are_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_executor, "MOST_SECTIONS", 1)
+    monkeypatch.setattr(spark_tasks, "MOST_SECTIONS", 1)
     assert asked(tmp_path, SUMS)["fire"] == {False}
 
 

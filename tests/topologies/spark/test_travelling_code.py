@@ -23,9 +23,10 @@ from topologies.spark.shipping import (
     forget_others,
     owner_of,
     reached_by,
+    with_own_places,
     write_archive,
 )
-from topologies.spark.spark_executor import packed
+from topologies.spark.spark_tasks import packed
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import ConfigError
@@ -258,3 +259,13 @@ def test_policies_of_a_module_of_the_user_s_travel_with_the_topology(
     invalidate_caches()
     assert type(pickle.loads(sent).windowed["near"].eviction).__name__ == "Nearer"
     assert "my_policies" not in sys.modules
+
+
+def test_the_files_of_modules_that_were_sent_are_named_as_they_are_here() -> None:
+    folder = f"/srv/work/app-1/0/{PREFIX}0123456789abcdef"
+    users = {"shop": "/home/ann/src/shop", "rules": "/home/ann/rules.py"}
+    said = f'x at {folder}/shop/bolts.py:7, in execute; File "{folder}/rules.py", line 2; at {folder}/manager/a.py:3'
+    found = with_own_places(users, said)
+    assert "/home/ann/src/shop/bolts.py:7, in execute" in found
+    assert '/home/ann/rules.py", line 2' in found
+    assert f"{PREFIX}0123456789abcdef/manager/a.py:3" in found

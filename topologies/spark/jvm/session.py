@@ -405,11 +405,6 @@ _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _TOGETHER = Together()
 
 
-def active_session() -> SparkSession | None:
-    """The session that is active in this thread; None where there is none."""
-    return SparkSession.getActiveSession()
-
-
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
     """The active session or a new one, and whether it is new, and so ours to stop. ``kafka``: a new one has the Kafka
     connector.
@@ -543,14 +538,7 @@ def _unset(spark: SparkSession, manager: str) -> None:
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
-    """Raise ConfigError for a session that cannot run topologies, EnvironmentMissing for one without the connector, or
-    with workers of another Python."""
-    if not hasattr(spark, "_jsparkSession"):
-        raise ConfigError(
-            "this is a Spark Connect session",
-            why="a topology runs its tasks as RDDs, which Spark Connect does not offer",
-            do="run with a classic session: master='local[*]' or the cluster's master, through spark-submit",
-        )
+    """Raise EnvironmentMissing for a session without the connector, or with workers of another Python."""
     agree_on_python(spark.sparkContext)
     if kafka:
         check_connector(spark)

@@ -1,0 +1,1 @@
+"""Runs over Spark Connect, on a server of this machine."""

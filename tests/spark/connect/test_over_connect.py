@@ -1,0 +1,183 @@
+"""A run over Spark Connect: it answers as a local one, and goes on with the checkpoints of other engines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from servers.connect import ConnectServer
+from servers.ports import free_port
+from tests.helpers.damage import BATCHES, rows_of, topology, write_input
+from tests.spark.shop import Revenue, shop_in_memory, write_orders
+from tests.spark.tools import Trap, memory_rows
+from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
+from topologies.checkpoints.going_back import inspect
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.cli.app import app
+from windowing import AggregateBolt, Bolt, Tuple, WindowedBolt
+from windowing.aggregates import count
+from windowing.errors import BoltError, ConfigError, UnreachableError
+from windowing.schema import EmittedRows
+
+SHOP = "user string, amount double, ts timestamp"
+
+
+class Ends(WindowedBolt):
+    """How many events a window holds, and where it ends."""
+
+    outputs = "n long, until timestamp"
+
+    def execute(self, window: Any) -> EmittedRows:
+        return len(window), window.end
+
+
+def test_it_takes_turns_with_a_local_run_on_a_checkpoint(session: Any, tmp_path: Path) -> None:
+    """Windows of all kinds, with state that is open at each change."""
+    files, whole, turns = tmp_path / "all", tmp_path / "whole", tmp_path / "turns"
+    write_input(files)
+    run_local(topology(files, whole / "out"), RunOptions(str(whole / "ck")))
+    here = tmp_path / "in"
+    here.mkdir()
+    for number, path in enumerate(sorted(files.iterdir())):
+        shutil.copy2(path, here)
+        built = topology(here, turns / "out")
+        options = RunOptions(str(turns / "ck"), keep_open=number < BATCHES - 1)
+        last = number == BATCHES - 1
+        summary = run_on_spark(built, options, spark=session) if number % 2 == 0 else run_local(built, options)
+        assert summary.batches == 1 + last
+    assert rows_of(turns / "out") == rows_of(whole / "out")
+    assert all(rows_of(turns / "out").values())
+    look = inspect(PairedCheckpoint(str(turns / "ck")))
+    assert not look.damage
+    assert not look.refused
+
+
+def test_a_task_that_fails_once_is_repeated_by_spark(session: Any, tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders", range(2))
+    marker = tmp_path / "trap"
+    built, out = shop_in_memory(tmp_path / "orders", revenue=Revenue(trap=Trap(str(marker))))
+    run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    assert marker.exists()
+    plain, expected = shop_in_memory(tmp_path / "orders")
+    run_local(plain)
+    assert memory_rows(out) == memory_rows(expected)
+
+
+class Wrong(Bolt):
+    """Divides by what may be zero."""
+
+    outputs = SHOP
+
+    def execute(self, tuple: Tuple) -> EmittedRows:
+        return {**tuple.values, "amount": tuple["amount"] / (tuple["amount"] - tuple["amount"])}
+
+
+def _wrong(orders: Path) -> Any:
+    builder = TopologyBuilder("wrong")
+    builder.set_spout("orders", spouts.files(orders / "*.parquet", SHOP))
+    builder.set_bolt("divided", Wrong()).shuffle_grouping("orders")
+    builder.set_sink("out", sinks.memory()).from_("divided")
+    return builder.build()
+
+
+def test_an_error_of_a_bolt_is_told_as_in_a_local_run(session: Any, tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders", range(1))
+    with pytest.raises(BoltError) as here:
+        run_local(_wrong(tmp_path / "orders"))
+    with pytest.raises(BoltError) as there:
+        run_on_spark(_wrong(tmp_path / "orders"), RunOptions(str(tmp_path / "ck")), spark=session)
+    assert str(there.value) == str(here.value)
+
+
+def test_a_function_of_a_sink_gets_a_frame_of_the_session(session: Any, tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders", range(3))
+    frames: list[pa.Table] = []
+    kinds: set[type] = set()
+
+    def keep(frame: Any, batch: Any) -> None:
+        kinds.add(type(frame))
+        frames.append(frame.filter("n > 0").toArrow())
+
+    builder = TopologyBuilder("frames")
+    builder.set_spout("orders", spouts.files(tmp_path / "orders" / "*.parquet", SHOP, files_per_batch=1))
+    builder.set_bolt("ends", Ends().with_tumbling_window("20s").with_timestamp_field("ts"), 2).fields_grouping(
+        "orders", "user"
+    )
+    builder.set_sink("frames", sinks.foreach_batch(keep, frame="spark")).from_("ends")
+    memory = sinks.memory()
+    builder.set_sink("memory", memory).from_("ends")
+    run_on_spark(builder.build(), RunOptions(str(tmp_path / "ck")), spark=session)
+    assert {kind.__module__ for kind in kinds} == {"pyspark.sql.connect.dataframe"}
+    found = sorted((row["n"], row["until"]) for frame in frames for row in frame.to_pylist())
+    assert found == sorted((row["n"], row["until"]) for row in memory.rows)
+    assert found
+
+
+def test_the_command_runs_at_an_address(server: ConnectServer, tmp_path: Path) -> None:
+    """And a session that windbolt opens ends with the run."""
+    write_orders(tmp_path / "orders", range(2))
+    program = f'''
+from windbolt import *
+
+builder = TopologyBuilder("counts")
+builder.set_spout("orders", spouts.files({str(tmp_path / "orders" / "*.parquet")!r}, "{SHOP}"))
+bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("20s").with_timestamp_field("ts")
+builder.set_bolt("counts", bolt).global_grouping("orders")
+builder.set_sink("out", sinks.files({str(tmp_path / "out" / "counts")!r}, "jsonl")).from_("counts")
+topology = builder.build()
+'''
+    (tmp_path / "counts.py").write_text(program)
+    reference = f"{tmp_path / 'counts.py'}:topology"
+    command = ["run", reference, "--checkpoint", str(tmp_path / "ck"), "--master", server.address]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.output
+    expected = sinks.memory()
+    run_local(_counts(tmp_path / "orders", sink=expected))
+    written = [json.loads(line) for line in rows_of(tmp_path / "out")["counts"]]
+    assert sorted(row["n"] for row in written) == sorted(row["n"] for row in expected.rows)
+    assert written
+
+
+def _counts(orders: Path, **parts: Any) -> Any:
+    builder = TopologyBuilder("counts")
+    builder.set_spout("orders", parts.get("spout") or spouts.files(orders / "*.parquet", SHOP))
+    bolt = AggregateBolt(n=count()).with_tumbling_window("20s").with_timestamp_field("ts")
+    builder.set_bolt("counts", bolt).global_grouping("orders")
+    builder.set_sink("out", parts.get("sink") or sinks.memory()).from_("counts")
+    return builder.build()
+
+
+def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders", range(1))
+    master = f"sc://127.0.0.1:{free_port()}/;token=secret"
+    with pytest.raises(
+        UnreachableError, match=r"the Spark Connect server sc://127\.0\.0\.1:\d+ does not answer"
+    ) as told:
+        run_on_spark(_counts(tmp_path / "orders"), RunOptions(str(tmp_path / "ck")), master=master)
+    assert told.value.transient
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (
+            {"spout": spouts.stream(lambda spark: spark.readStream.format("rate").load(), SHOP)},
+            "spout 'orders' is a Spark",
+        ),
+        ({"sink": sinks.table("shop.counts")}, "sink 'out' appends to a table"),
+    ],
+)
+def test_what_does_not_go_over_connect_is_refused_before_the_server_is_asked(
+    parts: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    write_orders(tmp_path / "orders", range(1))
+    with pytest.raises(ConfigError, match=said):
+        run_on_spark(_counts(tmp_path / "orders", **parts), RunOptions(str(tmp_path / "ck")), master="sc://127.0.0.1:1")
+    assert not (tmp_path / "ck").exists()

@@ -1,0 +1,133 @@
+"""The runner over Spark Connect: this process is the driver, as in a local run; tasks go to Spark (decision 136)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.session import SparkSession
+
+from manager.remote import root_and_path
+from manager.storage.hdfs import is_hdfs
+from manager.storage.segments import Ref, SegmentStore
+from topologies.checkpoints.preflight import refuse_before_start
+from topologies.engine.commit import Frames
+from topologies.engine.librdkafka import check_options
+from topologies.engine.work import SinkBatch, SinkRows
+from topologies.graph.graph import SinkNode
+from topologies.graph.topology import Topology
+from topologies.io.file_spout import FileSpout
+from topologies.io.paths import shown_path
+from topologies.io.sinks import TableSink
+from topologies.io.spouts import FrameSpout
+from topologies.local import LocalKafka, LocalRun
+from topologies.page.site import asked_observers
+from topologies.run.attempts import NOBODY, Attempts, Observers, observed
+from topologies.run.options import Engine, RunOptions
+from topologies.run.summary import Summary
+from topologies.spark.cluster import ask_executors
+from topologies.spark.connect.connect_executor import ConnectExecutor
+from topologies.spark.connect.connect_session import connected, slots_of
+from windowing.errors import ConfigError
+
+
+def run_over_connect(
+    topology: Topology, options: RunOptions, *, master: str | None, conf: Mapping[str, str], spark: SparkSession | None
+) -> Summary:
+    """Run a topology over Spark Connect; arguments and errors are those of ``run_on_spark``."""
+    refuse_over_connect(topology)
+    check_options(topology)
+    slots = slots_of(conf)
+
+    def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
+        refuse_before_start(topology, options)
+        with (
+            connected(spark, master, conf) as session,
+            ConnectRun(session, topology, options, observers, attempts, slots=slots) as over_connect,
+        ):
+            return over_connect.run()
+
+    return observed(options, asked_observers(topology, options), run)
+
+
+def refuse_over_connect(topology: Topology) -> None:
+    """Raise ConfigError for what does not go over Connect."""
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, FrameSpout):
+            raise ConfigError(
+                f"spout {name!r} is a Spark DataFrame, and the session is one of Spark Connect",
+                why="a query of Spark's would hand its batches to a process of the server, and the driver of the run "
+                "is this process",
+                do="let the stream write files (writeStream to Parquet), and read these with spouts.files; or run in a "
+                "classic session",
+            )
+        if isinstance(node.spout, FileSpout):
+            for path in node.spout.paths:
+                shown = shown_path(path)
+                if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
+                    raise ConfigError(
+                        f"spout {name!r} reads {path!r}, which names no host",
+                        why="files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS",
+                        do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
+                    )
+    for name, sink in topology.sinks.items():
+        if isinstance(sink.sink, TableSink):
+            raise ConfigError(
+                f"sink {name!r} appends to a table, and the session is one of Spark Connect",
+                why="appending each batch once has been tried in classic sessions only",
+                do="write files (sinks.files), or append in a function that knows what is there: "
+                "sinks.foreach_batch(function)",
+            )
+
+
+class ConnectFrames:
+    """Spark's work for sinks, over Connect; Kafka is written to by this process."""
+
+    def __init__(self, executor: ConnectExecutor, kafka: LocalKafka) -> None:
+        self._executor, self._kafka = executor, kafka
+
+    def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
+        """The rows as a DataFrame of the session, for a function."""
+        return self._executor.frame(store, refs, schema)
+
+    def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
+        """Write rows to Kafka, and wait until they are written."""
+        self._kafka.send(node, batch, sink_rows, store)
+
+    def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
+        """Never called: a sink of tables is refused before the start."""
+        raise AssertionError(node.name)
+
+
+class ConnectRun(LocalRun):
+    """One run of a topology on a checkpoint: batches are cut in this process, and their tasks run on Spark."""
+
+    engine = Engine.SPARK
+    executor: ConnectExecutor
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        options: RunOptions,
+        observers: Observers = NOBODY,
+        attempts: Attempts | None = None,
+        *,
+        slots: int | None = None,
+    ) -> None:
+        self.spark, self._slots = spark, slots
+        super().__init__(topology, options, observers, attempts)
+
+    def _begin(self, held: ExitStack) -> None:
+        self.executor = ConnectExecutor(self.spark, self._slots)
+
+    def _frames(self) -> Frames:
+        return ConnectFrames(self.executor, self.kafka)
+
+    def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        found = super()._open_source()
+        ask_executors(self.executor, self.topology, self.halves.path)
+        return found

@@ -1,0 +1,123 @@
+"""Sessions of Spark Connect: which ones are, and how one is opened."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from topologies.spark.spark_errors import FROM_SPARK
+from windowing.errors import ConfigError, EnvironmentMissing, UnreachableError
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+SLOTS = "spark.windbolt.slots"
+"""Setting of the number of tasks to cut work into."""
+_REMOTE, _MODE = "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"
+"""PySpark's variables: the address of the server, and whether sessions of this process go over Connect."""
+_PATIENCE = 10
+"""Seconds in which a server has to take a connection."""
+
+
+def is_over_connect(spark: Any, master: str | None) -> bool:
+    """True if a run in this session, or in one that it opens, goes over Spark Connect."""
+    if spark is not None:
+        return not hasattr(spark, "_jsparkSession")
+    return is_remote_master(master) or (not master and _REMOTE in os.environ)
+
+
+def is_remote_master(master: str | None) -> bool:
+    """True for the address of a Connect server."""
+    return (master or "").startswith("sc://")
+
+
+def slots_of(conf: Mapping[str, str]) -> int | None:
+    """The number of slots that a setting names; None where there is none. Raises ConfigError for what is no number."""
+    given = conf.get(SLOTS)
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and int(given)):
+        raise ConfigError(
+            f"{SLOTS} is {given!r}",
+            why="it is the number of tasks that run at the same time",
+            do="give a number from 1 on, or leave it out: Spark is asked then",
+        )
+    return int(given)
+
+
+@contextmanager
+def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The session given, or one that is opened for the run and closed at its end.
+
+    Raises EnvironmentMissing where a package is missing here, UnreachableError where the server does not answer.
+    """
+    if spark is not None:
+        yield spark
+        return
+    session = _opened(master or os.environ[_REMOTE], conf)
+    before = os.environ.get(_MODE)
+    os.environ[_MODE] = "1"  # by this pyspark.sql.functions, in functions of sinks, know what they are to make
+    try:
+        yield session
+    finally:
+        if before is None:
+            os.environ.pop(_MODE, None)
+        with suppress(*FROM_SPARK):  # the server may have ended
+            session.stop()
+
+
+def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError as error:
+        raise EnvironmentMissing(
+            "a package for Spark Connect is missing",
+            why=str(error).strip().split("\n", 1)[0],
+            do="pip install 'windbolt[connect]'",
+        ) from error
+    _reach(address)
+    builder = SparkSession.builder.remote(address)
+    for name, value in conf.items():
+        if name != SLOTS:
+            builder = builder.config(name, value)
+    try:
+        session: SparkSession = builder.create()
+        _ = session.version
+    except FROM_SPARK as error:
+        raise _no_answer(address, str(error)) from error
+    return session
+
+
+def _reach(address: str) -> None:
+    """Raise UnreachableError where nobody listens at the address: Spark's client would try for ten minutes."""
+    if not is_remote_master(address):
+        return  # local[2]: PySpark starts a server of its own
+    try:
+        place = urlsplit(address.partition(";")[0])
+        host, port = place.hostname or "localhost", place.port or 15002
+    except ValueError as error:
+        raise ConfigError(
+            f"{address!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
+        ) from error
+    try:
+        socket.create_connection((host, port), _PATIENCE).close()
+    except OSError as error:
+        raise _no_answer(address, str(error)) from error
+
+
+def _no_answer(address: str, why: str) -> UnreachableError:
+    return UnreachableError(
+        f"the Spark Connect server {_shown(address)} does not answer",
+        why=why.strip().split("\n", 1)[0][:300],
+        do="see that it runs, and that its address is right: sc://HOST:15002",
+        transient=True,
+    )
+
+
+def _shown(address: str) -> str:
+    """The address without its parameters, of which one may be a token."""
+    return address.partition(";")[0].rstrip("/")

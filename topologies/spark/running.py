@@ -1,0 +1,59 @@
+"""Runs a topology on Spark, in a classic session or over Spark Connect; only what the session needs is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from topologies.graph.topology import Topology
+from topologies.run.options import RunOptions, check_built, refuse_on_spark
+from topologies.run.summary import Summary
+from topologies.spark.connect.connect_session import is_over_connect
+from topologies.spark.time_metrics import TimeMetrics
+from windowing.calls import checked
+from windowing.errors import ConfigError
+
+
+def active_session() -> Any:
+    """The session that is active in this thread, of either kind; None where there is none."""
+    return SparkSession.getActiveSession()
+
+
+@checked
+def run_on_spark(
+    topology: Topology,
+    options: RunOptions,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    spark: Any = None,
+    metrics: TimeMetrics | None = None,
+) -> Summary:
+    """Run a topology on Spark: with Structured Streaming in a classic session, and over Spark Connect with this process
+    as the driver. A run on an existing checkpoint continues where the last run stopped.
+
+    ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
+    ``local[*]``, or the address of a Connect server, ``sc://host:15002``; ``conf``), and stopped at the end of the last
+    run that uses it. ``metrics`` is given the report of each batch with Spark's progress.
+
+    Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
+    then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
+    that a topology with Kafka needs. Raises ConfigError for what does not go over Connect.
+    """
+    check_built("run_on_spark", topology)
+    refuse_on_spark(options)
+    if is_over_connect(spark, master):
+        if metrics is not None:
+            raise ConfigError(
+                "metrics= with a session of Spark Connect",
+                why="they come with the progress of a query of Spark's, and such a run has none",
+                do="use on_report=, which is given the report of each batch",
+            )
+        from topologies.spark.connect.connect_run import run_over_connect
+
+        return run_over_connect(topology, options, master=master, conf=conf or {}, spark=spark)
+    from topologies.spark.runner import run_in_session
+
+    return run_in_session(topology, options, master=master, conf=conf or {}, spark=spark, metrics=metrics)
