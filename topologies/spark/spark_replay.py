@@ -1,247 +1,50 @@
-"""Replays scenarios as real Spark queries: a micro-batch ends at each tick, clock step, crash and close.
-
-Scenarios of bare bolts run side by side, as bolts of one topology in one query, and so do those of steps; a user's
-topology has a query of its own. A crash kills the query before the commit of its batch; a new query continues from the
-checkpoint.
-"""
+"""Replays scenarios on Spark, in a classic session or over Spark Connect."""
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
-from manager.storage.manifest import batch_key
-from topologies.checkpoints.checkpointed_run import open_checkpoint
-from topologies.checkpoints.file_journal import FileLog
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.spark_checkpoint import SourceLog
-from topologies.engine.batch import BatchPlan, TimeAdvance
-from topologies.engine.micro_batch import Crash, MicroBatch
-from topologies.graph.builder import TopologyBuilder
+from topologies.engine.batch import RunExecutor
 from topologies.graph.topology import Topology
-from topologies.io.file_spout import FileSpout, WatchedFiles
-from topologies.io.formats import file_format
-from topologies.io.paths import literal, shown_path
-from topologies.run.clock import system_clock
-from topologies.run.options import RunOptions
-from topologies.scenarios.replay import Recording, judge, judge_midway
+from topologies.scenarios.replay import judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
-from topologies.scenarios.script import (
-    ScriptBatch,
-    ScriptSplit,
-    add_bare_bolt,
-    fed_by,
-    joined,
-    prefixed,
-    script,
-    watched_topology,
-)
-from topologies.spark.jvm.session import check_session, shared_session, simple_checkpoints
-from topologies.spark.runner import Guarded, wait_for_sources
-from topologies.spark.source import PlannedFiles, planned_files
-from topologies.spark.spark_executor import TaskExecutor
-from topologies.spark.workers.pool import executor_for
-
-_SIDE_BY_SIDE = 128
-"""Maximum number of scenarios that share a query; more would make its batches slow to plan."""
-_STEPS_SIDE_BY_SIDE = 32
-_FIRST_NS = 1_000_000_000_000_000_000
-_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
-_MASTER = "local[2]"
+from topologies.spark.connect.connect_session import is_over_connect
+from topologies.spark.replayed import Play, Replays
 
 
 def replay_on_spark(
     scenarios: Sequence[Scenario],
     topology: Topology | None = None,
     *,
-    spark: SparkSession | None = None,
+    spark: Any = None,
     checkpoints: str | None = None,
 ) -> list[Replayed]:
-    """The answers to scenarios, in their order, from real Spark queries.
+    """The answers to scenarios, in their order, from real Spark queries; over Spark Connect, where ``spark`` or
+    SPARK_REMOTE is that, from runs whose tasks are Spark's.
 
     Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``); ``checkpoints`` is
     another place for the latter, such as one in an object store.
     """
-    with shared_session(spark, _MASTER, {}) as session:
-        check_session(session)
-        midway = [list(scenario.midway.items()) for scenario in scenarios]
-        prefixes = [prefix for found in midway for _, prefix in found]
-        replays = _Replays(session, [*scenarios, *prefixes], topology, checkpoints)
-        try:
-            answers = replays.answers()
-            ending = iter(answers[len(scenarios) :])
-            return [
-                judge_midway(answer, {place: next(ending) for place, _ in found})
-                for answer, found in zip(answers[: len(scenarios)], midway, strict=True)
-            ]
-        finally:
-            replays.executor.close()
+    midway = [list(scenario.midway.items()) for scenario in scenarios]
+    prefixes = [prefix for found in midway for _, prefix in found]
+    with _playing(spark) as (executor, play):
+        answers = Replays(executor, play, [*scenarios, *prefixes], topology, checkpoints).answers()
+    ending = iter(answers[len(scenarios) :])
+    return [
+        judge_midway(answer, {place: next(ending) for place, _ in found})
+        for answer, found in zip(answers[: len(scenarios)], midway, strict=True)
+    ]
 
 
-@dataclass
-class _Member:
-    """A scenario in a query."""
+def _playing(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
+    """Who runs tasks, and what plays batches, in a session of either kind."""
+    if is_over_connect(spark, None):
+        from topologies.spark.connect import connect_replay
 
-    scenario: Scenario
-    prefix: str
-    batches: list[ScriptBatch]
+        return connect_replay.playing(spark)
+    from topologies.spark import query_replay
 
-
-class _Replays:
-    def __init__(
-        self, spark: SparkSession, scenarios: Sequence[Scenario], topology: Topology | None, checkpoints: str | None
-    ) -> None:
-        self.spark, self.scenarios, self.topology, self.checkpoints = spark, scenarios, topology, checkpoints
-        self.executor = executor_for(spark)
-
-    def answers(self) -> list[Replayed]:
-        by_index: dict[int, Replayed] = {}
-        bare = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
-        for start in range(0, len(bare), _SIDE_BY_SIDE):
-            group = bare[start : start + _SIDE_BY_SIDE]
-            members = [self._member(index, f"s{index}-") for index in group]
-            builder = TopologyBuilder("scenarios")
-            for member in members:
-                add_bare_bolt(builder, member.scenario, member.prefix)
-            by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
-        steps = [
-            index for index, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology
-        ]
-        for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
-            group = steps[start : start + _STEPS_SIDE_BY_SIDE]
-            members = [self._member(index, f"s{index}-") for index in group]
-            built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
-            by_index |= dict(zip(group, self._group(built, members), strict=True))
-        for index, scenario in enumerate(self.scenarios):
-            if index not in by_index:
-                built = watched_topology(scenario, self.topology)
-                fed = fed_by(scenario, built)
-                by_index[index] = self._group(built, [_Member(fed, "", script(fed))])[0]
-        return [by_index[index] for index in range(len(self.scenarios))]
-
-    def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
-        self.executor.load(topology)
-        place = None if self.checkpoints is None else f"{self.checkpoints}/{uuid.uuid4().hex}"
-        return _Group(self.spark, self.executor, topology, members).run(place)
-
-    def _member(self, index: int, prefix: str) -> _Member:
-        return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
-
-
-class _Group:
-    """Scenarios that share a query."""
-
-    def __init__(self, spark: SparkSession, executor: TaskExecutor, topology: Topology, members: list[_Member]) -> None:
-        """``executor`` has loaded the topology."""
-        self.spark, self.executor, self.topology, self.members = spark, executor, topology, members
-        self.recording = Recording()
-        self.crashed: set[int] = set()
-
-    def run(self, checkpoint_place: str | None) -> list[Replayed]:
-        """The answers; the checkpoint is beside the batches where no place is given."""
-        with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
-            count = max((len(member.batches) for member in self.members), default=0)
-            os.mkdir(f"{folder}/batches")
-            for number in range(count):
-                self._write(f"{folder}/batches/{number:08d}.jsonl", number)
-            while True:
-                # Everything in the previous query's memory is lost; this one starts from the checkpoint.
-                halves = PairedCheckpoint(checkpoint_place or f"{folder}/checkpoint")
-                checkpoint = open_checkpoint(halves, self.topology).files
-                micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
-                if micro_batch.manifest.batch + 1 >= count or self._query(folder, halves, micro_batch):
-                    return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
-
-    def _query(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
-        """Run a query to the end of the input, or to a crash; returns whether it reached the end."""
-
-        def run(batch: DataFrame, number: int) -> None:
-            if micro_batch.done(number):
-                return
-            ((_, path),) = log.files(number)
-            plan = self._plan(number, shown_path(path))
-            drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
-            planned, _ = micro_batch.checkpoint.plan(batch_key(number, False), drafted)
-            plan = replace(plan, run=planned["run"])
-            if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
-                self.crashed.add(number)
-                micro_batch.hook = _fail
-            report = micro_batch.run(plan, query=halves.spark_half.query())
-            for member in self.members:
-                if number < len(member.batches):
-                    self.recording.note(member.batches[number], report, member.prefix)
-
-        half, options = halves.spark_half, RunOptions()
-        log = SourceLog(half.filesystem, half.root, ("batches",))
-        spout = FileSpout(
-            (literal(f"{folder}/batches"),), declared=None, format=file_format("jsonl"), files_per_batch=1
-        )
-        planned = PlannedFiles(WatchedFiles("batches", spout), lambda: FileLog(half, 0, halves.uri))
-        guarded = Guarded(run, options.stop, self.executor.cancel, [planned])
-        writer = planned_files(self.spark, planned).writeStream.foreachBatch(guarded)
-        writer = writer.option("checkpointLocation", halves.spark)
-        try:
-            with simple_checkpoints(self.spark, None if halves.uri else halves.path):
-                query = writer.trigger(availableNow=True).start()
-                wait_for_sources(query)
-            guarded.wait(query, self.spark)
-        except Crash:
-            return False
-        return True
-
-    def _answer(self, member: _Member, micro_batch: MicroBatch) -> Replayed:
-        return self.recording.answer(
-            member.scenario, self.topology, micro_batch.manifest, micro_batch.checkpoint.segments, member.prefix
-        )
-
-    @staticmethod
-    def _crashes(member: _Member, number: int) -> bool:
-        return number < len(member.batches) and member.batches[number].crash
-
-    def _write(self, path: str, number: int) -> None:
-        """Write a batch as a file: a line with the time advance, then the events."""
-        advances: dict[str, Any] = {}
-        lines: list[str] = []
-        for member in self.members:
-            advances[member.prefix] = asdict(_advance(member, number))
-            if number < len(member.batches):
-                lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
-        with open(path, "w", encoding="utf-8") as sink:
-            sink.write("\n".join([json.dumps(advances), *lines]))
-        moment = _FIRST_NS + number * _STEP_NS
-        os.utime(path, ns=(moment, moment))
-
-    def _plan(self, number: int, path: str) -> BatchPlan:
-        path = "/" + path.lstrip("/")
-        with open(path, encoding="utf-8") as source:
-            advances: dict[str, Any] = json.loads(source.readline())
-            empty = not source.readline()
-        by_bolt = {
-            name: TimeAdvance(**advances[member.prefix])
-            for member in self.members
-            for name in self.topology.windowed
-            if name.startswith(member.prefix)
-        }
-        splits = [] if empty else [ScriptSplit(path=path)]
-        return BatchPlan(number, TimeAdvance(system_clock(), tick=False), splits, advances=by_bolt)
-
-
-def _advance(member: _Member, number: int) -> TimeAdvance:
-    """The time advance at the end of a batch; nothing more once the scenario has ended."""
-    if number < len(member.batches):
-        return member.batches[number].advance
-    last = member.batches[-1].advance if member.batches else TimeAdvance(0)
-    return replace(last, tick=False, close=False)
-
-
-def _fail(phase: str) -> None:
-    if phase == "commit":
-        raise Crash
+    return query_replay.playing(spark)
