@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.fs as pafs
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,8 +25,8 @@ from topologies.graph.topology import Topology
 from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
-from topologies.spark.jvm.session import check_classes, reach_stores
-from topologies.spark.spark_errors import passing_error_in, storage_error_in
+from topologies.spark.connect.connect_session import is_over_connect
+from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 
 _NO_PATTERN = ("__globPaths__", "false")
@@ -211,7 +210,7 @@ class Appender:
             writer = writer.option(option, value)
         try:
             writer.append()
-        except (Py4JJavaError, PySparkException) as error:
+        except FROM_SPARK as error:
             raise (
                 storage_error_in(str(error))
                 or passing_error_in(str(error))
@@ -333,8 +332,11 @@ def frame_of(topology: Topology, name: str | None, spark: SparkSession) -> DataF
     place = f"file://{folder}"
     if filesystem.type_name != "local":
         place = hadoop_name(sink.path)
-        check_classes(spark, [place])
-        reach_stores(spark, [sink.path])
+        if not is_over_connect(spark, None):
+            from topologies.spark.jvm.session import check_classes, reach_stores
+
+            check_classes(spark, [place])
+            reach_stores(spark, [sink.path])
     reader = spark.read.schema(schema).option(*_NO_PATTERN)
     return reader.parquet(place) if sink.format.name == "parquet" else reader.json(place)
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.helpers.places import SCENARIOS
 from tests.helpers.scenario_files import scenarios_in
-from topologies.scenarios.scenario_model import Scenario
+from tests.spark.cluster.playing import scenario_folders
+from topologies.scenarios.scenario_model import Loaded, Scenario, load
 from topologies.spark.spark_replay import replay_on_spark
-
-FOLDERS = ("atlas", "streaminsight", "azure", "beyond")
 
 
 def wrong(chosen: Sequence[Scenario], session: Any) -> list[tuple[str | None, list[str]]]:
@@ -22,26 +21,17 @@ def wrong(chosen: Sequence[Scenario], session: Any) -> list[tuple[str | None, li
     return [(answer.name, answer.differences) for answer in answers if not answer.ok]
 
 
-def scenarios(pattern: str) -> list[Scenario]:
-    return [item.scenario for item in scenarios_in(pattern)]
-
-
 def test_every_worked_scenario_holds_crashes_too(session: Any) -> None:
-    chosen = scenarios("worked/*.yaml")
+    chosen = [item.scenario for item in scenarios_in("worked/*.yaml")]
     assert sum(any(hasattr(step, "crash") for step in scenario.steps) for scenario in chosen) >= 2
     assert wrong(chosen, session) == []
 
 
 @pytest.mark.extended
-def test_every_scenario_of_the_other_systems_holds(session: Any) -> None:
-    chosen = [each for folder in FOLDERS for each in scenarios(f"{folder}/*.yaml") if each.bolt is not None]
-    assert len(chosen) > 140
-    assert wrong(chosen, session) == []
-
-
-@pytest.mark.extended
-def test_every_scenario_with_a_topology_of_its_own_holds(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(SCENARIOS / "beyond")  # where their topologies are
-    chosen = [each for each in scenarios("beyond/*.yaml") if each.topology is not None]
-    assert len(chosen) > 8
+@pytest.mark.parametrize("folder", scenario_folders())
+def test_every_scenario_holds(folder: str, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SCENARIOS / folder)  # where their topologies are
+    files = sorted(path for path in (SCENARIOS / folder).iterdir() if path.suffix in (".yaml", ".jsonl"))
+    chosen = [item.scenario for file in files for item in load(file) if isinstance(item, Loaded)]
+    assert chosen
     assert wrong(chosen, session) == []

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkFiles, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -158,5 +158,7 @@ def _read(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.Rec
 
 
 def _sent(name: str) -> bytes:
+    from pyspark import SparkFiles  # a client of Spark Connect alone has none
+
     with open(SparkFiles.get(name), "rb") as file:
         return file.read()

@@ -61,8 +61,7 @@ def refuse_over_connect(topology: Topology) -> None:
                 f"spout {name!r} is a Spark DataFrame, and the session is one of Spark Connect",
                 why="a query of Spark's would hand its batches to a process of the server, and the driver of the run "
                 "is this process",
-                do="let the stream write files (writeStream to Parquet), and read these with spouts.files; or run in a "
-                "classic session",
+                do="read what it reads with spouts.kafka or spouts.files; or run in a classic session",
             )
         if isinstance(node.spout, FileSpout):
             for path in node.spout.paths:

@@ -101,7 +101,7 @@ def _reach(address: str) -> None:
         host, port = place.hostname or "localhost", place.port or 15002
     except ValueError as error:
         raise ConfigError(
-            f"{address!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
+            f"{_shown(address)!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
         ) from error
     try:
         socket.create_connection((host, port), _PATIENCE).close()

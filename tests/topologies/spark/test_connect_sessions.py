@@ -1,0 +1,68 @@
+"""Which sessions are ones of Spark Connect, and what is said of their addresses and settings, without a server."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from topologies.spark.connect.connect_session import SLOTS, connected, is_over_connect, slots_of
+from topologies.spark.spark_errors import passing_error_in
+from windowing.errors import ConfigError
+
+CLASSIC, REMOTE = SimpleNamespace(_jsparkSession=object()), SimpleNamespace()
+
+
+@pytest.mark.parametrize(
+    ("spark", "master", "variable", "over_connect"),
+    [
+        (CLASSIC, None, "", False),
+        (REMOTE, None, "", True),
+        (REMOTE, "local[2]", "", True),
+        (CLASSIC, "sc://host", "", False),
+        (CLASSIC, None, "sc://host", False),
+        (None, "sc://host:15002", "", True),
+        (None, "spark://host:7077", "", False),
+        (None, None, "", False),
+        (None, None, "sc://host", True),
+        (None, "local[2]", "sc://host", False),
+    ],
+)
+def test_a_session_decides_then_the_master_then_the_variable(
+    spark: Any, master: str | None, variable: str, *, over_connect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if variable:
+        monkeypatch.setenv("SPARK_REMOTE", variable)
+    assert is_over_connect(spark, master) is over_connect
+
+
+def test_the_number_of_slots_can_be_given() -> None:
+    assert slots_of({}) is None
+    assert slots_of({SLOTS: "16"}) == 16
+    for wrong in ("0", "-1", "many", "", "1.5"):
+        with pytest.raises(ConfigError, match=f"{SLOTS} is"):
+            slots_of({SLOTS: wrong})
+
+
+def test_an_address_that_is_none_is_told_without_its_token() -> None:
+    with pytest.raises(ConfigError, match="no address") as told, connected(None, "sc://host:port/;token=secret", {}):
+        pass
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pyspark.errors.exceptions.connect.SparkConnectGrpcException: <_InactiveRpcError of RPC that terminated with:\n"
+        "\tstatus = StatusCode.UNAVAILABLE",
+        "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle 7 is invalid. Session not found.",
+        "[INVALID_HANDLE.SESSION_CHANGED] The existing Spark server driver has restarted.",
+        "[RETRIES_EXCEEDED] The maximum number of retries has been exceeded.",
+    ],
+)
+def test_a_server_that_is_gone_passes_by_itself(text: str) -> None:
+    error = passing_error_in(text)
+    assert error is not None
+    assert error.transient
