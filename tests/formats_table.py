@@ -142,16 +142,19 @@ def _is_taken(declare: Callable[[Mapping[str, Any]], None], arguments: Mapping[s
     return True
 
 
+def topic_cells() -> list[tuple[str, str, str]]:
+    """Each option and each format of topics, with its cell."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = {option: [given] for option, given in topic_options(Path(folder)).items()} | key_options()
+        return [(option, name, topic_cell(name, *given)) for option, given in asked.items() for name in TOPIC_FORMATS]
+
+
 def topics_table() -> str:
     """The table of the formats of topics."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            (f"`{option}`", *(topic_cell(name, given) or "–" for name in TOPIC_FORMATS))
-            for option, given in topic_options(Path(folder)).items()
-        ]
-    rows += [
-        (f"`{option}`", *(topic_cell(name, *given) or "–" for name in TOPIC_FORMATS))
-        for option, given in key_options().items()
+    cells = topic_cells()
+    rows = [
+        (f"`{option}`", *(cell or "–" for of, _, cell in cells if of == option))
+        for option in dict.fromkeys(option for option, _, _ in cells)
     ]
     return pages.table(("", *(f"`{name}`" for name in TOPIC_FORMATS)), rows)
 
