@@ -182,16 +182,18 @@ class _CheckedSessions(_Sessions):
 
 
 def _sessions_of(keys: NDArray[np.int64], held: Held | None, usual: int, kind: SessionWindows) -> dict[int, _Sessions]:
-    """The sessions that live events of these keys form; ``usual``: the gap of those without."""
+    """The sessions that live events of these keys form, or rows that stand for several; ``usual``: the gap of events
+    without one of their own."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
     sessions = {key: make(kind) for key in keys.tolist()}
     if held is None or not len(held):
         return sessions
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
-    spans = gaps_of_events(held.gaps, usual, len(held))[wanted]
-    for key, time, gap in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), spans.tolist(), strict=True):
-        sessions[key].join(time, time + gap)
+    reaches = held.times + gaps_of_events(held.gaps, usual, len(held)) if held.reaches is None else held.reaches
+    rows = (column[wanted].tolist() for column in (held_keys, held.times, reaches))
+    for key, time, reach in zip(*rows, strict=True):
+        sessions[key].join(time, reach)
     return sessions
 
 

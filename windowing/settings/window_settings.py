@@ -55,7 +55,7 @@ from windowing.settings.triggers import Capacity, KeyTrigger
 from windowing.timestamps import show
 
 _OVERLAPPING = "not if windows are then stored otherwise: overlapping ones, between none and some"
-_SUMS = "not between none and some, for an `AggregateBolt` with aligned windows of a length in time"
+_SUMS = "not between none and some, for an `AggregateBolt` that keeps partial results in place of events"
 _SAME_CLASS = f"the same class only; {_SUMS}"
 _PER_INPUT = "not if windows are then stored otherwise: overlapping ones, with lateness per input"
 

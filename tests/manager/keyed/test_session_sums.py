@@ -4,7 +4,7 @@ events of each session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ PANES: dict[str, dict[str, Any]] = {
     "by the clock": {"early": after_clock("1ms", even_unchanged=True)},
 }
 """Arguments of ``Panes``. Where windows take late events, ``late`` is True unless it is said; elsewhere it is None."""
-LATENESS = {
+LATENESS: dict[str, Callable[[AggregateBolt], AggregateBolt]] = {
     "storm": lambda bolt: bolt,
     "by window": lambda bolt: bolt.with_lateness(by="window", allowed="3ms"),
     "by window, none allowed": lambda bolt: bolt.with_lateness(by="window"),
@@ -183,3 +183,45 @@ def test_rows_and_accounts_are_those_of_sessions_of_events(case: dict[str, Any])
     assert accounts == wanted_accounts
     assert late == wanted_late
     assert_alike(rows, wanted)
+
+
+def case_of(rows: list[tuple[str, int]], ends: set[int], **others: Any) -> dict[str, Any]:
+    """A case of rows of a key and a time; batches end with these rows."""
+    settings: dict[str, Any] = {
+        "gap": 5, "kind": "gap", "longest": 9, "key": True, "lag": 0, "by": None, "tasks": 1, "dense": False,
+        "lateness": "storm", "panes": "",
+    }  # fmt: skip
+    made = [(at, key, 1, time, 1.0, 1, 3) for at, (key, time) in enumerate(rows)]
+    return {**settings, **others, "rows": made, "ends": [at in ends for at in range(len(made))]}
+
+
+def test_a_late_event_joins_two_sessions_that_have_fired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both inputs have come to 30, so [0, 5) and [8, 14) have fired."""
+
+    def long(bolt: AggregateBolt) -> AggregateBolt:
+        return bolt.with_lateness(by="window", allowed="60ms", by_session=True)
+
+    monkeypatch.setitem(LATENESS, "by session", long)
+    rows = [("a", 0), ("a", 8), ("a", 9), ("b", 30), ("b", 30), ("b", 30), ("a", 4)]
+    case = case_of(rows, {1, 3, 5, 6}, lateness="by session", panes="retracting")
+    found, _, accounts = run(case, AggregateBolt)
+    wanted, _, wanted_accounts = run(case, FromWindows)
+    assert_alike(found, wanted)
+    assert accounts == wanted_accounts
+    of_a = [(row["_retract"], row["ids"]) for row in found if row["user"] == "a"]
+    assert of_a[-3:] == [(True, [0]), (True, [1, 2]), (False, [0, 6, 1, 2])]
+
+
+@pytest.mark.parametrize("panes", ["", "discarding"])
+def test_a_session_of_many_events_in_many_batches_is_few_rows(panes: str) -> None:
+    """However many events there are: a row for each segment, and these are merged."""
+    many = 600
+    case = case_of([("a", at) for at in range(many)], set(range(0, many, 6)), panes=panes)
+    built, checkpoint, most = topology(case, AggregateBolt), MemoryCheckpoint(), 0
+    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
+        if number < many:
+            MicroBatch(built, checkpoint, InProcess()).run(BatchPlan(number, TimeAdvance(number), splits))
+            (task,) = MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks
+            most = max(most, task.refs.needed)
+            assert sum(task.refs.by_stream(2)) == number + 1
+    assert most <= 3 * micro_batch._FANOUT * (2 if panes else 1)

@@ -79,5 +79,15 @@ def check(case: Case) -> None:
         assert last.bolts["b"].accounts == right.bolts["b"].accounts, (case.kind, case.bolt, case.seed)
 
 
+SESSIONS = sorted(kind for kind in KINDS if "sessions" in kind)
+
+
+@pytest.mark.parametrize("bolt", ["sums", "picks"])
+@pytest.mark.parametrize("kind", sampled(SESSIONS, 3))
+def test_sums_of_sessions_are_moved(kind: str, bolt: str, tmp_path: Path) -> None:
+    case = next(case for seed in range(40) if not fixed(case := Case(kind, bolt, seed, tmp_path / str(seed))))
+    check(case)
+
+
 NEVER_MOVED = {"count by time", "time by count"}
 """Kinds of windows of a task's events whatever their keys, which have no form by key."""

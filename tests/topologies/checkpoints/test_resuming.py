@@ -119,7 +119,7 @@ def _stored(before: WindowedNode, after: WindowedNode) -> bool:
     return bool(before.assigners) != bool(after.assigners)
 
 
-SUMS = "not between none and some, for an `AggregateBolt` with aligned windows of a length in time"
+SUMS = "not between none and some, for an `AggregateBolt` that keeps partial results in place of events"
 STORED = "not if windows are then stored otherwise: "
 WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
     "not between event time and processing time": lambda _, old, new: old.event_time != new.event_time,
