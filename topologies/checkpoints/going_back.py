@@ -26,7 +26,7 @@ from manager.storage.files import (
 from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_of
 from manager.storage.segment_files import FileSegments
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.notes import SINKS, SinkNote, read_sinks
+from topologies.checkpoints.notes import SINKS, SinkNote, note_change, read_sinks
 from topologies.checkpoints.paired_checkpoint import (
     GOING_BACK,
     RESETTING,
@@ -292,6 +292,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
         sync_folders_below(halves.root)
     files.delete(GOING_BACK)
     files.sync()
+    note_change(files, f"gone back to batch {done.batch}")
     done.folder = f"{halves.place}/set-aside/{aside}"
     return done
 
@@ -491,6 +492,7 @@ def _reset(
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         # The bolts of earlier batches have states of the topology as it was.
         checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
+    note_change(halves.files, f"started over: {', '.join(sorted(names))}")
     return done
 
 

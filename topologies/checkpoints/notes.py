@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -98,6 +99,8 @@ class RunNote:
     """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0
     """Number of restarts after a failure."""
+    changed: str | None = None
+    """What was done to the checkpoint, in words, where this is no run."""
 
 
 @contextmanager
@@ -121,6 +124,14 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
         raise
     how = "stopped" if summary.stopped else "finished"
     _write(files, replace(note, ended=system_clock(), how=how, error=None))
+
+
+def note_change(files: SealedFolder, changed: str) -> None:
+    """Note among the runs what was done to a checkpoint, in words; not in object stores, where no run is noted."""
+    if files.uri is None:
+        now = system_clock()
+        note = RunNote(run=uuid.uuid4().hex, engine="", began=now, continues=None, ended=now, changed=changed)
+        _write(files, note)
 
 
 def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:

@@ -17,7 +17,7 @@ from manager.storage.manifest import BoltState, Manifest, batch_key
 from manager.storage.segments import SegmentStore, SegmentWriter
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.moved_state import Route, TaskMove
-from topologies.checkpoints.notes import known_rules
+from topologies.checkpoints.notes import known_rules, note_change
 from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
@@ -73,6 +73,8 @@ def move_tasks(
         with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
             _move(halves, checkpoint, move, topology)
             halves.files.sync()
+    tasks = (f"{name} has {now} in place of {before}" for name, (before, now) in move.done.tasks.items())
+    note_change(halves.files, f"other numbers of tasks: {', '.join(tasks)}")
     return move.done
 
 

@@ -437,7 +437,7 @@ def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
 
 
 def _now(runs: Sequence[RunNote]) -> dict[str, Any]:
-    last = runs[-1] if runs else None
+    last = next((run for run in reversed(runs) if run.changed is None), None)
     return {
         "clock": system_clock(),
         "state": "checkpoint" if last is None or last.how is None else last.how,

@@ -19,6 +19,8 @@ from tests.helpers.orders_and_refunds import order, shop, write
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.rescale import move_tasks
 from topologies.page.live_run import StoredRun
 from topologies.page.site import show_page
 from topologies.run.metrics_server import SERVERS
@@ -431,11 +433,13 @@ def test_policies_of_ones_own_show_what_they_keep_of_each_key(opened: Open, fold
 
 def test_a_run_from_its_checkpoint(opened: Open, folder: Path, port: int) -> None:
     run_local(shop(folder), RunOptions(str(folder / "ck"), keep_open=True))
+    move_tasks(PairedCheckpoint(str(folder / "ck")), {"visits": 4})
     show_page(address_of(port), StoredRun(str(folder / "ck")))
     shown = opened()
     expect(shown.locator("#banner .state")).to_contain_text("Finished")
     assert "The batches of the journal" in shown.inner_text("#phases")
     assert "on a new checkpoint" in shown.inner_text("#runs")
+    assert "visits has 4 in place of 2" in shown.inner_text("#runs")
     assert "A checkpoint keeps their number only" in shown.inner_text("#turned")
     assert shown.locator("#graph .card").count() == 6
     assert shown.inner_text("#sinks").split() == ["out", "memory", "counts", "memory"]

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.helpers.orders_and_refunds import order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, run_local
 from topologies.checkpoints.notes import KEPT_RUNS
+from topologies.cli.app import app
 from topologies.page.live_run import StoredRun
 from topologies.page.site import show_page
 from topologies.run.options import address_of
@@ -97,6 +99,30 @@ def test_runs_and_how_they_ended(folder: Path, port: int) -> None:
     assert [run["how"] for run in state(port)["runs"]] == ["failed", "failed", "finished"], "the live page has them too"
     assert state(port)["runs"][0]["repeats"] == 0
     assert [batch["done"] for batch in seen["journal"]] == [False, True, True], "the one that fails is planned"
+
+
+def test_what_was_done_between_two_runs(folder: Path) -> None:
+    ck = str(folder / "ck")
+    run_local(shop(folder), RunOptions(ck, keep_open=True))
+    moved = (
+        "import pathlib\n\nfrom tests.helpers.orders_and_refunds import shop\n\ntopology = shop(pathlib.Path({!r}))\n"
+    )
+    (folder / "top.py").write_text(moved.format(str(folder)))
+    for command in (
+        ["rescale", ck, "--parallelism", "visits=4"],
+        ["checkpoint", ck, "--back-to", "0"],
+        ["reset", ck, "visits", "--topology", f"{folder}/top.py:topology"],
+    ):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    seen = stored(folder)
+    assert [run["changed"] for run in seen["runs"]] == [
+        "started over: visits",
+        "gone back to batch 0",
+        "other numbers of tasks: visits has 4 in place of 2",
+        None,
+    ]
+    assert seen["now"]["state"] == "finished", "as the last run says"
 
 
 def test_a_run_that_died_has_no_end(folder: Path) -> None:

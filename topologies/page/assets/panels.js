@@ -238,7 +238,7 @@ export function sinksPanel(view) {
 }
 
 export function runsPanel(view) {
-  const rows = view.runs.map((run) => make("li", {class: run.how},
+  const rows = view.runs.map((run) => run.changed ? make("li", {class: "changed"}, make("b", {}, time(run.began)), " ", run.changed) : make("li", {class: run.how},
     make("b", {}, run.began === null ? "starting" : time(run.began)), " ",
     run.continues === null ? "on a new checkpoint" : `continued after batch ${run.continues}`, "; ",
     make("span", {class: "tag"}, ENDS[run.how] || run.how), " ",
