@@ -21,7 +21,7 @@ from benchmarks.events import Columns, Events, differences
 from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
 from benchmarks.machine import Session, say
 from servers.processes import cpu_seconds
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 
 MAIN, SPARK = "windbolt", "Spark's own"
 """The arm that the goals are about, and the peer that always takes part."""

@@ -17,10 +17,10 @@ from benchmarks.contest import MAIN, SPARK, Arm, Batch, Job, Taken, keep, measur
 from benchmarks.machine import Session
 from topologies import RunOptions
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.spark.running import run_on_spark
 from topologies.spark.workers.pool import TASKS
+from topologies.topology import Topology
 
 # windbolt, on Spark and in this process. Each runs to the end of the files; windows that the watermark has not passed
 # stay open.

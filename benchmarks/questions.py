@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from benchmarks.contest import Job, Question
 from benchmarks.events import SCHEMA, WIDE, Columns, Events, middle
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt, Session, TupleWindow, WindowedBolt, WindowJoin, aggregates
 from windowing.schema import TIMESTAMP
 

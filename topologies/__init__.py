@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from topologies.background import Run, RunPhase, RunStatus, runs
     from topologies.checkpoints.why import why
-    from topologies.graph.builder import TopologyBuilder
-    from topologies.graph.topology import Topology
     from topologies.io import sinks, spouts
     from topologies.local import run_local
     from topologies.one_bolt import windowed
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
+    from topologies.topology import Topology, TopologyBuilder
 
 __all__ = [
     "Restart",
@@ -48,8 +47,8 @@ _HOMES = {
     "RunStatus": "topologies.background",
     "Summary": "topologies.run.summary",
     "TimeMetrics": "topologies.spark.time_metrics",
-    "Topology": "topologies.graph.topology",
-    "TopologyBuilder": "topologies.graph.builder",
+    "Topology": "topologies.topology",
+    "TopologyBuilder": "topologies.topology",
     "replay": "topologies.testing.replaying",
     "report_of": "topologies.spark.time_metrics",
     "run_local": "topologies.local",

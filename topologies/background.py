@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from topologies.checkpoints.preflight import check_local
 from topologies.engine.report import BatchReport, bolts_html, frame_of
+from topologies.graph.graph import Graph
 from topologies.graph.html import framed, heading, paragraph, table, text
-from topologies.graph.topology import Topology
 from topologies.io.paths import shown_path
 from topologies.run.clock import system_clock
 from topologies.run.options import ComingRestart, Engine, EngineName, Restart, RunOptions, check_engine, engine_of
@@ -590,7 +590,7 @@ def options_of(
 
 
 def start(
-    topology: Topology,
+    topology: Graph,
     options: RunOptions,
     *,
     engine: EngineName = "spark",
@@ -628,7 +628,7 @@ def run_to_the_end(run: Run) -> Summary:
         raise
 
 
-def frames_of(topology: Topology, spark: Any) -> Callable[[str | None], Any]:
+def frames_of(topology: Graph, spark: Any) -> Callable[[str | None], Any]:
     """Returns a function that makes the DataFrame of a sink, in the session of the run."""
     from topologies.spark.running import active_session
     from topologies.spark.tables import frame_of
@@ -650,7 +650,7 @@ def frames_of(topology: Topology, spark: Any) -> Callable[[str | None], Any]:
 
 def runner(
     engine: Engine,
-    topology: Topology,
+    topology: Graph,
     *,
     spark: Any = None,
     master: str | None = None,

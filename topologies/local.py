@@ -32,8 +32,7 @@ from topologies.engine.topic_reader import Ends, RangeReader, Topics
 from topologies.engine.topic_sender import Senders
 from topologies.engine.work import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.graph import SinkNode, SpoutNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.kafka import KafkaSpout
 from topologies.io.pulled import PulledSpout
@@ -47,7 +46,7 @@ from windowing.calls import checked_value
 
 
 @checked_value
-def run_local(topology: Topology, options: RunOptions | None = None) -> Summary:
+def run_local(topology: Graph, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 
     With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one the run
@@ -84,7 +83,7 @@ class LocalRun(CheckpointedRun):
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Graph,
         options: RunOptions,
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,
@@ -216,7 +215,7 @@ def _is_something(found: Any) -> bool:
 class LocalKafka:
     """Kafka during a local run; the package that it needs is used where a topology names Kafka."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Graph) -> None:
         self.admins = Admins()
         self._senders = Senders(self.admins.of)
         spouts = {name: topology.spouts[name].spout for name in sorted(topology.spouts)}
@@ -226,7 +225,7 @@ class LocalKafka:
         self.compared = ReadTopics(self.admins.of, kafka)
         """For a run without a checkpoint."""
 
-    def check(self, topology: Topology) -> None:
+    def check(self, topology: Graph) -> None:
         """Raise UnreachableError where a Kafka does not answer, ConfigError where topics are missing."""
         check_sinks(self.admins.of, topology)
         for name, topics in self.topics.items():
@@ -268,7 +267,7 @@ class LocalKafka:
             reader.close()
 
 
-def _run(topology: Topology, options: RunOptions, observers: Observers) -> Summary:
+def _run(topology: Graph, options: RunOptions, observers: Observers) -> Summary:
     summary, started = Summary(), time.perf_counter()
     topology = with_needed_columns(topology)
     first = FirstOutput.of(topology, options.first_output_at)
@@ -317,7 +316,7 @@ class _Found:
 
 
 def _batches(
-    topology: Topology, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
+    topology: Graph, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
 ) -> Iterator[_Found]:
     """The input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
     at the end."""
@@ -331,7 +330,7 @@ def _batches(
 
 
 def _of_spout(
-    topology: Topology,
+    topology: Graph,
     node: SpoutNode,
     read: set[str],
     first_output: FirstOutput | None,

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from topologies.background import Run
-from topologies.graph.builder import TopologyBuilder
 from topologies.io import sinks, spouts
 from topologies.io.sinks import Sink
 from topologies.run.options import Restart
+from topologies.topology import TopologyBuilder
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked
 from windowing.durations import Duration

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
     from topologies.scenarios.scenario_answer import Answer
     from topologies.scenarios.scenario_model import Problem, Scenario, ScenarioPlace
     from topologies.testing.driver import TopologyDriver
@@ -60,7 +60,7 @@ def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDri
 
     made: list[TopologyDriver] = request.node.stash.setdefault(_DRIVERS, [])
 
-    def make(topology: Topology, **options: Any) -> TopologyDriver:
+    def make(topology: Graph, **options: Any) -> TopologyDriver:
         made.append(TopologyDriver(topology, **options))
         return made[-1]
 
@@ -72,7 +72,7 @@ def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
     """Answers scenarios, a dict or a path from the folder of the test; those that expect something are checked."""
     from topologies.testing.replaying import load_one, replay
 
-    def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Topology | None = None) -> Answer:
+    def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Graph | None = None) -> Answer:
         if isinstance(scenario, dict):
             answered = replay(scenario, topology)
         else:

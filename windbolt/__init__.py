@@ -39,8 +39,6 @@ check_installed()
 if TYPE_CHECKING:
     from topologies.background import Run, RunPhase, RunStatus, runs
     from topologies.checkpoints.why import why
-    from topologies.graph.builder import TopologyBuilder
-    from topologies.graph.topology import Topology
     from topologies.local import run_local
     from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
+    from topologies.topology import Topology, TopologyBuilder
     from windbolt import aggregates, kinds, panes, policies, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,

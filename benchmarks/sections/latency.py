@@ -40,8 +40,8 @@ from benchmarks.questions import wired
 from servers.broker import broker
 from servers.kafka import Kafka
 from topologies import RunOptions, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.spark.running import run_on_spark
+from topologies.topology import Topology
 from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis
 
 PATIENCE = 120.0

@@ -27,7 +27,7 @@ from tests.simulation.world.steps import step_made
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from windowing import TemporalJoin, WindowedBolt, presets, seconds
 from windowing.daytimes import DayTime
 from windowing.settings.kinds import Session, Snapshot
@@ -78,7 +78,7 @@ STEP: dict[str, Any] = {
 NAMES = (*KINDS, "step")
 
 
-def topology_of(name: str, folder: Path) -> Topology:
+def topology_of(name: str, folder: Path) -> Graph:
     """The topology of an entry, with its input and output below a folder."""
     if name == "step":
         return step_made(STEP, 1, str(folder))

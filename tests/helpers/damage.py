@@ -38,9 +38,9 @@ from topologies.checkpoints.file_journal import FileLog
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.micro_batch import MicroBatch
-from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import CheckpointError
 from windowing.schema import EmittedRows

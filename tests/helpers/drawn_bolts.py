@@ -14,8 +14,8 @@ from tests.simulation.world.bolts import COLUMNS, ByMethod, Expired, Few, PerUse
 from tests.simulation.world.kinds import JOINS, KINDS, MEETING, PASSING, lagging
 from tests.simulation.world.portions import Input
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

@@ -15,7 +15,7 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.engine.ticking import promise_of
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import TemporalJoin
 from windowing.settings.presets import streaminsight
 

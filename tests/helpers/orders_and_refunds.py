@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing.aggregates import count
 from windowing.settings.kinds import Session

@@ -22,7 +22,7 @@ from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 
 COMPACT_EVERY = 4
 """Spark: 10."""

@@ -23,9 +23,9 @@ from manager.storage.manifest import batch_key
 from servers.s3 import S3, s3_server
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, seconds, sinks, spouts
 from windbolt.aggregates import count, sum, window_end
 from windowing.errors import CheckpointError

@@ -19,10 +19,10 @@ from manager.storage.segment_files import FileSegments
 from topologies.checkpoints.going_back import reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
-from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windbolt import TopologyBuilder, TupleWindow, WindowedBolt, sinks, spouts
 from windowing.errors import CheckpointError
 

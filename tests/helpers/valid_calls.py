@@ -552,14 +552,15 @@ CALLS: dict[str, Valid] = {
     ),
     # composing
     "TopologyBuilder": Valid({"name": "shop", "message_timeout": "5m", "max_spout_pending": 100, "on_invalid": "stop"}),
-    "TopologyBuilder.set_spout": Valid(
+    "GraphBuilder.set_spout": Valid(
         {"name": "more", "spout": spouts.memory(SCHEMA), "time": presets.storm()},
         on=builder,
         then=lambda made, _: made.set_bolt("b", BOLT).global_grouping("more") and made.build(),
     ),
-    "TopologyBuilder.set_bolt": Valid({"name": "more", "bolt": BOLT, "parallelism": 2}, on=builder, then=_with_bolt),
-    "TopologyBuilder.set_sink": Valid({"name": "more", "sink": sinks.memory()}, on=builder, then=_with_sink),
+    "GraphBuilder.set_bolt": Valid({"name": "more", "bolt": BOLT, "parallelism": 2}, on=builder, then=_with_bolt),
+    "GraphBuilder.set_sink": Valid({"name": "more", "sink": sinks.memory()}, on=builder, then=_with_sink),
     "TopologyBuilder.build": Valid(on=builder),
+    "GraphBuilder.build": Valid(on=builder),
     "BoltDeclarer.fields_grouping": Valid(
         {"component": "orders"}, more=("user",), on=lambda: _Declared("bolt"), then=_built
     ),

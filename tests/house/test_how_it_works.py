@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.helpers.places import ROOT
 from tests.house.test_paths_in_docs import found_in_house, named_in
 from topologies.engine.micro_batch import PHASES
-from topologies.graph.builder import TopologyBuilder
 from topologies.io import sinks, spouts
 from topologies.local import run_local
 from topologies.run.options import RunOptions
+from topologies.topology import TopologyBuilder
 from windowing.aggregates import count
 from windowing.bolts.aggregate_bolt import AggregateBolt
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.simulation.faults import TaskDied, Weather
 from topologies.engine.batch import Context
 from topologies.engine.failures import in_this_process
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 
 
 class SimulatedExecutor:
@@ -22,7 +22,7 @@ class SimulatedExecutor:
         self.weather, self.chance, self.late = weather, chance, late
         self.slots = chance.randint(1, 3)
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """They have the topology."""
 
     def close(self) -> None:

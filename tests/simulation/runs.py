@@ -20,7 +20,7 @@ from topologies.checkpoints.checkpointed_run import IngestRows
 from topologies.engine.batch import BatchPlan, Context, InProcess
 from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.work import Output
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FoundFile
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
@@ -108,7 +108,7 @@ class BrokerRun(LocalRun):
 class WildRun(BrokerRun):
     """A run in the simulated world."""
 
-    def __init__(self, topology: Topology, options: RunOptions, play: Playing) -> None:
+    def __init__(self, topology: Graph, options: RunOptions, play: Playing) -> None:
         self.play, self.simulated_phase, self.broker = play, "opening", play.world.broker
         self.begun: dict[str, Step] = {}
         """By its key, each batch that it has begun; in a store, which says itself what is committed."""
@@ -224,7 +224,7 @@ class CalmRun(BrokerRun):
 class _Here(InProcess):
     slots = 1
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """They have the topology."""
 
     def close(self) -> None:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from tests.spark.tools import Trap
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink, Sink
+from topologies.topology import Topology
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
 from windowing.bolts.bolt import StateType
 from windowing.schema import EmittedRows

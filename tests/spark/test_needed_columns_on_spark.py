@@ -15,8 +15,8 @@ from tests.helpers.examples import sampled
 from tests.spark.tools import run
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.topology import Topology
 from topologies.run.summary import AdviceLimits, advice_on
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
 
 COLUMNS = "ts timestamp, user string, amount double, note string, extra string"

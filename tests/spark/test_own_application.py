@@ -17,8 +17,8 @@ from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, at
 from tests.spark.test_sources import progress
 from tests.spark.tools import at_phase, in_order, published, run, run_until
-from topologies.graph.topology import Topology
 from topologies.spark.tables import with_tables
+from topologies.topology import Topology
 from windbolt import (
     AggregateBolt,
     ConfigError,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.spark.tools import run
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 
 pytestmark = pytest.mark.usefixtures("spark")

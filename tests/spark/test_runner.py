@@ -25,8 +25,8 @@ from tests.spark.shop import (
 )
 from tests.spark.tools import at_phase, in_order, memory_rows, run, run_until
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, ConfigError, DataError
 from windowing.schema import EmittedRows

@@ -20,10 +20,10 @@ from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, writ
 from tests.spark.tools import in_order, memory_rows, run
 from tests.topologies.io.test_file_metadata import MOVED, timed
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.source import RowsAtOnce
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.schema import EmittedRows

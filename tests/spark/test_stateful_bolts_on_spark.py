@@ -14,7 +14,7 @@ from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, Row
 from tests.spark.tools import at_phase, run, run_until
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import read
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import replay
 from windowing import AggregateBolt, StatefulBolt, aggregates
 

@@ -16,7 +16,7 @@ import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
 from servers.java_classes import QUICK
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
@@ -61,7 +61,7 @@ class Trap:
         return os.path.exists(self.marker)
 
 
-def run(topology: Topology, checkpoint: Path, **options: Any) -> Summary:
+def run(topology: Graph, checkpoint: Path, **options: Any) -> Summary:
     """Run on the session that is there."""
     return run_on_spark(topology, RunOptions(str(checkpoint), **options))
 
@@ -71,7 +71,7 @@ Ending = Callable[[Run, str], bool]
 """Says of a run and a phase that begins whether all ends here."""
 
 
-def run_until(topology: Topology, checkpoint: Path, crash: Ending[SparkRun], **options: Any) -> None:
+def run_until(topology: Graph, checkpoint: Path, crash: Ending[SparkRun], **options: Any) -> None:
     """Run until ``crash`` says of a phase that all ends here; nothing is left then but what lies on the disk."""
     session, _ = open_session(None, {})
     crashed(SparkRun(session, topology, RunOptions(str(checkpoint), **options)), crash)

@@ -47,7 +47,7 @@ from topologies.engine.source_splits import Death, file_splits, refuse_unnameabl
 from topologies.engine.work import Output
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
 from topologies.io.formats import file_format, write_table
 from topologies.io.kafka import KafkaSpout
@@ -76,7 +76,7 @@ class OpenCheckpoint:
 
 def open_checkpoint(
     halves: PairedCheckpoint,
-    topology: Topology,
+    topology: Graph,
     first_output: int | None = None,
     keep: int = KEPT_BATCHES,
     attempts: Attempts | None = None,
@@ -102,7 +102,7 @@ def open_checkpoint(
     return opened
 
 
-def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> Manifest | None:
+def _check_unclaimed(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> Manifest | None:
     """Checks that the checkpoint is free and, where there is no lock, fits the topology, before anything is written. So
     a run in progress loses a checkpoint without a lock only to a run that fits."""
     manifest = check_unclaimed(halves)
@@ -111,7 +111,7 @@ def _check_unclaimed(halves: PairedCheckpoint, topology: Topology, first_output:
     return manifest
 
 
-def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Topology, first_output: int | None) -> int | None:
+def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, first_output: int | None) -> int | None:
     """Returns where the run that made the checkpoint started. A new checkpoint gets a note of this run; with an old one
     this run is compared."""
     files.latest()
@@ -144,7 +144,7 @@ _FIRST_NS = 1_000_000_000_000_000_000
 _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
 
 
-def as_files(topology: Topology, checkpoint: str) -> Topology:
+def as_files(topology: Graph, checkpoint: str) -> Graph:
     """Returns the topology with its in-memory spouts, and those that users have written, replaced by spouts of files
     that hold the same batches."""
     spouts = dict(topology.spouts)
@@ -243,14 +243,14 @@ class CheckpointedRun(ABC):
 
     engine: ClassVar[Engine]
     executor: RunExecutor
-    topology: Topology
+    topology: Graph
     checkpoint: FileCheckpoint
     micro_batch: MicroBatch
     log: SourceLog
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Graph,
         options: RunOptions,
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,
@@ -337,7 +337,7 @@ class CheckpointedRun(ABC):
             if self.micro_batch.manifest.batch >= 0 or self.micro_batch.manifest.spouts
         }
 
-    def _in_this_run(self, topology: Topology) -> Topology:
+    def _in_this_run(self, topology: Graph) -> Graph:
         """Returns the given topology, which has only the needed columns, as this run has it; a subclass may change
         it."""
         return topology

@@ -29,7 +29,7 @@ from topologies.checkpoints.spark_checkpoint import (
     read_spark_file,
     write_spark_file,
 )
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import folders_before, shown_path
@@ -480,7 +480,7 @@ run that notes files has first noted all others by its own folder."""
 
 
 def follow_moved_input(
-    halves: PairedCheckpoint, topology: Topology, check_owner: Callable[[], None]
+    halves: PairedCheckpoint, topology: Graph, check_owner: Callable[[], None]
 ) -> dict[str, tuple[str, str]]:
     """Note the files of spouts with relative paths by the folder in which this run was started, if it is another one.
 

@@ -52,8 +52,7 @@ from topologies.checkpoints.topology_fit import differences, noted_rules, withou
 from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later
 from topologies.engine.fire.task_families import family_of
 from topologies.graph.bolt_rules import TopologyRules
-from topologies.graph.graph import WindowedNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, WindowedNode
 from topologies.io.paths import locate
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 from windowing.timestamps import show
@@ -436,7 +435,7 @@ class Reset:
     now."""
 
 
-def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topology) -> Reset:
+def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Graph) -> Reset:
     """Let bolts start over after the last batch of a checkpoint, which the caller has locked.
 
     ``topology`` is the one to continue with: it may differ from the checkpoint's only in the bolts that are named,
@@ -456,7 +455,7 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Topo
 def _look(
     halves: PairedCheckpoint,
     names: Collection[str],
-    topology: Topology,
+    topology: Graph,
     check: Callable[..., Manifest | None],
 ) -> Manifest | None:
     """Returns the last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
@@ -478,7 +477,7 @@ def _reset(
     checkpoint: FileCheckpoint,
     names: Collection[str],
     manifest: Manifest | None,
-    topology: Topology,
+    topology: Graph,
 ) -> Reset:
     done = Reset(None if manifest is None else batch_name(batch_key(manifest.batch, manifest.closing)))
     after = None if manifest is None else Manifest.from_values(manifest.to_values())
@@ -526,7 +525,7 @@ def _check_rest(
     names: Collection[str],
     known: TopologyRules,
     now: TopologyRules,
-    topology: Topology,
+    topology: Graph,
 ) -> None:
     """Raises CheckpointError where something else differs than the named bolts."""
     before, after = (without_bolts(note, names) for note in (known, now))

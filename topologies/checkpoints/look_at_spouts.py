@@ -27,8 +27,7 @@ from topologies.engine.kafka_topics import check_topics, ranges_between
 from topologies.engine.librdkafka import Admins, check_spout_options, has_confluent
 from topologies.engine.pulling import Puller
 from topologies.engine.topic_reader import RangeReader, Topics
-from topologies.graph.graph import SpoutNode, Stream, WindowedNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, unit_in_words
@@ -60,7 +59,7 @@ class Findings:
 # Input that is not there: the same for both engines.
 
 
-def refuse_missing_input(topology: Topology) -> None:
+def refuse_missing_input(topology: Graph) -> None:
     """Raises ConfigError for a spout of files on this machine whose files, or the folder of whose pattern, do not
     exist. UnreachableError where that cannot be seen."""
     for name, node in topology.spouts.items():
@@ -148,7 +147,7 @@ def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
     return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))
 
 
-def first_rows_of_topics(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
+def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
     """The rows of the first records that a new run would read. ConfigError where a topic is missing, UnreachableError
     where Kafka does not answer soon."""
     soon = {"kafka.default.api.timeout.ms": str(int(_PATIENCE / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
@@ -272,18 +271,18 @@ def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
 # The columns of a spout that bolts take for the times of events: bolts that read it, and those behind plain bolts.
 
 
-def direct_columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> list[str]:
+def direct_columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> list[str]:
     """Returns the columns that bolts which read the spout itself depend on."""
     return [name for name, first in _columns(topology, node, schema).items() if not first]
 
 
-def columns_behind(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+def columns_behind(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
     """Returns the columns that only bolts behind plain bolts depend on, each with the plain bolt that gets it first,
     and may change it."""
     return {name: first for name, first in _columns(topology, node, schema).items() if first}
 
 
-def _columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+def _columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in topology.windowed.values():
         field = part.bolt.settings.timestamp_field
@@ -295,7 +294,7 @@ def _columns(topology: Topology, node: SpoutNode, schema: pa.Schema) -> dict[str
     return found
 
 
-def _ways(topology: Topology, spout: Stream, stream: Stream) -> Iterator[str]:
+def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
     """Yields, for each way from the spout to a stream that carries its events, the plain bolt that begins the way; ""
     for none."""
     if stream == spout:
@@ -466,12 +465,12 @@ _PATIENCE = 3.0
 """Seconds that a broker of Kafka has for an answer."""
 
 
-def find_sources(topology: Topology) -> dict[str, Findings]:
+def find_sources(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each spout, by name. Reads a few rows, but none that need Spark."""
     return {name: _found(topology, node) for name, node in topology.spouts.items()}
 
 
-def dubious_input(topology: Topology) -> list[WindboltError]:
+def dubious_input(topology: Graph) -> list[WindboltError]:
     """Returns probable mistakes: patterns that match no file, and columns that no row has. Raises no error."""
     found: list[WindboltError] = []
     for node in topology.spouts.values():
@@ -484,7 +483,7 @@ def dubious_input(topology: Topology) -> list[WindboltError]:
     return found
 
 
-def _found(topology: Topology, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
+def _found(topology: Graph, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
     try:
         match node.spout:
             case FileSpout() as spout if not spout.is_here:
@@ -504,7 +503,7 @@ def _found(topology: Topology, node: SpoutNode) -> Findings:  # noqa: PLR0911 - 
     return Findings((("read", "nothing: Spark makes this DataFrame"),))
 
 
-def _of_files(topology: Topology, node: SpoutNode, spout: FileSpout) -> Findings:
+def _of_files(topology: Graph, node: SpoutNode, spout: FileSpout) -> Findings:
     missing = missing_input(node.name, spout)
     if missing is not None:
         return Findings(problems=(missing,))
@@ -547,7 +546,7 @@ def _summed_up(reasons: Sequence[str]) -> str:
 
 
 def _findings_of_rows(
-    topology: Topology, node: SpoutNode, first: FirstRows, written: Mapping[str, str] = MappingProxyType({})
+    topology: Graph, node: SpoutNode, first: FirstRows, written: Mapping[str, str] = MappingProxyType({})
 ) -> Findings:
     facts = [("read", _counted(first))]
     if first.rows.num_rows:
@@ -576,7 +575,7 @@ def _findings_of_rows(
     return Findings(tuple(facts), tuple(problems), tuple(warnings))
 
 
-def _extracted(topology: Topology, node: SpoutNode, first: FirstRows) -> list[Findings]:
+def _extracted(topology: Graph, node: SpoutNode, first: FirstRows) -> list[Findings]:
     """Runs the extractors of the bolts that read the spout on its first rows. Returns nothing if the rows lack columns
     that only a run adds, such as the path of their file."""
     if first.rows.column_names != node.outputs[DEFAULT_STREAM].names:
@@ -656,7 +655,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
     )
 
 
-def _of_kafka(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Findings:
+def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     """Reads the first records, where the package for it is there; otherwise tests whether a broker can be connected
     to."""
     refusals = []
@@ -679,7 +678,7 @@ def _of_kafka(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Finding
     return Findings((("read", "nothing"),), warnings=(problem,))
 
 
-def _of_records(topology: Topology, node: SpoutNode, spout: KafkaSpout) -> Findings:
+def _of_records(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     try:
         check_spout_options(node.name, spout)
     except ConfigError as error:  # Spark may well follow them

@@ -13,7 +13,7 @@ from manager.storage.sealed_files import SealedFolder
 from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
 from topologies.checkpoints.topology_fit import noted_rules
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink, FunctionSink, Sink, TableSink
 from topologies.run.attempts import Attempts
@@ -30,7 +30,7 @@ SINKS = "sinks"
 SinkNote = dict[str, Any]
 
 
-def note_sinks(files: SealedFolder, topology: Topology, batch: int) -> None:
+def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
     """Add the sinks of a topology to those of earlier runs; ``batch`` is the last that was committed.
 
     Sinks of earlier runs that the topology no longer has are noted with the last batch that may have written there:

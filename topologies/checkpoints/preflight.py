@@ -20,8 +20,7 @@ from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
 from topologies.engine.kafka_topics import naming
 from topologies.engine.librdkafka import check_options
-from topologies.graph.graph import ERRORS, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
-from topologies.graph.topology import Topology
+from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import locate, shown_path
@@ -39,12 +38,12 @@ from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCo
 # The folders of file sinks: whether a run can make them and write there.
 
 
-def find_sinks(topology: Topology) -> dict[str, Findings]:
+def find_sinks(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each sink, by its name. Makes nothing, and leaves nothing behind."""
     return {name: _found(node) for name, node in topology.sinks.items()}
 
 
-def make_sink_folders(topology: Topology) -> None:
+def make_sink_folders(topology: Graph) -> None:
     """Make the local folders of file sinks; StorageError for one that cannot be made or written to."""
     for node in topology.sinks.values():
         folder = _local_folder(node)
@@ -94,7 +93,7 @@ def _try_writing(folder: str) -> None:
 # Problems that would keep a run from succeeding, found before an engine starts.
 
 
-def refuse_before_start(topology: Topology, options: RunOptions) -> None:
+def refuse_before_start(topology: Graph, options: RunOptions) -> None:
     """Raises the error with which a run would end anyway.
 
     CheckpointError where the checkpoint is another topology's; StorageError where a sink's folder cannot be made or
@@ -114,7 +113,7 @@ def refuse_before_start(topology: Topology, options: RunOptions) -> None:
         make_sink_folders(topology)
 
 
-def _check_hdfs(topology: Topology) -> None:
+def _check_hdfs(topology: Graph) -> None:
     """Opens the file systems of HDFS that the topology names; no NameNode is asked yet."""
     ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
     for end in ends:
@@ -126,7 +125,7 @@ def _check_hdfs(topology: Topology) -> None:
 # Features that need Spark, and that a run in this process refuses.
 
 
-def check_local(topology: Topology, options: RunOptions) -> None:
+def check_local(topology: Graph, options: RunOptions) -> None:
     """Raise ConfigError for what ``run_local`` cannot run, or not with these options; EnvironmentMissing where the
     package for Kafka is missing."""
     refuse_in_process(options)
@@ -134,7 +133,7 @@ def check_local(topology: Topology, options: RunOptions) -> None:
     check_options(topology)
 
 
-def _refuse_spark(topology: Topology) -> None:
+def _refuse_spark(topology: Graph) -> None:
     """Raises ConfigError for what only Spark can do: DataFrames, and listing files that are not on this machine."""
     for name, node in topology.spouts.items():
         match node.spout:
@@ -180,7 +179,7 @@ def _refuse_stores(name: str, spout: FileSpout) -> None:
 # Schema registries: whether they answer, and whether their schemas and the declared columns fit.
 
 
-def check_registries(topology: Topology) -> None:
+def check_registries(topology: Graph) -> None:
     """Register the schemas of sinks, and compare those of topics with the declared columns.
 
     Raises ConfigError where a schema is refused or does not fit, UnreachableError where a registry does not answer.
@@ -198,7 +197,7 @@ def check_registries(topology: Topology) -> None:
                 ask_registry(sink.records, sink_node.schema)
 
 
-def find_registries(topology: Topology) -> dict[str, Findings]:
+def find_registries(topology: Graph) -> dict[str, Findings]:
     """Returns what registries say of the topics of spouts and sinks, by the names of these. Registers nothing."""
     found: dict[str, Findings] = {}
     for name, node in topology.spouts.items():
@@ -254,7 +253,7 @@ def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
 # Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.
 
 
-def find_lacking(topology: Topology) -> dict[str, Findings]:
+def find_lacking(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by
     the names of the bolts.
 
@@ -264,7 +263,7 @@ def find_lacking(topology: Topology) -> dict[str, Findings]:
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _lacking(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+def _lacking(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     bolt = node.bolt
     if not isinstance(bolt, AggregateBolt):
         return
@@ -283,7 +282,7 @@ def _lacking(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
 # Chains in which the rows of a window come into the next window of the bolt behind it.
 
 
-def shifted_chains(topology: Topology) -> Iterator[str]:
+def shifted_chains(topology: Graph) -> Iterator[str]:
     """Yields a sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as
     times: each end is the start of the next window there."""
     for node in topology.windowed.values():
@@ -319,7 +318,7 @@ def _has_regular_starts(node: WindowedNode) -> bool:
 # The streams beside a component's output that nothing reads: rows that are counted there, and kept nowhere.
 
 
-def untaken(topology: Topology) -> Iterator[str]:
+def untaken(topology: Graph) -> Iterator[str]:
     """Yields a sentence for each kind of rows that nothing keeps: unreadable rows, failed events, and late events."""
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
@@ -333,13 +332,13 @@ def untaken(topology: Topology) -> Iterator[str]:
         yield f"the late events of {', '.join(late)} are not read: they are counted, not kept"
 
 
-def _errors_are_taken(topology: Topology, component: str) -> bool:
+def _errors_are_taken(topology: Graph, component: str) -> bool:
     """True if the errors of a spout or a plain bolt are read: its own, or those of a bolt that reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
     return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
 
 
-def _late_is_lost(topology: Topology, bolt: str) -> bool:
+def _late_is_lost(topology: Graph, bolt: str) -> bool:
     """True if late events of a bolt are diverted, to a stream that nothing reads or to none."""
     node = topology.windowed[bolt]
     settings = node.bolt.settings
@@ -349,21 +348,21 @@ def _late_is_lost(topology: Topology, bolt: str) -> bool:
     return settings.late_stream is None or not _is_taken(topology, bolt, settings.late_stream)
 
 
-def _is_taken(topology: Topology, name: str, stream: str) -> bool:
+def _is_taken(topology: Graph, name: str, stream: str) -> bool:
     return bool(topology.readers.get((name, stream)) or topology.takers.get((name, stream)))
 
 
 # Bolts whose watermark waits for a stream of another bolt that may bring no event for long.
 
 
-def find_waiting(topology: Topology) -> dict[str, Findings]:
+def find_waiting(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt with several inputs whose windows stay open until a stream of the topology brings
     its first event; by the names of the bolts."""
     found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _waits(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+def _waits(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     settings = node.bolt.settings
     released = settings.idle_timeout or settings.partition_idle_timeout or settings.estimate_arrival
     by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
@@ -383,7 +382,7 @@ def _waits(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
         )
 
 
-def _of_windows(topology: Topology, stream: Stream) -> bool:
+def _of_windows(topology: Graph, stream: Stream) -> bool:
     """True if a windowed bolt comes before a stream."""
     component, _ = stream
     node = topology.windowed.get(component)
@@ -396,14 +395,14 @@ def _of_windows(topology: Topology, stream: Stream) -> bool:
 # Watermarks at events behind bolts that change the order of events.
 
 
-def find_reordered(topology: Topology) -> dict[str, Findings]:
+def find_reordered(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt whose watermark advances between the events of a batch, and which gets these not
     in the order in which they arrived; by the names of the bolts."""
     found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _reordered(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
+def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     if node.without_windows or not node.event_time or not node.bolt.settings.comes_with_events:
         return
     ways = zip(node.inputs, node.carries_time, strict=True)
@@ -424,7 +423,7 @@ def _reordered(topology: Topology, node: WindowedNode) -> Iterator[ConfigError]:
         )
 
 
-def _reordering(topology: Topology, stream: Stream) -> Iterator[str]:
+def _reordering(topology: Graph, stream: Stream) -> Iterator[str]:
     """Yields the bolts without windows before a stream whose rows are not in the order of their events."""
     component, _ = stream
     node = topology.windowed.get(component)

@@ -30,7 +30,7 @@ from topologies.checkpoints.paired_checkpoint import (
 )
 from topologies.checkpoints.topology_fit import check_fit, noted_tasks, wanted_tasks
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.attempts import Attempts
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.errors import CheckpointError, ConfigError, did_you_mean
@@ -54,7 +54,7 @@ class Rescaled:
 def move_tasks(
     halves: PairedCheckpoint,
     wanted: Mapping[str, int],
-    topology: Topology | None = None,
+    topology: Graph | None = None,
     attempts: Attempts | None = None,
 ) -> Rescaled:
     """Give bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
@@ -79,7 +79,7 @@ def move_tasks(
 
 
 def rescale_for(
-    halves: PairedCheckpoint, topology: Topology, attempts: Attempts | None = None
+    halves: PairedCheckpoint, topology: Graph, attempts: Attempts | None = None
 ) -> dict[str, tuple[int, int]]:
     """Give the bolts of a checkpoint the numbers of tasks of a topology that is the same otherwise; returns, per bolt
     that has been changed, how many it had and has."""
@@ -105,7 +105,7 @@ class _Move:
 def _look(
     halves: PairedCheckpoint,
     wanted: Mapping[str, int],
-    topology: Topology | None,
+    topology: Graph | None,
     check: Callable[[PairedCheckpoint], Manifest | None],
 ) -> _Move:
     with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
@@ -156,13 +156,13 @@ def check_movable(
         )
 
 
-def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Move, topology: Topology | None) -> None:
+def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Move, topology: Graph | None) -> None:
     if move.changed:
         after = None if move.manifest is None else _rescaled(checkpoint, move.manifest, move, topology)
         checkpoint.replace(after, {TOPOLOGY: known_rules(halves).with_tasks(move.changed).to_json()})
 
 
-def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topology: Topology | None) -> Manifest:
+def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topology: Graph | None) -> Manifest:
     after = Manifest.from_values(before.to_values())
     for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt

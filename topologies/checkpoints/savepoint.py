@@ -38,7 +38,7 @@ from topologies.engine.batch import BatchPlan, RunInProcess, TimeAdvance
 from topologies.engine.commit import Claims, next_batches, publish
 from topologies.engine.source_splits import TableSource
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import locate
 from topologies.io.spout_columns import given_table
@@ -312,9 +312,7 @@ def _piece(data: pa.NativeFile, path: str) -> bytes:
 _ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then no run begins"
 
 
-def begin_with(
-    checkpoint: str, topology: Topology, events: Mapping[str, EmittedRows], clock: Callable[[], int]
-) -> None:
+def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRows], clock: Callable[[], int]) -> None:
     """Makes a checkpoint at an empty place; ``events`` are rows of spouts, in order of arrival.
 
     ConfigError for other spouts, and for windows that need to know the
@@ -334,7 +332,7 @@ def begin_with(
         run.complete()
 
 
-def _rows(topology: Topology, spout: str, given: EmittedRows) -> pa.Table:
+def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
     if spout not in topology.spouts:
         raise ConfigError(
             f"there is no spout {spout!r}{did_you_mean(spout, topology.spouts)}",
@@ -365,7 +363,7 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
     return given.select([name for name in columns.names if name in given.column_names])
 
 
-def _check_partitions(topology: Topology) -> None:
+def _check_partitions(topology: Graph) -> None:
     """Raises ConfigError where a watermark follows the partitions of Kafka: given events have no partition, and would
     hold it back."""
     for node in topology.windowed.values():
@@ -388,7 +386,7 @@ class _Beginning(CheckpointedRun):
 
     engine = Engine.LOCAL
 
-    def __init__(self, topology: Topology, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
+    def __init__(self, topology: Graph, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
         super().__init__(topology, options)
         self.tables = tables
         self.claims = Claims(replace(topology, sinks={}, takers={}))
@@ -410,7 +408,7 @@ class _Beginning(CheckpointedRun):
         halves.is_beginning = True
         super()._open()
 
-    def _in_this_run(self, topology: Topology) -> Topology:
+    def _in_this_run(self, topology: Graph) -> Graph:
         """Returns the topology without sinks, so that nothing is emitted."""
         return replace(topology, sinks={}, takers={})
 

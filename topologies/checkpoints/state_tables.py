@@ -41,8 +41,7 @@ from topologies.checkpoints.stored_tasks import (
 )
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
-from topologies.graph.graph import STATE_COLUMN, state_column
-from topologies.graph.topology import Topology
+from topologies.graph.graph import STATE_COLUMN, Graph, state_column
 from topologies.run.clock import system_clock
 from topologies.run.options import check_built
 from windowing.calls import checked
@@ -678,7 +677,7 @@ def _moment(name: str, given: datetime | str | None) -> int | None:
 
 
 @checked
-def begin(checkpoint: str | os.PathLike[str], topology: Topology, events: Mapping[str, Any]) -> pa.Table:
+def begin(checkpoint: str | os.PathLike[str], topology: Graph, events: Mapping[str, Any]) -> pa.Table:
     """Make a new checkpoint whose windows hold events from before; ``state.begin("ck/", topology, {"orders": table})``.
 
     ``events``: by spout, rows with its columns in order of arrival: a pyarrow table, a DataFrame of pandas, or a list

@@ -29,8 +29,7 @@ from topologies.checkpoints.paired_checkpoint import (
 )
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.bolt_rules import in_words as rule_in_words
-from topologies.graph.graph import WindowedNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, WindowedNode
 from topologies.io.spout_columns import in_words
 from topologies.run.attempts import Attempts
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
@@ -105,7 +104,7 @@ class NewColumns:
     """For each windowed bolt, its new columns."""
 
     @staticmethod
-    def of(note: TopologyRules, now: TopologyRules, topology: Topology) -> NewColumns:
+    def of(note: TopologyRules, now: TopologyRules, topology: Graph) -> NewColumns:
         """Returns the columns that may be added; ``now`` are the rules of the topology, whose other differences are not
         looked at."""
         spouts, new = dict(note.spouts), dict[str, set[str]]()
@@ -141,7 +140,7 @@ def _added(was: str, now: str) -> list[str] | None:
     return [name for name in after.names if name not in before.names]
 
 
-def _comes_from_spouts(column: str, node: WindowedNode, topology: Topology, new: dict[str, set[str]]) -> bool:
+def _comes_from_spouts(column: str, node: WindowedNode, topology: Graph, new: dict[str, set[str]]) -> bool:
     """True if no input of a bolt can have had the column before."""
     for each in node.inputs:
         component, stream = each.stream
@@ -160,7 +159,7 @@ def _comes_from_spouts(column: str, node: WindowedNode, topology: Topology, new:
 
 
 def check_fit(
-    halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, *, allow_rescale: bool = False
+    halves: PairedCheckpoint, topology: Graph, first_output: int | None = None, *, allow_rescale: bool = False
 ) -> None:
     """Raises CheckpointError where there is a checkpoint that is another topology's, or began at another output.
 
@@ -176,7 +175,7 @@ def check_fit(
 
 
 def check_topology(
-    halves: PairedCheckpoint, topology: Topology, note: TopologyRules, *, allow_rescale: bool = False
+    halves: PairedCheckpoint, topology: Graph, note: TopologyRules, *, allow_rescale: bool = False
 ) -> None:
     """Raises CheckpointError, with all that differs, where a topology is not the one that was noted."""
     now = TopologyRules.of(topology)
@@ -224,7 +223,7 @@ def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
     return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
 
 
-def wanted_tasks(halves: PairedCheckpoint, topology: Topology) -> dict[str, int]:
+def wanted_tasks(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
     """Returns, for each bolt of which the topology wants another number of tasks than the checkpoint has, that
     number."""
     wanted = {name: node.parallelism for name, node in topology.windowed.items()}
@@ -254,7 +253,7 @@ none."""
 
 
 def add_columns(
-    halves: PairedCheckpoint, topology: Topology, first_output: int | None = None, attempts: Attempts | None = None
+    halves: PairedCheckpoint, topology: Graph, first_output: int | None = None, attempts: Attempts | None = None
 ) -> dict[str, dict[str, str | None]]:
     """Gives the stored events of a checkpoint the new columns of a topology; the caller has locked the checkpoint.
 
@@ -290,7 +289,7 @@ def add_columns(
     }
 
 
-def _defaults(column: str, node: WindowedNode, topology: Topology) -> OfInputs:
+def _defaults(column: str, node: WindowedNode, topology: Graph) -> OfInputs:
     """Returns the default of a column for each input of a bolt; inputs that are no spouts have none."""
     streams = [each.stream for each in node.inputs]
     return [
@@ -312,7 +311,7 @@ def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
     return ", ".join(f"{each} ({label})" for each, label in zip(words, node.streams, strict=True))
 
 
-def _look(halves: PairedCheckpoint, topology: Topology, first_output: int | None) -> NewColumns | None:
+def _look(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> NewColumns | None:
     """Returns the new columns; None if there are none."""
     note, begun = noted_rules(halves), halves.files.read(ADDING_COLUMNS)
     new = None if note is None else NewColumns.of(note, TopologyRules.of(topology), topology)
@@ -332,7 +331,7 @@ def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
     )
 
 
-def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Topology, new: NewColumns) -> Manifest:
+def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, new: NewColumns) -> Manifest:
     after = Manifest.from_values(manifest.to_values())
     for name, fields in new.of_bolts.items():
         node = topology.windowed[name]

@@ -31,8 +31,7 @@ from topologies.checkpoints.preflight import (
 from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import Described, described, sink_in_words, window_in_words
-from topologies.graph.graph import stream_label
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, stream_label
 from topologies.run.clock import Clock, system_clock
 from topologies.run.summary import BoltTotals, Summary, number, spoken
 from windowing.reprs import printable
@@ -180,7 +179,7 @@ _FIRST_COLUMN, _GAP, _NARROWEST = 16, 3, 9
 """Widths of a table of accounts, in characters: of its first column, between two, and of a number."""
 
 
-def print_summary(console: Console, topology: Topology, summary: Summary, checkpoint: str | None) -> None:
+def print_summary(console: Console, topology: Graph, summary: Summary, checkpoint: str | None) -> None:
     """Print the end of a run: what it did, the accounts of each bolt and spout, and where its state is.
 
     If there were earlier runs on the checkpoint, the figures of this run and of all runs are shown separately.
@@ -220,7 +219,7 @@ def print_summary(console: Console, topology: Topology, summary: Summary, checkp
         say(console, Text(advice.text, "cyan"))
 
 
-def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
+def _state_words(topology: Graph, summary: Summary, checkpoint: str) -> str:
     """Says where the state is, and what the next run finds there."""
     text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
     last = summary.last
@@ -236,7 +235,7 @@ def _state_words(topology: Topology, summary: Summary, checkpoint: str) -> str:
     return text
 
 
-def _still_pending(topology: Topology, bolts: dict[str, BoltReport]) -> Iterator[str]:
+def _still_pending(topology: Graph, bolts: dict[str, BoltReport]) -> Iterator[str]:
     """Yields a sentence for each bolt that has events in no window at the end of the streams, with the reason."""
     for name, bolt in bolts.items():
         pending = bolt.accounts.get("pending", 0)
@@ -373,7 +372,7 @@ class ProgressDisplay(Protocol):
 
 
 @contextmanager
-def shown_progress(topology: Topology, *, as_json: bool) -> Iterator[ProgressDisplay]:
+def shown_progress(topology: Graph, *, as_json: bool) -> Iterator[ProgressDisplay]:
     """The progress display that suits standard output."""
     if as_json:
         with only_json() as write:
@@ -419,7 +418,7 @@ class LineProgress:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Graph,
         console: Console,
         clock: Clock = system_clock,
         passed: Callable[[], float] = time.perf_counter,
@@ -473,7 +472,7 @@ class LineProgress:
 class LiveProgress:
     """Shows a live display."""
 
-    def __init__(self, topology: Topology, console: Console | None = None) -> None:
+    def __init__(self, topology: Graph, console: Console | None = None) -> None:
         """``console`` is that of warnings, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
@@ -567,7 +566,7 @@ class LiveProgress:
 
 
 @contextmanager
-def _live(topology: Topology) -> Iterator[LiveProgress]:
+def _live(topology: Graph) -> Iterator[LiveProgress]:
     # Output on standard error appears above the display only where both are the same terminal.
     console, shared = out(), sys.stderr.isatty()
     display = LiveProgress(topology, console if shared else None)
@@ -614,7 +613,7 @@ def _batch(report: BatchReport) -> str:
     return "closing" if report.batch < 0 else f"after batch {report.batch}, closing"
 
 
-def _cells(topology: Topology, name: str, bolt: BoltReport) -> dict[str, str]:
+def _cells(topology: Graph, name: str, bolt: BoltReport) -> dict[str, str]:
     """Returns the displayed values of a bolt, by title."""
     node = topology.windowed.get(name)
     watermark, behind = "by the clock", ""
@@ -639,7 +638,7 @@ _EXAMPLE = "such as"
 """Word of a fact that is data, of which only the first line is shown."""
 
 
-def print_report(console: Console, topology: Topology, *, strict: bool) -> bool:
+def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
     """Checks the surroundings of a topology, and prints the findings; returns whether all is well.
 
     ``strict``: warnings count as problems.
@@ -680,7 +679,7 @@ def _print_part(console: Console, part: Described, *found: Findings) -> None:
         last = word
 
 
-def _print_sinks(console: Console, topology: Topology, found: Sequence[Mapping[str, Findings]]) -> None:
+def _print_sinks(console: Console, topology: Graph, found: Sequence[Mapping[str, Findings]]) -> None:
     """Print a line or two for each sink; ``windbolt describe`` has their columns."""
     if not topology.sinks:
         return

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from topologies.cli.consoles import FAILED, UNUSABLE, Debug, err, only_json, out, readable_errors, say
 from topologies.cli.run import loaded
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.clock import system_clock
 from topologies.run.options import Engine
 from topologies.scenarios.arrival_table import arrival_table
@@ -328,7 +328,7 @@ class _Report:
     shown: list[tuple[Loaded, Outcome]] = field(default_factory=list)
     """Answered scenarios, for the files of pictures."""
 
-    def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Topology | None) -> None:
+    def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Graph | None) -> None:
         scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
         outcomes: Iterator[Outcome]
         if engine is Engine.SPARK:

@@ -24,7 +24,7 @@ from topologies.checkpoints.look_at_spouts import dubious_input
 from topologies.checkpoints.preflight import find_waiting
 from topologies.cli.consoles import FAILED, Debug, err, in_words, out, outliving_readers, readable_errors, say
 from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.metrics_server import SERVERS
 from topologies.run.options import (
     PAGE_PORT,
@@ -179,7 +179,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 # Runs a topology interactively: progress, signals, and the end.
 
 
-def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Topology:
+def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Graph:
     """Returns a user's topology. Output of its file while loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
         if is_step(reference):
@@ -198,7 +198,7 @@ def end_at_sigterm_in_a_container() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
 
 
-def run_watched(topology: Topology, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
+def run_watched(topology: Graph, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
     """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
     with shown_progress(topology, as_json=as_json) as progress:
 
@@ -505,7 +505,7 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
     return Restart(first.attempts if attempts is None else attempts, initial, longest)
 
 
-def _tell_doubts(topology: Topology, *, strict: bool, told: Collection[str] = ()) -> list[str]:
+def _tell_doubts(topology: Graph, *, strict: bool, told: Collection[str] = ()) -> list[str]:
     """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
 
     Returns the warnings. Called again after the run for input that came during it: ``told`` has the earlier warnings.

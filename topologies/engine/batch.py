@@ -29,7 +29,7 @@ from topologies.engine.work import (
 
 if TYPE_CHECKING:
     from topologies.engine.event_times import FirstOutput
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
 
 
 # The plan of a micro-batch: its number, its time and its input.
@@ -215,7 +215,7 @@ class BatchProgress:
 class Context:
     """Data that every task of a batch receives."""
 
-    topology: Topology
+    topology: Graph
     store: SegmentStore
     key: str
     """Name of the batch: of the folder of its segments in the store, and in the names of sink files."""
@@ -259,7 +259,7 @@ class RunExecutor(Executor, Protocol):
         """Number of tasks that run concurrently, as of now."""
         ...
 
-    def load(self, topology: Topology) -> None: ...
+    def load(self, topology: Graph) -> None: ...
     def close(self) -> None: ...
 
 
@@ -275,7 +275,7 @@ class RunInProcess(InProcess):
 
     slots = 1
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """Does nothing: the tasks have the topology already."""
 
     def close(self) -> None:

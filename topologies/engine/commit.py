@@ -34,8 +34,7 @@ from manager.storage.segment_files import epoch_of
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.failures import in_this_process
 from topologies.engine.work import SinkBatch, SinkRows
-from topologies.graph.graph import SinkNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
 from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, TableSink
@@ -54,7 +53,7 @@ class Claims:
     find or that could outlive the process.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Graph) -> None:
         self.topology = topology
         self._held: list[int] = []
 
@@ -97,7 +96,7 @@ class Claims:
 
 
 def prepare_folders(
-    topology: Topology, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
+    topology: Graph, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
 ) -> None:
     """Create the folders of file sinks, and check what lies there before a run writes beside it.
 
@@ -123,7 +122,7 @@ def prepare_folders(
     tidy_folders(topology, epoch)
 
 
-def ready(topology: Topology, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
+def ready(topology: Graph, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
     """Returns the files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
 
     ``written`` has the paths of hidden files by sink. Called before the commit.
@@ -153,7 +152,7 @@ def publish(manifest: Manifest, *, again: bool = False) -> None:
             _publish(key, files, again=again)
 
 
-def tidy_folders(topology: Topology, epoch: int = 0) -> None:
+def tidy_folders(topology: Graph, epoch: int = 0) -> None:
     """Delete the unpublished files that failed attempts left in the folders of file sinks; not those of a run that has
     claimed the checkpoint since. Afterwards all renamed files survive a power cut."""
     for node in topology.sinks.values():

@@ -17,8 +17,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
 from policies.admission import Decision, by_arrival
 from policies.watermarks import NONE, MarkState
-from topologies.graph.graph import ERRORS, WindowedNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import ERRORS, Graph, WindowedNode
 from topologies.io.times import parse_time
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
@@ -132,7 +131,7 @@ def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
 # Promised watermarks: the inputs of a topology promise that no older events will come.
 
 
-def promise(topology: Topology, state: Manifest, bolts: list[str], watermark: int) -> None:
+def promise(topology: Graph, state: Manifest, bolts: list[str], watermark: int) -> None:
     """Raise the watermark of the inputs of some bolts to ``watermark`` (microseconds); the next tick emits it.
 
     Inputs from other windowed bolts keep the watermark of those bolts.
@@ -545,7 +544,7 @@ def as_moment(given: datetime | str) -> int:
     ) from None
 
 
-def read_from(topology: Topology, first_output: int) -> int | None:
+def read_from(topology: Graph, first_output: int) -> int | None:
     """Time in microseconds from which input is needed; None where all input is.
 
     It is the first output minus the longest window, minus how early an event may be, since it may have arrived that
@@ -568,7 +567,7 @@ class FirstOutput:
     """The (bolt, input index) that spouts reach before any window."""
 
     @staticmethod
-    def of(topology: Topology, time: int | None) -> FirstOutput | None:
+    def of(topology: Graph, time: int | None) -> FirstOutput | None:
         """Returns the first output at ``time`` for this topology; None where ``time`` is None."""
         return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
 
@@ -605,7 +604,7 @@ class FirstOutput:
             )  # rows with a value are watermarks, not events
         return older
 
-    def skips(self, topology: Topology, spout: str, shared: pa.Table, clock: int) -> bool:
+    def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:
         """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
 
         ``shared`` holds these, in one row. True only if the bolts that read the spout take their times from one of
@@ -627,7 +626,7 @@ class FirstOutput:
         return True
 
 
-def _first_inputs(topology: Topology) -> frozenset[tuple[str, int]]:
+def _first_inputs(topology: Graph) -> frozenset[tuple[str, int]]:
     reached: set[tuple[str, int]] = set()
     waiting = list(topology.spouts)
     while waiting:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from topologies.engine.batch import Context, Executor
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
     from topologies.io.formats.event_files import Chunk
 
 
@@ -53,7 +53,7 @@ class RecordFile:
     def __str__(self) -> str:
         return f"topic {self.topic}, partition {self.partition}"
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the events, as from Spark; none where the range has no record."""
         spout = topology.spouts[self.component].spout
         assert isinstance(spout, KafkaSpout)
@@ -157,7 +157,7 @@ class Records:
         topic, partition, _ = self.place
         return f"topic {topic}, partition {partition}"
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the events; a record that is not an event is a bad row with its offset."""
         node = topology.spouts[self.component]
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError, WindboltError, nearest
 
@@ -121,7 +121,7 @@ def since_1970(moment: datetime) -> int:
     return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
 
 
-def check_sinks(opened: AdminOf, topology: Topology) -> None:
+def check_sinks(opened: AdminOf, topology: Graph) -> None:
     """Raise UnreachableError where a sink's Kafka does not answer, ConfigError where topics are missing.
 
     If the brokers create topics themselves, none is missing.

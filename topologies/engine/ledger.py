@@ -16,8 +16,7 @@ from manager.keyed.session_sums import FiredSums
 from manager.storage.segments import SegmentWriter
 from manager.summing import Joined
 from topologies.engine.work import InputProgress, Recorded, TurnedAway
-from topologies.graph.graph import ID, WindowedNode, shifted
-from topologies.graph.topology import Topology
+from topologies.graph.graph import ID, Graph, WindowedNode, shifted
 from windowing.aggregates.accumulators import State
 from windowing.errors import DataError
 from windowing.settings.panes import Pane, Timing
@@ -253,7 +252,7 @@ SAMPLED = 5
 class Ledger:
     """The records of one task in one batch."""
 
-    def __init__(self, topology: Topology, *, traced: bool, samples: bool = False) -> None:
+    def __init__(self, topology: Graph, *, traced: bool, samples: bool = False) -> None:
         self.traced = traced
         """True if tracing is on."""
         self.samples = samples

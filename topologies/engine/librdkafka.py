@@ -17,7 +17,7 @@ from topologies.engine.kafka_topics import (
     TopicInfo,
     no_answer,
 )
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.kafka_options import (
     FIRST,
@@ -69,7 +69,7 @@ def has_confluent() -> bool:
     return True
 
 
-def check_options(topology: Topology) -> None:
+def check_options(topology: Graph) -> None:
     """Raise EnvironmentMissing where the topology names Kafka and the package is missing, ConfigError for options
     that a local run cannot follow, or that librdkafka does not take. No broker is asked."""
     for name, node in topology.spouts.items():

@@ -27,7 +27,7 @@ from windowing.timestamps import integers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
 
 
 _SECTION = 1 << 16
@@ -77,7 +77,7 @@ class MergedRange:
     tombstones: int = 0
     """Records without a value that the batch has left out; 0 but for its first range."""
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yield the rows of the run in merged order."""
         first = self.slices[0].part
         table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])

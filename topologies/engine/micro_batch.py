@@ -34,7 +34,7 @@ from topologies.engine.report import BatchReport, report
 from topologies.engine.tasks import compact, fire, gather, ingest
 from topologies.engine.ticking import close, in_shares, tick
 from topologies.engine.work import CompactItem, FireItem, Sections, SinkBatch
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ _FANOUT = 8
 segments of a task, and how often a row is copied."""
 
 
-def compact_segments(topology: Topology, progress: BatchProgress, executor: Executor) -> None:
+def compact_segments(topology: Graph, progress: BatchProgress, executor: Executor) -> None:
     """Compact segments of every task that has many of one level."""
     found = list(_to_compact(topology, progress))
     if not found:
@@ -117,7 +117,7 @@ def compact_segments(topology: Topology, progress: BatchProgress, executor: Exec
         task.refs.join(start, start + len(item.refs), ref)
 
 
-def _to_compact(topology: Topology, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
+def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
     """Yield (index of the first segment, work item)."""
     for name in topology.windowed:
         for number, task in enumerate(progress.state.bolts[name].tasks):
@@ -257,7 +257,7 @@ class MicroBatch:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Graph,
         checkpoint: Checkpoint,
         executor: Executor,
         frames: Frames | None = None,
@@ -438,7 +438,7 @@ class Crash(Exception):
 class Rehearsal:
     """Runs micro-batches of a topology. Committed batches survive a simulated crash, as they would in a folder."""
 
-    def __init__(self, topology: Topology, watch: Callable[[MicroBatch], object] = lambda batch: None) -> None:
+    def __init__(self, topology: Graph, watch: Callable[[MicroBatch], object] = lambda batch: None) -> None:
         """``watch`` is called with the ``MicroBatch`` at the start, and with the new one after each crash."""
         self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
         self.micro_batch = self._begin()

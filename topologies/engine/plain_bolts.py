@@ -19,8 +19,7 @@ from topologies.engine.batch import Context
 from topologies.engine.failures import bolt_failure, cause
 from topologies.engine.ledger import Ledger, event_ids
 from topologies.engine.work import Rows
-from topologies.graph.graph import ERROR_SCHEMA, ERRORS, REASON, PlainNode, WindowedNode, stream_label
-from topologies.graph.topology import Topology
+from topologies.graph.graph import ERROR_SCHEMA, ERRORS, REASON, Graph, PlainNode, WindowedNode, stream_label
 from topologies.io.formats.event_files import python_columns, row_as_json
 from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
 from windowing.columns import take_rows
@@ -136,7 +135,7 @@ def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledge
 
 
 def refuse_unreadable(
-    topology: Topology, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
+    topology: Graph, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
     """Count unreadable rows of a spout, or those on which a plain bolt failed, as invalid at every bolt that they would
     have reached, and emit them on the error streams, its own and those of the bolts. ``bad`` are its error rows."""
@@ -152,13 +151,13 @@ def refuse_unreadable(
         emit((name, ERRORS), Rows.made(of_component(name, bad), clock))
 
 
-def count_refused(topology: Topology, component: str, rows: int, ledger: Ledger) -> None:
+def count_refused(topology: Graph, component: str, rows: int, ledger: Ledger) -> None:
     """Count rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
     for name, input_index in _reached(topology, component):
         _count_missing(topology, name, input_index, rows, ledger)
 
 
-def _count_missing(topology: Topology, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
+def _count_missing(topology: Graph, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
     """Count rows as received and invalid at a bolt that they would have reached, if it is a windowed one."""
     node = topology.windowed.get(name)
     if node is not None:
@@ -166,7 +165,7 @@ def _count_missing(topology: Topology, name: str, input_index: int, rows: int, l
         ledger.count(node, input_index, "invalid", rows * node.copies(input_index))
 
 
-def _reached(topology: Topology, component: str) -> set[tuple[str, int]]:
+def _reached(topology: Graph, component: str) -> set[tuple[str, int]]:
     """Returns the (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
     reached: set[tuple[str, int]] = set()
     waiting = [component]

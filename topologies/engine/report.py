@@ -12,9 +12,8 @@ from policies.watermarks import NONE
 from topologies.engine.batch import BatchPlan, BatchProgress
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.work import BoltWork
-from topologies.graph.graph import WindowedNode, shifted
+from topologies.graph.graph import Graph, WindowedNode, shifted
 from topologies.graph.html import framed, heading, paragraph, table
-from topologies.graph.topology import Topology
 from windowing.reprs import one_line
 from windowing.timestamps import FOREVER, LATEST, show
 
@@ -245,7 +244,7 @@ def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
 # Makes the report of a batch from its progress.
 
 
-def report(topology: Topology, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
+def report(topology: Graph, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
     """Returns the report of a batch that has been committed; ``seconds`` is its wall time by phase."""
     first = progress.context.first
     return BatchReport(

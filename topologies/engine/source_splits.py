@@ -22,8 +22,7 @@ from topologies.engine.batch import Context
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.merging import keys_of
 from topologies.engine.work import MergedSplits, SourceBatch, SourceSplit
-from topologies.graph.graph import SpoutNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats.csv import DELIMITER_LINE
 from topologies.io.formats.event_files import (
@@ -49,7 +48,7 @@ from windowing.schema import DEFAULT_STREAM
 # Detects files whose names are no text, which logs and checkpoints cannot hold, and listings therefore omit.
 
 
-def refuse_unnameable(topology: Topology) -> None:
+def refuse_unnameable(topology: Graph) -> None:
     """Raise DataError if a present input file has a name that is not UTF-8."""
     for name, node in topology.spouts.items():
         names = list(unnameable(node.spout))
@@ -264,7 +263,7 @@ class FileSource:
     rows: tuple[int, int] | None = None
     """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the file; an unusable file gives one bad row without a number.
 
         Raises UnreachableError, after several attempts, where the file cannot be read for reasons that do not lie in
@@ -359,7 +358,7 @@ class FileGroup:
 
     files: tuple[FileSource, ...]
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the files."""
         for file in self.files:
             yield from file.read(topology)
@@ -374,7 +373,7 @@ class TableSource:
     first: int = 0
     """The number of the first row in its source."""
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows."""
         positions = np.arange(self.first, self.first + self.table.num_rows)
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, positions)
@@ -392,7 +391,7 @@ def line_count(source: FileSource, context: Context) -> int:
 
 
 def file_splits(
-    topology: Topology,
+    topology: Graph,
     files: Sequence[tuple[str, str]],
     wanted: int,
     deaths: Sequence[Death] = (),
@@ -433,7 +432,7 @@ def file_splits(
     return ready
 
 
-def _is_skipped(topology: Topology, component: str, path: str, first: FirstOutput) -> bool:
+def _is_skipped(topology: Graph, component: str, path: str, first: FirstOutput) -> bool:
     spout = cast("FileSpout", topology.spouts[component].spout)
     if not spout.partitions.names:
         return False

@@ -29,8 +29,7 @@ from topologies.engine.work import (
     ToAdmit,
     partition_name,
 )
-from topologies.graph.graph import Origin, WindowedNode, shifted
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, Origin, WindowedNode, shifted
 from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
 from windowing.timestamps import FOREVER
 
@@ -91,7 +90,7 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
 # The watermark that an input has from the windowed bolts that its events come from.
 
 
-def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode) -> None:
+def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> None:
     """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
 
     Such a stream promises that none of its events lies before the open windows of that bolt. Where this bolt gives the
@@ -111,7 +110,7 @@ def inherit_watermarks(topology: Topology, state: Manifest, node: WindowedNode) 
             mark.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
 
 
-def _promised(topology: Topology, state: Manifest, origin: Origin) -> int | None:
+def _promised(topology: Graph, state: Manifest, origin: Origin) -> int | None:
     """Returns the watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
     first."""
     promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
@@ -428,7 +427,7 @@ _FEW = 1_000
 task holds."""
 
 
-def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list[FireItem]:
+def in_shares(topology: Graph, items: Sequence[FireItem], slots: int) -> list[FireItem]:
     """Returns the items; those of bolts with independent windows are split into as many shares as there are slots for
     each item.
 
@@ -437,7 +436,7 @@ def in_shares(topology: Topology, items: Sequence[FireItem], slots: int) -> list
     return [share for item in items for share in _shares(topology, item, max(1, slots // len(items)))]
 
 
-def _shares(topology: Topology, item: FireItem, count: int) -> Iterator[FireItem]:
+def _shares(topology: Graph, item: FireItem, count: int) -> Iterator[FireItem]:
     shared = item.frontiers.current is not None and topology.windowed[item.bolt].can_share_windows
     if not shared or item.state.refs.needed < _FEW:
         yield item

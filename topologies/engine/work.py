@@ -23,7 +23,7 @@ from windowing.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
 
 
 # Events of one split of a source, in columns, and the partitions that they come from.
@@ -171,7 +171,7 @@ class SinkBatch:
 class SourceSplit(Protocol):
     """A part of a source that one task reads."""
 
-    def read(self, topology: Topology) -> Iterable[SourceBatch]: ...
+    def read(self, topology: Graph) -> Iterable[SourceBatch]: ...
 
 
 @dataclass(frozen=True)

@@ -249,8 +249,8 @@ class BoltRules:
             if each.metadata:
                 called, of = each.metadata["called"], each.metadata["of"]
                 value = getattr(self, each.name) if of is None else of(self)
-                found |= {called: value} if called and value is not None else value or {}
-        return found
+                found |= {called: value} if called else value
+        return {called: value for called, value in found.items() if value is not None}
 
     @property
     def bounds(self) -> Bounds:

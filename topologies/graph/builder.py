@@ -33,6 +33,7 @@ from topologies.graph.graph import (
     ERROR_SCHEMA,
     ERRORS,
     MERGED,
+    Graph,
     Input,
     PlainNode,
     SinkNode,
@@ -43,7 +44,6 @@ from topologies.graph.graph import (
 )
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
-from topologies.graph.topology import Topology
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout
 from topologies.io.sinks import FileSink
@@ -280,9 +280,9 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
 # From declarations to a topology: every mistake is found here, and all are reported together.
 
 
-def build_topology(declared: DeclaredTopology) -> Topology:
-    """Returns the topology of these parts; TopologyError with all mistakes where there are any."""
-    return _Compilation(declared).topology()
+def build_graph(declared: DeclaredTopology) -> Graph:
+    """Returns the graph of these parts; TopologyError with all mistakes where there are any."""
+    return _Compilation(declared).graph()
 
 
 class _Compilation:
@@ -295,7 +295,7 @@ class _Compilation:
         self.known = KnownStreams()
         self.source_rules = SourceRules()
 
-    def topology(self) -> Topology:
+    def graph(self) -> Graph:
         declared, mistakes = self.declared, self.mistakes
         parts = (declared.bolts, declared.sinks)
         mistakes.extend(
@@ -316,7 +316,7 @@ class _Compilation:
         if mistakes:
             raise TopologyError(declared.name, mistakes)
         plain = [bolt for bolt in bolts if isinstance(bolt, PlainNode)]
-        return Topology(
+        return Graph(
             name=declared.name,
             spouts={spout.name: spout for spout in spouts},
             plain={bolt.name: bolt for bolt in plain},
@@ -575,8 +575,8 @@ def _label(stream: str, grouping: str = "") -> str:
 # Composing a topology: spouts, bolts, groupings and sinks, by name, as with Storm's TopologyBuilder.
 
 
-class TopologyBuilder:
-    """Gathers the parts of a topology; ``build`` checks them all and reports every mistake at once."""
+class GraphBuilder:
+    """Gathers the parts of a graph; ``build`` checks them all and reports every mistake at once."""
 
     @checked_value
     def __init__(
@@ -613,7 +613,7 @@ class TopologyBuilder:
         bolts, outs = ([each.name for each in parts] for parts in (made.bolts, made.sinks))
         kinds = {"spouts": [name for name, _ in made.spouts], "bolts": bolts, "sinks": outs}
         parts = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in kinds.items() if names)
-        return one_line(f"<TopologyBuilder {made.name!r}: {parts or 'empty'}>")
+        return one_line(f"<{type(self).__name__} {made.name!r}: {parts or 'empty'}>")
 
     def _repr_html_(self) -> str:
         return declared_html(self._declared)
@@ -648,6 +648,6 @@ class TopologyBuilder:
         return declarer
 
     @checked
-    def build(self) -> Topology:
-        """Returns the topology; TopologyError with all its mistakes where there are any."""
-        return build_topology(self._declared)
+    def build(self) -> Graph:
+        """Returns the graph; TopologyError with all its mistakes where there are any."""
+        return build_graph(self._declared)

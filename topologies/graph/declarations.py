@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from policies.protocol import Policy
-from topologies.graph.graph import ERRORS, Input, Origin, SpoutNode, Stream, WindowedNode, stream_label
+from topologies.graph.graph import ERRORS, Graph, Input, Origin, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
-from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spout_columns import FILE_METADATA
@@ -263,14 +262,16 @@ ColumnNames = frozenset[str] | None
 """Names of columns; None for all, whatever they are."""
 
 
-def with_needed_columns(topology: Topology) -> Topology:
-    """Returns the topology as a run has it, without the columns that nothing asks for.
+def with_needed_columns(topology: Graph) -> Graph:
+    """Returns the graph as a run has it, without the columns that nothing asks for; also of a ``Topology``, which the
+    workers of a run need not import.
 
     The columns of stored events are left as they are: only bolts whose events are added up as they come get fewer
     columns.
     """
     windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
-    narrowed = replace(topology, windowed=windowed)
+    given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
+    narrowed = Graph(**{**given, "windowed": windowed})
     return replace(narrowed, spouts={name: _spout(narrowed, node) for name, node in topology.spouts.items()})
 
 
@@ -300,7 +301,7 @@ def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Itera
     return schema if needed is None else _narrowed(schema, needed)
 
 
-def enough_columns(topology: Topology, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
+def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
     """Returns the columns that the windows of a bolt would have if it declared these. None where it cannot declare any,
     where none would be left out, or where more than its windows would change: late and refused events have these
     columns too, and the bytes of all columns may fill a window."""
@@ -352,7 +353,7 @@ def _union(found: Iterable[ColumnNames]) -> ColumnNames:
     return frozenset(known)
 
 
-def _windowed(topology: Topology, node: WindowedNode) -> WindowedNode:
+def _windowed(topology: Graph, node: WindowedNode) -> WindowedNode:
     settings, bolt = node.bolt.settings, node.bolt
     if node.summing is None or not isinstance(bolt, AggregateBolt):
         return node
@@ -363,7 +364,7 @@ def _windowed(topology: Topology, node: WindowedNode) -> WindowedNode:
     return node if needed is None else replace(node, schema=_narrowed(node.schema, needed))
 
 
-def _spout(topology: Topology, node: SpoutNode) -> SpoutNode:
+def _spout(topology: Graph, node: SpoutNode) -> SpoutNode:
     if isinstance(node.spout, KafkaSpout):
         return node  # its messages are parsed as a whole
     needed = _of_stream(topology, (node.name, DEFAULT_STREAM))
@@ -374,14 +375,14 @@ def _spout(topology: Topology, node: SpoutNode) -> SpoutNode:
     return replace(node, needed=frozenset(_narrowed(node.outputs[DEFAULT_STREAM], needed).names))
 
 
-def _of_stream(topology: Topology, stream: Stream) -> ColumnNames:
+def _of_stream(topology: Graph, stream: Stream) -> ColumnNames:
     """Returns the columns that the readers of a stream ask for."""
     if topology.takers.get(stream):
         return None
     return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
 
 
-def _of_reader(topology: Topology, name: str) -> ColumnNames:
+def _of_reader(topology: Graph, name: str) -> ColumnNames:
     """Returns the columns that a bolt needs from its inputs; all for plain bolts, whose needs are not known."""
     node = topology.windowed.get(name)
     return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)
@@ -393,7 +394,7 @@ def _grouped(inputs: Iterable[Input]) -> frozenset[str]:
     return frozenset(field for each in groupings if isinstance(each, FieldsGrouping) for field in each.fields)
 
 
-def _is_read(topology: Topology, stream: Stream) -> bool:
+def _is_read(topology: Graph, stream: Stream) -> bool:
     return bool(topology.readers.get(stream) or topology.takers.get(stream))
 
 

@@ -31,6 +31,7 @@ from windowing.bolts.bolt import BatchBolt, TaskBolt
 from windowing.bolts.joins import TemporalJoin
 from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Duration
+from windowing.reprs import one_line
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP
 from windowing.settings import WindowSettings
 from windowing.settings.panes import PaneMode
@@ -575,7 +576,7 @@ def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
 # The graph of a topology: its nodes, and who reads which stream.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """Compiled topology: its spouts, bolts and sinks. Immutable, and sent to the workers as it is."""
 
@@ -590,6 +591,11 @@ class Graph:
     """For each stream, the bolts that read it, and the number of the input."""
     takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
     """For each stream, the sinks that take it."""
+
+    def __repr__(self) -> str:
+        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
+        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
+        return one_line(f"<{type(self).__name__} {self.name!r}: {parts}>")
 
     def columns_of(self, stream: Stream) -> list[str]:
         """Returns the names of the columns of a stream."""

@@ -36,8 +36,8 @@ from topologies.engine.report import BatchReport
 from topologies.engine.work import BoltWork, TurnedAway, merge_work
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.describing import boxes_and_arrows, sink_in_words
+from topologies.graph.graph import Graph
 from topologies.graph.html import Box
-from topologies.graph.topology import Topology
 from topologies.io.sinks import FileSink
 from topologies.page.run_view import (
     IN_PART,
@@ -78,7 +78,7 @@ class LiveRun(RunObserver):
 
     wants_turned_away = True
 
-    def __init__(self, topology: Topology, options: RunOptions, metrics: RunMetrics) -> None:
+    def __init__(self, topology: Graph, options: RunOptions, metrics: RunMetrics) -> None:
         """``metrics``: those of the same run, which are told of everything before this object."""
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import cast
 
+from topologies.graph.graph import Graph
 from topologies.graph.html import DARK, FONT, LIGHT, element, variables
-from topologies.graph.topology import Topology
 from topologies.page.live_run import LiveRun
 from topologies.page.run_view import RunPage
 from topologies.run.attempts import RunObserver
@@ -168,7 +168,7 @@ def _shell() -> bytes:
 # The observers of a run that its options ask for: metrics, OpenTelemetry, the page.
 
 
-def asked_observers(topology: Topology, options: RunOptions) -> list[RunObserver]:
+def asked_observers(topology: Graph, options: RunOptions) -> list[RunObserver]:
     """Returns the observers: the metrics, from which the others read; OpenTelemetry; the page.
 
     Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be

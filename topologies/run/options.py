@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.engine.event_times import as_moment
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph
 from topologies.run.clock import Clock, system_clock
 from topologies.run.summary import Summary
 from windowing.calls import checked_value
@@ -252,9 +252,9 @@ class ComingRestart:
 
 def check_built(call: str, given: object) -> None:
     """Raises ConfigError for anything but a topology; ``call`` is the call that got it: ``run_local``."""
-    if isinstance(given, TopologyBuilder):
+    if isinstance(given, GraphBuilder):
         raise ConfigError(f"{call}(builder)", why="a builder is not a topology yet", do="give builder.build()")
-    if not isinstance(given, Topology):
+    if not isinstance(given, Graph):
         raise ConfigError(f"{call}({given!r:.60})", do="give the topology that builder.build() returns")
 
 

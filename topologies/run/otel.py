@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.attempts import RunObserver
 from topologies.run.clock import Clock
 from topologies.run.instruments import INSTRUMENTS, Instrument, InstrumentKind, Sample
@@ -274,7 +274,7 @@ MOST_WINDOWS = 100
 class BatchSpans(RunObserver):
     """Tells a tracer of the batches of a run. A batch of a run that never ends is a trace of its own."""
 
-    def __init__(self, tracer: Tracer, topology: Topology, clock: Clock) -> None:
+    def __init__(self, tracer: Tracer, topology: Graph, clock: Clock) -> None:
         self._tracer, self._clock = tracer, clock
         self._topology = {"windbolt.topology": topology.name}
         self._levels = {node.name: level for level, nodes in enumerate(topology.levels) for node in nodes}

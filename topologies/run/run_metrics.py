@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.report import BatchReport, BoltReport, bolt_report
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.run import instruments as of
 from topologies.run.attempts import LagNow, RunObserver, SourceLag
@@ -62,7 +62,7 @@ class SourceProgress(Protocol):
     def latestOffset(self) -> str: ...  # noqa: N802
 
 
-def files_behind(topology: Topology, read: Mapping[str, Container[str]]) -> list[SourceLag]:
+def files_behind(topology: Graph, read: Mapping[str, Container[str]]) -> list[SourceLag]:
     """Returns, for each spout of files on this machine, how many files belong to no batch yet; the folders are listed.
 
     ``read``: by spout, the files that belong to a batch, by their absolute paths.
@@ -240,7 +240,7 @@ class RunMetrics(RunObserver):
     and count each event once whatever failed; durations and batches are those of this process.
     """
 
-    def __init__(self, topology: Topology, clock: Clock) -> None:
+    def __init__(self, topology: Graph, clock: Clock) -> None:
         self.topology = topology
         self.recorders: list[Recorder] = []
         """Recorders that also get the values of histograms."""

@@ -10,9 +10,8 @@ from topologies.engine.ledger import TRACEPARENT
 from topologies.engine.report import BatchReport, bolts_html
 from topologies.engine.work import INPUT, BoltWork, merge_work
 from topologies.graph.declarations import enough_columns
-from topologies.graph.graph import WindowedNode
+from topologies.graph.graph import Graph, WindowedNode
 from topologies.graph.html import framed, heading, paragraph
-from topologies.graph.topology import Topology
 from windowing.bolts.read_code import is_users_class, names_in_code
 from windowing.calls import checked
 from windowing.settings.panes import RETRACT
@@ -114,7 +113,7 @@ class Advice:
 
 
 def advice_on(
-    topology: Topology, work: Mapping[str, BoltWork], limits: AdviceLimits | None = None, *, kept: bool = False
+    topology: Graph, work: Mapping[str, BoltWork], limits: AdviceLimits | None = None, *, kept: bool = False
 ) -> list[Advice]:
     """Returns the advice after a run with these costs. ``kept``: the run was on a checkpoint, which the next run
     continues."""
@@ -129,7 +128,7 @@ def advice_on(
     return found
 
 
-def _busiest(topology: Topology, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
+def _busiest(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
     """Yields advice on the bolt that took the most time, and on the time that the input took."""
     bolts = {name: each.seconds for name, each in work.items() if name != INPUT}
     if not bolts:
@@ -147,7 +146,7 @@ def _busiest(topology: Topology, work: Mapping[str, BoltWork], spent: float) -> 
 
 
 def _columns(
-    topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
+    topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
 ) -> Iterator[Advice]:
     """Yields advice on the columns to declare, for a user's bolt that has many and asks, by name, for few."""
     names, sizes = node.schema.names, work[node.name].column_bytes
@@ -181,7 +180,7 @@ def _columns(
     )
 
 
-def _asked(topology: Topology, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
+def _asked(topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
     """Returns the columns that a bolt of the user's has asked for, and those that its code names; with those of the
     other bolts of its class, which would get the same declaration. None where one of these has read all columns, or no
     window, or needs all of them."""

@@ -12,14 +12,14 @@ from functools import partial
 from types import ModuleType
 
 from topologies.engine.failures import line_of
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph
 from topologies.step.config_files import is_step, load_step
 from windowing.errors import ConfigError, WindboltError
 
 
-def load_topology(reference: str) -> Topology:
-    """Returns the topology that a reference names: a Topology, a TopologyBuilder, or a function that returns either.
+def load_topology(reference: str) -> Graph:
+    """Returns the topology that a reference names: a Graph, a GraphBuilder, or a function that returns either.
 
     The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
     """
@@ -39,16 +39,16 @@ def load_topology(reference: str) -> Topology:
         )
     module = load_module(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)
-    if callable(found) and not isinstance(found, (Topology, TopologyBuilder)):
+    if callable(found) and not isinstance(found, (Graph, GraphBuilder)):
         found = found()
-    if isinstance(found, TopologyBuilder):
+    if isinstance(found, GraphBuilder):
         found = found.build()
-    if not isinstance(found, Topology):
-        known = [key for key, value in vars(module).items() if isinstance(value, (Topology, TopologyBuilder))]
+    if not isinstance(found, Graph):
+        known = [key for key, value in vars(module).items() if isinstance(value, (Graph, GraphBuilder))]
         raise ConfigError(
             f"{reference!r} is not a topology" if found is not None else f"{place} has no {name!r}",
             why=f"topologies in it: {', '.join(known) or 'none'}",
-            do="name what TopologyBuilder.build() returned",
+            do="name what GraphBuilder.build() returned",
         )
     return found
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from topologies.graph.graph import SpoutNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.event_files import reached
@@ -43,7 +42,7 @@ class RecordedScenario:
     """Differences that appear when the file is replayed; none if it is a test that holds."""
 
 
-def recorded(reference: str, topology: Topology, inputs: Sequence[str]) -> RecordedScenario:
+def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> RecordedScenario:
     """Returns the scenario of a topology that reads these inputs, with their results as expectations.
 
     ``inputs``: folders, files or patterns; with several spouts each as ``spout=path``. A spout without one reads its
@@ -71,7 +70,7 @@ def recorded(reference: str, topology: Topology, inputs: Sequence[str]) -> Recor
     return RecordedScenario(text, number, unreadable, tuple(again.differences))
 
 
-def _by_spout(topology: Topology, inputs: Sequence[str]) -> dict[str, str]:
+def _by_spout(topology: Graph, inputs: Sequence[str]) -> dict[str, str]:
     """Returns the input of each spout that is given one."""
     found: dict[str, str] = {}
     for given in inputs:

@@ -18,8 +18,7 @@ from topologies.engine.micro_batch import MicroBatch, Rehearsal
 from topologies.engine.report import BatchReport
 from topologies.engine.tasks import pending_events
 from topologies.graph.describing import time_in_words, window_in_words
-from topologies.graph.graph import ID, WindowedNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import ID, Graph, WindowedNode
 from topologies.io.sinks import MemorySink
 from topologies.io.times import parse_end, readable_time
 from topologies.scenarios.scenario_answer import (
@@ -88,7 +87,7 @@ class Recording:
                 self.reached[name] = batch.advance.clock, bolt.watermark
 
     def answer(
-        self, scenario: Scenario, topology: Topology, manifest: Manifest, store: SegmentStore, prefix: str = ""
+        self, scenario: Scenario, topology: Graph, manifest: Manifest, store: SegmentStore, prefix: str = ""
     ) -> Replayed:
         """Returns the answer, from this record and the final state. ``prefix``: that of the scenario's own components
         where several scenarios share a run."""
@@ -197,7 +196,7 @@ def _rows_of_bolts(seen: Mapping[str, list[dict[str, Any]]], bolts: Container[st
 
 
 def _outputs(
-    scenario: Scenario, topology: Topology, prefix: str
+    scenario: Scenario, topology: Graph, prefix: str
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
     """Returns the rows of each sink, and of an aggregation step its messages, and the names of the steps by their
     bolts."""
@@ -604,14 +603,14 @@ def _flow(value: Any) -> str:
 # Replaying scenarios: through the micro-batches of the real engine, in this process or on Spark.
 
 
-def replay_locally(scenario: Scenario, topology: Topology | None = None) -> Replayed:
+def replay_locally(scenario: Scenario, topology: Graph | None = None) -> Replayed:
     """Returns the answer to a scenario, in this process; expectations between its steps are checked with scenarios that
     end there."""
     answer = _replayed(scenario, topology)
     return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
 
 
-def _replayed(scenario: Scenario, topology: Topology | None) -> Replayed:
+def _replayed(scenario: Scenario, topology: Graph | None) -> Replayed:
     built = watched_topology(scenario, topology)
     scenario = fed_by(scenario, built)
     recording = Recording()

@@ -10,8 +10,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
 
+from topologies.graph.graph import Graph
 from topologies.graph.html import framed, heading, monospaced, table
-from topologies.graph.topology import Topology
 from topologies.io.times import written
 from topologies.scenarios.scenario_values import DecisionLabel
 from windowing.calls import checked
@@ -328,7 +328,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
 
 
 def answer_window(
-    topology: Topology, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
+    topology: Graph, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
 ) -> AnswerWindow:
     """Returns a window of an answer.
 

@@ -14,9 +14,8 @@ import pyarrow.fs as pafs
 
 from topologies.engine.batch import TimeAdvance
 from topologies.engine.work import SourceBatch
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.graph import Input, Origin, Stream, stream_label
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph, Input, Origin, Stream, stream_label
 from topologies.io.formats import BadRows, FileSplit, JsonlFormat
 from topologies.io.formats.event_files import OnTruncation
 from topologies.io.sinks import MemorySink
@@ -43,7 +42,7 @@ from windowing.settings import WindowSettings
 # Several topologies as one, so that their scenarios can share a query.
 
 
-def joined(topologies: Iterable[Topology]) -> Topology:
+def joined(topologies: Iterable[Graph]) -> Graph:
     """Returns one topology with all parts of several, whose names must differ."""
     first, *others = topologies
     for other in others:
@@ -59,7 +58,7 @@ def joined(topologies: Iterable[Topology]) -> Topology:
     return first
 
 
-def prefixed(topology: Topology, prefix: str) -> Topology:
+def prefixed(topology: Graph, prefix: str) -> Graph:
     """Returns the topology with a prefix before the name of each of its parts."""
 
     def stream(given: Stream) -> Stream:
@@ -115,7 +114,7 @@ class MessageSpout:
         return {DEFAULT_STREAM: pa.schema([("id", pa.string()), *RECORD])}
 
 
-def step_of(scenario: Scenario) -> Topology:
+def step_of(scenario: Scenario) -> Graph:
     """Returns the topology of a scenario's step; StepConfigError where its file is wrong."""
     step: Any = scenario.step
     config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
@@ -124,7 +123,7 @@ def step_of(scenario: Scenario) -> Topology:
 
 
 def messages_of(
-    topology: Topology, outputs: Mapping[str, MessageRows], prefix: str = ""
+    topology: Graph, outputs: Mapping[str, MessageRows], prefix: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
     """Returns the messages of steps in the form that scenarios expect; ``prefix``: before the names of their parts."""
 
@@ -136,7 +135,7 @@ def messages_of(
     return {sink: [sent_message(row, read_by(sink)) for row in rows] for sink, rows in outputs.items()}
 
 
-def names_of(topology: Topology, prefix: str = "") -> dict[str, str]:
+def names_of(topology: Graph, prefix: str = "") -> dict[str, str]:
     """Returns the names of the steps, the first one first, by those of the bolts that have their windows."""
     found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
@@ -150,10 +149,10 @@ _BARE = "bolt"
 """The name of the bolt that a scenario describes."""
 
 
-def watched_topology(scenario: Scenario, topology: Topology | None = None, prefix: str = "") -> Topology:
+def watched_topology(scenario: Scenario, topology: Graph | None = None, prefix: str = "") -> Graph:
     """Returns the topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
     if scenario.bolt is not None:
-        builder = TopologyBuilder("scenario")
+        builder = GraphBuilder("scenario")
         add_bare_bolt(builder, scenario, prefix)
         return builder.build()
     if scenario.step is not None and topology is None:
@@ -175,7 +174,7 @@ def watched_topology(scenario: Scenario, topology: Topology | None = None, prefi
     return replace(chosen, sinks=sinks)
 
 
-def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
+def fed_by(scenario: Scenario, topology: Graph) -> Scenario:
     """Returns the scenario with the only spout of a topology as the stream of its events, if they name none."""
     if scenario.topology is None or len(topology.spouts) != 1:
         return scenario
@@ -183,7 +182,7 @@ def fed_by(scenario: Scenario, topology: Topology) -> Scenario:
     return scenario.with_stream(only)
 
 
-def _check_names(scenario: Scenario, topology: Topology) -> None:
+def _check_names(scenario: Scenario, topology: Graph) -> None:
     """Raises ScenarioError for a sink, a column, a bolt or a step that does not exist: an expectation that it gets
     nothing would always hold."""
     steps = [] if scenario.step is None else names_of(topology).values()
@@ -247,7 +246,7 @@ class ScenarioSpout:
         return dict.fromkeys(self.streams, self.columns)
 
 
-def add_bare_bolt(builder: TopologyBuilder, scenario: Scenario, prefix: str = "") -> None:
+def add_bare_bolt(builder: GraphBuilder, scenario: Scenario, prefix: str = "") -> None:
     """Add the bolt that a scenario describes, and a spout for its events."""
     settings = scenario.bolt
     assert settings is not None
@@ -409,7 +408,7 @@ class ScriptSplit:
     lines: tuple[str, ...] = ()
     path: str | None = None
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the events in order of arrival."""
         for line in self._lines():
             component, stream, clock, first, rows = json.loads(line)

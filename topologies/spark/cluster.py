@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 from pyspark import cloudpickle
 
 from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import find, leading, locate, passed_over, shown_path
 from topologies.io.sinks import FileSink
@@ -94,7 +94,7 @@ class ProbedPlace:
                 delete_folder(filesystem, f"{folder}/{_FOLDER}")
 
 
-def places_of(topology: Topology, checkpoint: str) -> list[ProbedPlace]:
+def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
     """Returns the files and folders that every process of a run has to see, if they exist on the driver."""
     places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
     for name, node in topology.spouts.items():
@@ -133,7 +133,7 @@ def _reason(error: Exception) -> str:
 class Told:
     """Message of the driver to an executor."""
 
-    unpack: Callable[[], Topology]
+    unpack: Callable[[], Graph]
     """Gives the topology, as a task gets it."""
     modules: tuple[str, ...]
     """Installed packages that the user's modules import at their top."""
@@ -277,7 +277,7 @@ class AskedExecutors(Protocol):
     reached: Reached
     """The modules of the topology."""
 
-    def unpacker(self) -> Callable[[], Topology]:
+    def unpacker(self) -> Callable[[], Graph]:
         """Returns the function that gives the topology there."""
         ...
 
@@ -286,7 +286,7 @@ class AskedExecutors(Protocol):
         ...
 
 
-def ask_executors(executors: AskedExecutors, topology: Topology, checkpoint: str) -> None:
+def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -> None:
     """Raise EnvironmentMissing, with what is wrong on which executors, unless all of them can run the topology.
 
     They are those that there are now; at least one. An executor that comes later is not asked.

@@ -26,8 +26,7 @@ from topologies.engine.kafka_topics import (
     since_1970,
 )
 from topologies.engine.work import SinkBatch, SinkRows
-from topologies.graph.graph import SinkNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
 from topologies.io.kafka_options import FIRST, READING, RECORDS_PER_BATCH, WRITING, kafka_settings
 from topologies.io.topics.encode import encode
@@ -38,7 +37,7 @@ _EARLIEST = -2
 """A partition's earliest record, in Spark's offsets."""
 
 
-def reaches_kafka(topology: Topology) -> bool:
+def reaches_kafka(topology: Graph) -> bool:
     """True if a topology needs Spark's connector."""
     spouts = any(isinstance(node.spout, KafkaSpout) for node in topology.spouts.values())
     return spouts or any(isinstance(node.sink, KafkaSink) for node in topology.sinks.values())

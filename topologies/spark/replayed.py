@@ -20,8 +20,8 @@ from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.engine.batch import BatchPlan, RunExecutor, TimeAdvance
 from topologies.engine.micro_batch import Crash, MicroBatch
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats import file_format
 from topologies.io.paths import literal
@@ -69,7 +69,7 @@ class Replays:
         executor: RunExecutor,
         play: Play,
         scenarios: Sequence[Scenario],
-        topology: Topology | None,
+        topology: Graph | None,
         checkpoints: str | None,
     ) -> None:
         self.executor, self.play = executor, play
@@ -81,7 +81,7 @@ class Replays:
         for start in range(0, len(bare), _SIDE_BY_SIDE):
             group = bare[start : start + _SIDE_BY_SIDE]
             members = [self._member(index, f"s{index}-") for index in group]
-            builder = TopologyBuilder("scenarios")
+            builder = GraphBuilder("scenarios")
             for member in members:
                 add_bare_bolt(builder, member.scenario, member.prefix)
             by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
@@ -100,7 +100,7 @@ class Replays:
                 by_index[index] = self._group(built, [_Member(fed, "", script(fed))])[0]
         return [by_index[index] for index in range(len(self.scenarios))]
 
-    def _group(self, topology: Topology, members: list[_Member]) -> list[Replayed]:
+    def _group(self, topology: Graph, members: list[_Member]) -> list[Replayed]:
         self.executor.load(topology)
         place = None if self.checkpoints is None else f"{self.checkpoints}/{uuid.uuid4().hex}"
         return _Group(self.executor, self.play, topology, members).run(place)
@@ -112,7 +112,7 @@ class Replays:
 class _Group:
     """Scenarios that share a run."""
 
-    def __init__(self, executor: RunExecutor, play: Play, topology: Topology, members: list[_Member]) -> None:
+    def __init__(self, executor: RunExecutor, play: Play, topology: Graph, members: list[_Member]) -> None:
         """``executor`` has loaded the topology."""
         self.executor, self.play, self.topology, self.members = executor, play, topology, members
         self.recording = Recording()

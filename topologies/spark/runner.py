@@ -29,8 +29,7 @@ from topologies.engine.kafka_topics import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death
 from topologies.engine.work import Output, SinkBatch, SinkRows
-from topologies.graph.graph import SinkNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
 from topologies.page.site import asked_observers
@@ -127,7 +126,7 @@ class StopRequested(Exception):
 
 
 def run_in_session(
-    topology: Topology,
+    topology: Graph,
     options: RunOptions,
     *,
     master: str | None,
@@ -163,7 +162,7 @@ class SparkRun(CheckpointedRun):
     def __init__(
         self,
         spark: SparkSession,
-        topology: Topology,
+        topology: Graph,
         options: RunOptions,
         metrics: TimeMetrics | None = None,
         observers: Observers = NOBODY,

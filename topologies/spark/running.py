@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.options import RunOptions, check_built, refuse_on_spark
 from topologies.run.summary import Summary
 from topologies.spark.connect.connect_session import is_over_connect
@@ -23,7 +23,7 @@ def active_session() -> Any:
 
 @checked
 def run_on_spark(
-    topology: Topology,
+    topology: Graph,
     options: RunOptions,
     *,
     master: str | None = None,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def with_code(value: object) -> bytes:
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
-def reached_by(topology: Topology) -> Reached:
+def reached_by(topology: Graph) -> Reached:
     """Finds the modules that a topology needs, by reading code; imports by a computed name are not found."""
     seen = _Seen(io.BytesIO())
     with suppress(Exception):  # what cannot be sent is told where it is sent

@@ -33,7 +33,7 @@ from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.merging import MergedRange, MergeInput, runs, write_parts
 from topologies.engine.tasks import ingest
 from topologies.engine.work import Output, SourceBatch
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
@@ -214,7 +214,7 @@ class StreamSource:
     def __init__(
         self,
         spark: SparkSession,
-        topology: Topology,
+        topology: Graph,
         open_log: Callable[[int], FileLog],
         check_owner: Callable[[], None],
         watch: Callable[[str, FileSpout], WatchedFiles] = WatchedFiles,
@@ -421,7 +421,7 @@ class StreamSource:
         return _columns(self.topology, name)
 
 
-def _columns(topology: Topology, name: str) -> pa.Schema:
+def _columns(topology: Graph, name: str) -> pa.Schema:
     """The columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
@@ -458,7 +458,7 @@ class _FrameRows:
     component: str
     table: pa.Table
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """The rows."""
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
 

@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
 
 from topologies.engine.batch import Context, InProcess, RunExecutor
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.options import is_cluster
 from topologies.spark.cluster import Question
 from topologies.spark.shipping import Reached, own_paths, reached_by, ship
@@ -73,7 +73,7 @@ class SparkExecutor:
         now = self.spark.defaultParallelism
         return now if self._cluster is None else self._cluster.slots(now)
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """Set the topology of the following tasks. On a cluster, its code is sent along."""
         self.close()
         _know_classes(self.spark)
@@ -108,7 +108,7 @@ class SparkExecutor:
         """A function over the items of one Spark task; it can be sent to another process."""
         return task_of(function, context, self.unpacker())
 
-    def unpacker(self) -> Callable[[], Topology]:
+    def unpacker(self) -> Callable[[], Graph]:
         """Returns the function that gives the topology in a worker."""
         assert self.topology is not None, "no topology was loaded"
         return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)

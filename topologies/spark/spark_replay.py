@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from topologies.engine.batch import RunExecutor
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.scenarios.replay import judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
@@ -17,7 +17,7 @@ from topologies.spark.replayed import Play, Replays
 
 def replay_on_spark(
     scenarios: Sequence[Scenario],
-    topology: Topology | None = None,
+    topology: Graph | None = None,
     *,
     spark: Any = None,
     checkpoints: str | None = None,

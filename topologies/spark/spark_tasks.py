@@ -20,7 +20,7 @@ from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Refs
 from topologies.engine.batch import Context
 from topologies.engine.tasks import compact, fire
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.sinks import FileSink, FunctionSink, Sink
@@ -67,7 +67,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
     return sum(ref.length for those in refs for ref in those) <= MOST_BYTES
 
 
-def _sums(bolt: str, topology: Topology) -> bool:
+def _sums(bolt: str, topology: Graph) -> bool:
     """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
     if topology.windowed[bolt].summing is None:
         return False
@@ -75,7 +75,7 @@ def _sums(bolt: str, topology: Topology) -> bool:
     return bolt not in read and not _calls_users(bolt, topology)
 
 
-def _calls_users(bolt: str, topology: Topology) -> bool:
+def _calls_users(bolt: str, topology: Graph) -> bool:
     """True if sums are made by functions of the user's."""
     aggregates = getattr(topology.windowed[bolt].bolt, "aggregates", {})
     return any(getattr(each, "functions", ()) for each in aggregates.values())
@@ -100,11 +100,11 @@ Hand = list[tuple[int, Any]]
 
 
 def task_of(
-    function: Callable[[Any, Context], Any], context: Context, unpack: Callable[[], Topology]
+    function: Callable[[Any, Context], Any], context: Context, unpack: Callable[[], Graph]
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """A function over the items of one Spark task; it can be sent to another process. ``unpack`` gives the topology
     there."""
-    bare = replace(context, topology=cast("Topology", None))
+    bare = replace(context, topology=cast("Graph", None))
 
     def complete(bare: Context, _: Context) -> Context:
         return replace(bare, topology=unpack())
@@ -171,11 +171,11 @@ def _last_words(text: str) -> str:
 # The topology, as it travels to the workers.
 
 
-_TOPOLOGIES: dict[str, Topology] = {}
+_TOPOLOGIES: dict[str, Graph] = {}
 """In a worker: the unpacked topology, by a name that its run chose."""
 
 
-def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
+def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
     """A topology as bytes, with the modules of its bolts where they are the user's own files; without those that are in
     the top-level packages ``elsewhere``, which the workers can import."""
     bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
@@ -197,7 +197,7 @@ def packed(topology: Topology, elsewhere: Collection[str] = ()) -> bytes:
         ) from error
 
 
-def _modules_of_functions(topology: Topology) -> Iterator[str]:
+def _modules_of_functions(topology: Graph) -> Iterator[str]:
     """The modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
     for node in topology.windowed.values():
         settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
@@ -213,7 +213,7 @@ def _modules_of_functions(topology: Topology) -> Iterator[str]:
                 yield type(function).__module__
 
 
-def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Topology:
+def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Graph:
     """In a worker: the topology, unpacked once per process; bolts are copied before use. ``read`` gives it as
     bytes."""
     if name not in _TOPOLOGIES:
@@ -225,7 +225,7 @@ def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: S
     return _TOPOLOGIES[name]
 
 
-def for_workers(topology: Topology) -> Topology:
+def for_workers(topology: Graph) -> Graph:
     """The topology without what only the driver needs: functions, which may hold a session, a lock or a connection, and
     options of Kafka, which may contain passwords."""
     spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}

@@ -20,8 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from manager.remote import hadoop_name
 from topologies.engine.work import SinkBatch
-from topologies.graph.graph import SinkNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode
 from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
@@ -39,7 +38,7 @@ ROWS_OF_A_FILE = 1_000_000
 """Rows from which on a batch is written as several files."""
 
 
-def with_tables(topology: Topology, spark: SparkSession) -> Topology:
+def with_tables(topology: Graph, spark: SparkSession) -> Graph:
     """The topology for a run in this session: its tables are there and take the rows; a sink of a Parquet table is one
     of files in the folder of the table.
 
@@ -64,7 +63,7 @@ def with_tables(topology: Topology, spark: SparkSession) -> Topology:
     return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
 
 
-def tables_of_files(given: Topology, topology: Topology) -> list[str]:
+def tables_of_files(given: Graph, topology: Graph) -> list[str]:
     """The tables that are sinks of files in a run (``with_tables``)."""
     return [
         node.sink.table
@@ -315,7 +314,7 @@ def _first_line(error: Exception) -> str:
 # What a sink has written so far, as a DataFrame.
 
 
-def frame_of(topology: Topology, name: str | None, spark: SparkSession) -> DataFrame:
+def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFrame:
     """The rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. ConfigError for
     a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
     node = _readable(topology, name)
@@ -345,7 +344,7 @@ def _inside(folder: str) -> pafs.FileSelector:
     return pafs.FileSelector(folder, allow_not_found=True)
 
 
-def _readable(topology: Topology, name: str | None) -> SinkNode:
+def _readable(topology: Graph, name: str | None) -> SinkNode:
     readable = [each for each, node in topology.sinks.items() if _can_be_read(node)]
     if name is None:
         if len(readable) == 1:

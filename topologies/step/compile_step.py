@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.graph import Stream
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph, Stream
 from topologies.io import sinks, spouts
 from topologies.io.documents import brief, dotted, exact_float, no_constant, unique_pairs
 from topologies.io.file_spout import FileSpout
@@ -293,7 +292,7 @@ def failed_at(component: str) -> str:
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
 
-def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Topology:
+def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Graph:
     """Returns the topology of a step, and of those that follow it.
 
     ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
@@ -323,10 +322,10 @@ class _Building:
 
     def __init__(self, config: StepConfig, feed: AnySpout | None, load: bool) -> None:
         self.config, self.feed, self.load = config, feed, load
-        self.builder = TopologyBuilder(config.name)
+        self.builder = GraphBuilder(config.name)
         self.routes: list[_Route] = []
 
-    def topology(self) -> Topology:
+    def topology(self) -> Graph:
         config, builder, first = self.config, self.builder, SOURCE
         builder.set_spout(SOURCE, self.feed or source_of(config))
         failing: list[Stream] = []
@@ -467,7 +466,7 @@ def branch_streams(step: Step) -> dict[str, str]:
 class _Sinks:
     """The sinks of all steps; destinations at the same place share one."""
 
-    def __init__(self, builder: TopologyBuilder, config: StepConfig, taken: Collection[str]) -> None:
+    def __init__(self, builder: GraphBuilder, config: StepConfig, taken: Collection[str]) -> None:
         """``taken``: names that are already used."""
         self.builder, self.config = builder, config
         self.names: set[str] = set(taken)

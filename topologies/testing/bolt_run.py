@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from topologies import spouts
-from topologies.graph.builder import TopologyBuilder
+from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import ERRORS
 from topologies.testing.driver import LATE, FiredWindow, TopologyDriver
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
@@ -364,7 +364,7 @@ def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: M
 
 
 def _driver(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, tables: Mapping[str, pa.Table]) -> TopologyDriver:
-    builder = TopologyBuilder("test")
+    builder = GraphBuilder("test")
     declarer = builder.set_bolt(bolt_name(tables), bolt)
     for name, table in tables.items():
         builder.set_spout(name, spouts.memory(table.schema))

@@ -21,6 +21,7 @@ from topologies.engine.tasks import pending_events
 from topologies.graph.graph import (
     ERRORS,
     LATE_COLUMNS,
+    Graph,
     PlainNode,
     SinkNode,
     SpoutNode,
@@ -28,7 +29,6 @@ from topologies.graph.graph import (
     WindowedNode,
     stream_label,
 )
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.run.clock import system_clock
 from topologies.run.options import check_built
@@ -238,7 +238,7 @@ WATCHER = "stream "
 """Prefix of the names of sinks that only look on; no part of a topology may have a space in its name."""
 
 
-def watched(topology: Topology, notes: Notes, streams: dict[str, MemorySink]) -> Topology:
+def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Graph:
     """Returns the topology with a memory for each of its sinks and streams, noting its windows."""
     windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
@@ -291,7 +291,7 @@ class TopologyDriver:
     __test__ = False
 
     @checked_value
-    def __init__(self, topology: Topology, *, clock: Moment | None = None) -> None:
+    def __init__(self, topology: Graph, *, clock: Moment | None = None) -> None:
         check_built("TopologyDriver", topology)
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}

@@ -31,8 +31,8 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.work import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.graph import Graph
 from topologies.testing.bolt_run import bolt_name
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import WindboltError
@@ -186,7 +186,7 @@ class Subject:
     """The columns of each input, by its name."""
     keep: Change | None = None
     """Applied to both policies before a run."""
-    _built: dict[int, Topology] = field(default_factory=dict)
+    _built: dict[int, Graph] = field(default_factory=dict)
     _memories: list[ClassMemory] = field(default_factory=list)
 
     @property
@@ -205,10 +205,10 @@ class Subject:
         lag = self.bolt.settings.lag
         return 0 if lag is None else lag.micros
 
-    def topology(self, tasks: int) -> Topology:
+    def topology(self, tasks: int) -> Graph:
         """Returns the topology with so many tasks. Raises TopologyError where the bolt cannot be built."""
         if tasks not in self._built:
-            builder = TopologyBuilder("check")
+            builder = GraphBuilder("check")
             declared = builder.set_bolt(self.name, self.bolt, tasks)
             for name, schema in self.schemas.items():
                 builder.set_spout(name, spouts.memory(schema))
@@ -301,7 +301,7 @@ class _Run:
             self._tasks = tasks
         return micro_batch
 
-    def _move(self, micro_batch: MicroBatch, topology: Topology, tasks: int) -> None:
+    def _move(self, micro_batch: MicroBatch, topology: Graph, tasks: int) -> None:
         """Moves the state to other tasks, as ``windbolt rescale`` does."""
         before = self._checkpoint.latest()
         if before is None:
@@ -352,7 +352,7 @@ class _Rows:
     high: int
     turned: bool
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the events in order of arrival, those of one input that follow each other together."""
         given, places = self.given, list(range(self.low, self.high))
         if self.turned:

@@ -11,7 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.options import Engine, EngineName, check_built, engine_of
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @checked_value
 def replay(
     scenario: Scenario | dict[str, Any] | str | os.PathLike[str],
-    topology: Topology | None = None,
+    topology: Graph | None = None,
     *,
     engine: EngineName = "local",
 ) -> Answer:
@@ -99,7 +99,7 @@ class Outcome:
     """The traceback, where the outcome is only an error."""
 
 
-def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outcome:
+def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome:
     """Returns the outcome of a scenario, in this process. Never raises."""
     printed = StringIO()
     try:
@@ -109,7 +109,7 @@ def answer_locally(scenario: Scenario, topology: Topology | None = None) -> Outc
         return _failed(scenario, error, printed.getvalue())
 
 
-def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = None) -> list[Outcome]:
+def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None) -> list[Outcome]:
     """Yields the outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
     start."""
     from topologies.spark.spark_replay import replay_on_spark
@@ -148,7 +148,7 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Topology | None = N
     return [outcomes[index] for index in range(len(scenarios))]
 
 
-def _malformed(scenario: Scenario, topology: Topology | None) -> Outcome | None:
+def _malformed(scenario: Scenario, topology: Graph | None) -> Outcome | None:
     printed = StringIO()
     try:
         with redirect_stdout(printed):

@@ -22,7 +22,7 @@ from topologies.engine import micro_batch
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes, after_clock, after_count, after_event_time

@@ -27,14 +27,13 @@ from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
 from topologies.graph.bolt_rules import BoltRules
-from topologies.graph.builder import TopologyBuilder
 from topologies.graph.graph import stream_label
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import Recording
 from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
+from topologies.topology import Topology, TopologyBuilder
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import DataError, TopologyError
 from windowing.settings.kinds import Session

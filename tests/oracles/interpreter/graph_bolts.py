@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, TRIGGERS
 from tests.oracles.interpreter.values import Json
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
 from topologies.io import sinks, spouts
 from topologies.scenarios.scenario_bolt import bare_bolt
 from topologies.scenarios.scenario_model import read_scenario
+from topologies.topology import Topology, TopologyBuilder
 from windowing import (
     AggregateBolt,
     Bolt,

@@ -15,7 +15,7 @@ from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING, 
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
 from tests.simulation.world.steps import step_made
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from windowing import WindowedBolt
 
 Called = Callable[[pa.Table, int], None]
@@ -39,7 +39,7 @@ def _not_called(table: pa.Table, step: int) -> None:
     """For a topology that is only looked at."""
 
 
-def makes(plan: WorldPlan, folder: str = "/nowhere", called: Called = _not_called, out: str = "") -> Topology:
+def makes(plan: WorldPlan, folder: str = "/nowhere", called: Called = _not_called, out: str = "") -> Graph:
     """The topology, with its files below a folder; those of its sinks below ``out``, if that is given."""
     out = out or folder
     if plan.step is not None:

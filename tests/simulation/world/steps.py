@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
 
@@ -52,7 +52,7 @@ def _trigger(chance: random.Random) -> dict[str, Any]:
     return {"type": "timeFromEvent", "timePattern": "HH:mm:ss", "maxEmptyIntervals": chance.choice([1, 3])}
 
 
-def step_made(step: dict[str, Any], per_batch: int, folder: str) -> Topology:
+def step_made(step: dict[str, Any], per_batch: int, folder: str) -> Graph:
     """The topology of a step that reads and writes files below a folder."""
     source = {"type": "files", "path": f"{folder}/{SPOUT}/*.jsonl", "topic": "orders", "filesPerBatch": per_batch}
     whole = {

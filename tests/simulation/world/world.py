@@ -12,7 +12,7 @@ import pyarrow as pa
 from tests.simulation.broker import Broker
 from tests.simulation.world.making import makes
 from tests.simulation.world.plan import Format, WorldPlan
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run.options import RunOptions
 from windowing.errors import ConfigError
 
@@ -49,18 +49,18 @@ class World:
         self.broker = Broker() if plan.kafka else None
         self.tasks = {bolt.name: bolt.tasks for bolt in plan.bolts}
         """How many tasks bolts have in the runs that begin now."""
-        self._topologies: dict[tuple[int, ...], Topology] = {}
+        self._topologies: dict[tuple[int, ...], Graph] = {}
         try:
             self._topologies[tuple(self.tasks.values())] = makes(plan, folder, self._called, self.place)
         except (ConfigError, ValueError) as error:  # TopologyError, which names all mistakes
             raise CannotBeBuilt(plan) from error
 
     @property
-    def topology(self) -> Topology:
+    def topology(self) -> Graph:
         """One for all processes: to build it takes longer than to run a batch, and what they know is not in it."""
         return self.with_tasks(self.tasks)
 
-    def with_tasks(self, tasks: Mapping[str, int]) -> Topology:
+    def with_tasks(self, tasks: Mapping[str, int]) -> Graph:
         """The topology with other numbers of tasks."""
         wanted = tuple(tasks.get(name, number) for name, number in self.tasks.items())
         if wanted not in self._topologies:

@@ -13,9 +13,9 @@ from pathlib import Path
 from tests.spark.shop import SCHEMA
 from tests.spark.tools import CONF, Trap
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.run.options import ComingRestart, Restart
 from topologies.spark.jvm.session import open_session
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

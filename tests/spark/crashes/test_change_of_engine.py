@@ -18,11 +18,11 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES = 26

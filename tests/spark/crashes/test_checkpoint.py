@@ -17,7 +17,7 @@ from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, 
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints import state_tables as state
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError
 from windowing.schema import EmittedRows

@@ -31,8 +31,8 @@ from tests.spark.tools import (
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.tasks import fire, ingest
-from topologies.graph.topology import Topology
 from topologies.spark.spark_executor import SparkExecutor
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")

@@ -20,9 +20,9 @@ from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_un
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.file_journal import FileLog
 from topologies.checkpoints.spark_checkpoint import SourceLog, SparkHalf
-from topologies.graph.topology import Topology
 from topologies.io.file_spout import WatchedFiles
 from topologies.spark.source import PlannedFiles, planned_files
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES, LATER = 12, 3

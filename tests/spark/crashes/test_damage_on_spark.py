@@ -17,8 +17,8 @@ from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from tests.spark.tools import run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark.workers.pool import TASKS
 from topologies.spark.workers.processes import WorkerDied
+from topologies.topology import Topology
 from windowing import Bolt, WindowedBolt
 
 

@@ -22,8 +22,8 @@ from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, w
 from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import millis
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -12,8 +12,8 @@ import pyarrow as pa
 from servers.kafka import Kafka, Record
 from tests.spark.shop import at
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import BatchBolt, TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

@@ -9,10 +9,10 @@ from servers.kafka import Kafka
 from tests.spark.kafka.kafka_shop import reading
 from tests.spark.tools import Ending, crashed
 from topologies import run_local, spouts
-from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 
 
 def run(topology: Topology, checkpoint: Path | None, **options: Any) -> Summary:

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from servers.broker import TO_NEW_TOPICS
 from servers.kafka import ID, Kafka, Record
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
 
@@ -102,7 +102,7 @@ def topic_of(kafka: Kafka, topic: str, *, largest: int) -> str:
     return topic
 
 
-def built(path: Path, *overlays: Path) -> Topology:
+def built(path: Path, *overlays: Path) -> Graph:
     """The topology of a step's file."""
     return step_topology(load_step(path, overlays=overlays))
 

@@ -28,8 +28,8 @@ from tests.spark.kafka.kafka_shop import (
 from tests.spark.kafka.test_kafka_ranges import fill
 from tests.spark.tools import at_phase
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.spark.workers.pool import TASKS
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.usefixtures("spark")
 ENGINES: dict[str, Any] = {"local": local, "spark": on_spark}

@@ -38,10 +38,10 @@ from tests.spark.kafka.kafka_shop import (
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import session
 from topologies.spark.workers.pool import TASKS
+from topologies.topology import Topology
 from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.schema import EmittedRows

@@ -42,11 +42,11 @@ from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import librdkafka, topic_reader
-from topologies.graph.topology import Topology
 from topologies.io.kafka import Undeliverable
 from topologies.io.sinks import MemorySink
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.schema import EmittedRows

@@ -18,7 +18,6 @@ from tests.helpers.places import TESTS
 from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.scenarios.replay import Recording, judge
@@ -27,6 +26,7 @@ from topologies.scenarios.scenario_model import Problem, Scenario, load
 from topologies.scenarios.scenario_values import ClockStep
 from topologies.scenarios.script import ScriptBatch, clock_matters, script
 from topologies.spark.runner import SparkRun
+from topologies.topology import Topology
 from windowing.settings.rules import SOURCE
 
 SCENARIOS = TESTS / "scenarios"

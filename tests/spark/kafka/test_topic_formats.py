@@ -19,9 +19,9 @@ from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import once
 from tests.spark.tools import at_phase
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
 from topologies.io.topics.decode import decode
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError, UnreachableError
 from windowing.schema import EmittedRows

@@ -21,8 +21,8 @@ from tests.helpers.spark_of import VERSIONS, settings
 from tests.spark.tools import CONF, at_phase, run, run_until
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.graph.topology import Topology
 from topologies.spark.jvm.session import open_session
+from topologies.topology import Topology
 from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts, windowed
 from windbolt.aggregates import count, sum, window_end
 

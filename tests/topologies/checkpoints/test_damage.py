@@ -25,8 +25,8 @@ from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
 CASES = share(64, 4)

@@ -29,7 +29,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.topology_fit import differences
 from topologies.cli.app import app
 from topologies.graph.bolt_rules import TopologyRules
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts, state
 from windowing.errors import StorageError
 

@@ -105,6 +105,21 @@ def test_the_run_before_cannot_commit_and_is_told_who_has_the_checkpoint(store: 
         before.begin(batch_key(1, False))
 
 
+def test_the_run_before_cannot_replace_a_note(store: S3) -> None:
+    before = checkpoint(store, "noted", "process 1 on here")
+    before.commit(Manifest(batch=0))
+    before.replace_note("topology", {"name": "first"})
+    after = checkpoint(store, "noted", "process 2 on there")
+    with pytest.raises(CheckpointError, match="taken over by process 2 on there"):
+        before.replace_note("topology", {"name": "lost"})
+    assert after.read_note("topology") == {"name": "first"}
+    after.replace_note("topology", {"name": "second"})
+    after.commit(Manifest(batch=1))
+    last = checkpoint(store, "noted", "process 3 on there")
+    assert last.read_note("topology") == last.files.read("topology") == {"name": "second"}
+    assert last.batches()[-1] == batch_key(1, False)
+
+
 def test_a_commit_is_lost_even_if_the_turn_has_been_deleted_since(store: S3) -> None:
     before = checkpoint(store, "deleted", "process 1 on here")
     after = checkpoint(store, "deleted", "process 2 on there")

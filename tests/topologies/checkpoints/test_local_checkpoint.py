@@ -22,13 +22,14 @@ from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.file_journal import FileJournal, as_uri
 from topologies.checkpoints.going_back import go_back, inspect
+from topologies.checkpoints.notes import known_rules
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Deadly, Death
-from topologies.graph.topology import Topology
 from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windowing import AggregateBolt, aggregates
 from windowing.aggregates.declared import Aggregate
 from windowing.durations import parse_duration
@@ -284,6 +285,22 @@ def test_other_aggregates_are_told_and_the_bolt_may_start_over(files: Path, tmp_
     with pytest.raises(CheckpointError, match="bolt 'sums': what it adds up has changed: its aggregates") as told:
         run_local(adding(aggregates.max("ts")), options)
     assert "let 'sums' start over (windbolt reset)" in (told.value.do or "")
+
+
+def test_rules_that_may_change_are_those_of_the_last_run(files: Path, tmp_path: Path) -> None:
+    def run(lag: str) -> tuple[int, int]:
+        builder = TopologyBuilder("lagging")
+        builder.set_spout("orders", spouts.files(files, SCHEMA, format="jsonl"))
+        bolt = Ids().with_tumbling_window("1m").with_timestamp_field("ts").with_lag(lag)
+        builder.set_bolt("bolt", bolt).global_grouping("orders")
+        builder.set_sink("out", sinks.discard()).from_("bolt")
+        run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True))
+        return known_rules(halves).bolts["bolt"].delay, os.stat(halves.files.path("topology")).st_ino
+
+    halves = PairedCheckpoint(str(tmp_path / "ck"))
+    first, again, other = run("5s"), run("5s"), run("7s")
+    assert again == first, "nothing has changed, so nothing is written"
+    assert (first[0], other[0]) == (5_000_000, 7_000_000)
 
 
 def test_a_checkpoint_of_another_topology_is_refused(files: Path, tmp_path: Path) -> None:

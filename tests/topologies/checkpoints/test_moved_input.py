@@ -14,7 +14,7 @@ from tests.helpers.damage import SCHEMA, Ids
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing.errors import CheckpointError
 
 

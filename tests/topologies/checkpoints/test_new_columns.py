@@ -17,7 +17,7 @@ import pytest
 from manager.storage.segment_files import FileSegments
 from tests.helpers.examples import sampled
 from topologies.checkpoints.paired_checkpoint import TOPOLOGY, PairedCheckpoint
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import (
     AggregateBolt,
     Bolt,

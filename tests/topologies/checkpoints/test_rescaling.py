@@ -15,7 +15,7 @@ from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.topology_fit import noted_tasks
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 
 

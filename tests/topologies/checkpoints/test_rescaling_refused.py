@@ -16,8 +16,8 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windowing import AggregateBolt, StatefulBolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.schema import EmittedRows

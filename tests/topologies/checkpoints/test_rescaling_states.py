@@ -14,7 +14,7 @@ import pytest
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError
 

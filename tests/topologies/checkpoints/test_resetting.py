@@ -24,8 +24,8 @@ from topologies.checkpoints.going_back import Reset, reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 

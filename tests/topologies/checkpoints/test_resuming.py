@@ -17,7 +17,7 @@ from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import WindowedNode
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.durations import Duration

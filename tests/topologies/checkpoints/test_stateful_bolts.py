@@ -22,7 +22,7 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.why import why
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import StatefulBolt, Tuple
 from windowing.errors import CheckpointError
 

@@ -16,7 +16,7 @@ from topologies.cli.checkpoint_commands import _print
 from topologies.cli.consoles import in_words, say
 from topologies.cli.displays import HEARTBEAT, LineProgress, LiveProgress, accounts_table, print_summary
 from topologies.engine.report import BatchReport, BoltReport
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import ConfigError, RunOptions, Summary, TopologyBuilder, WindowedBolt, run_local, sinks, spouts
 
 

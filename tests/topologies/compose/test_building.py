@@ -15,7 +15,7 @@ from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.graph import Input
 from topologies.graph.groupings import FieldsGrouping, hash_rows, hashed_as
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt.testing import run_bolt
 from windowing import (
     AggregateBolt,

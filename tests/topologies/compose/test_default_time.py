@@ -9,7 +9,7 @@ import pytest
 
 from topologies import TopologyBuilder, spouts
 from topologies.graph.graph import WindowedNode
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import Bolt, TopologyError, WindowedBolt, presets
 from windowing.settings.kinds import Session, SlidingLog
 from windowing.settings.rules import LateBy

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, TopologyError, presets, replay, spouts
 from windbolt.aggregates import count
 from windbolt.testing import TopologyDriver

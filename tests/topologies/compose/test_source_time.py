@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import Bolt, TopologyError, WindowedBolt, presets
 from windowing.durations import Count, Duration
 from windowing.settings.rules import Bounds

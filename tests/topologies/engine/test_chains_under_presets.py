@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, presets
 from windowing.durations import millis
 from windowing.errors import TopologyError

@@ -11,8 +11,8 @@ import pytest
 from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.commit import Claims
-from topologies.graph.topology import Topology
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 

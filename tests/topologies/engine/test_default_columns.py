@@ -22,8 +22,8 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.kafka_records import Records
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.declarations import with_needed_columns
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, TupleWindow, WindowedBolt, aggregates, sinks, spouts, state
 from windbolt.testing import TopologyDriver
 

@@ -22,10 +22,10 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
-from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Scenario, read_scenario
 from topologies.testing.replaying import replay
+from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.bolts.ranking import Rank

@@ -26,7 +26,7 @@ from topologies.engine.ingest import Staging
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import TableSource, file_splits
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchBolt,

@@ -27,7 +27,7 @@ from topologies.engine.batch import InProcess, RunInProcess
 from topologies.engine.micro_batch import exchange
 from topologies.engine.tasks import gather
 from topologies.engine.work import Sections
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import (
     Bolt,
     ConfigError,

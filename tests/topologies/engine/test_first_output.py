@@ -21,7 +21,7 @@ from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, s
 from topologies.cli.app import app
 from topologies.engine.event_times import read_from
 from topologies.engine.report import BoltReport
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
 from windowing.errors import ConfigError
 from windowing.schema import EmittedRows

@@ -17,7 +17,7 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work import SourceBatch
 from topologies.graph.describing import to_json, topology_text
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
 from windowing import (
@@ -76,7 +76,7 @@ class Calls(StatefulWindowedBolt):
         del self.state["calls"][key]
 
 
-def a_topology(bolt: WindowedBolt, *, refused: str | None = None) -> tuple[Topology, MemorySink, MemorySink]:
+def a_topology(bolt: WindowedBolt, *, refused: str | None = None) -> tuple[Graph, MemorySink, MemorySink]:
     builder, out, wrong = TopologyBuilder("keys"), sinks.memory(), sinks.memory()
     builder.set_spout("events", spouts.memory(COLUMNS))
     builder.set_bolt("windows", bolt).fields_grouping("events", "key")
@@ -92,14 +92,14 @@ class Events:
     clock: int
     events: tuple[tuple[str, str], ...]
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         keys, ids = zip(*self.events, strict=True)
         schema = topology.spouts["events"].outputs["default"]
         table = pa.table([list(keys), list(ids), pa.nulls(len(ids), schema.field("ts").type)], schema=schema)
         yield SourceBatch("events", "default", table, np.arange(len(ids)), clock=self.clock)
 
 
-def run(topology: Topology, *batches: Events | int) -> MicroBatch:
+def run(topology: Graph, *batches: Events | int) -> MicroBatch:
     """Events, and clocks without events."""
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     for number, batch in enumerate(batches):

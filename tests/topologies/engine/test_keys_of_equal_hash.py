@@ -26,9 +26,9 @@ from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.groupings import hash_rows
-from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, Scenario, read_scenario
+from topologies.topology import Topology
 from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes

@@ -28,7 +28,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
 from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.describing import topology_text
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.formats.event_files import BAD_SCHEMA
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
@@ -63,7 +63,7 @@ class Lying:
     named: bool = True
     """Whether the source says which partition it is."""
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """The rows, so many at a time."""
         for at in range(0, len(self.rows), self.cut):
             found = delivered(self.rows[at : at + self.cut], f"part {self.part}", self.part)
@@ -76,7 +76,7 @@ class Whole:
 
     rows: list[Row]
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """The rows; what cannot be read source by source."""
         yield delivered([row for row in self.rows if row.time is not None], "", 0)
         for row in self.rows:
@@ -148,7 +148,7 @@ class Passed(BatchBolt):
         return batch
 
 
-def watching() -> tuple[Topology, dict[str, Any]]:
+def watching() -> tuple[Graph, dict[str, Any]]:
     """All that sees an order of arrival, with a sink behind each."""
     builder = TopologyBuilder("watching")
     builder.set_spout("in", spouts.memory(SCHEMA))
@@ -264,7 +264,7 @@ def at(second: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
 
 
-def copying(spout: Any) -> tuple[Topology, Any, Any]:
+def copying(spout: Any) -> tuple[Graph, Any, Any]:
     builder, rows, bad = TopologyBuilder("copying"), sinks.memory(), sinks.memory()
     builder.set_spout("in", spout)
     builder.set_sink("rows", rows).from_("in")

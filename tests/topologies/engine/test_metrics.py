@@ -15,7 +15,7 @@ from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from topologies.cli.app import app
 from topologies.cli.displays import FRESH, LineProgress, LiveProgress, print_summary, time_table, time_words
 from topologies.engine.report import BatchReport, BoltReport
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS = "id string, ts long, at long"

@@ -11,7 +11,7 @@ import pytest
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt, Bolt, WindowedBolt, aggregates
 
 SECONDS = 1_704_088_805

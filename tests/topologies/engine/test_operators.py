@@ -29,8 +29,8 @@ from tests.helpers.lives import (
     rename_right_key,
 )
 from topologies import TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
+from topologies.topology import Topology
 from windowing import (
     AlterLifetime,
     BatchBolt,

@@ -17,8 +17,8 @@ from tests.oracles import temporal_join_oracle as oracle
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
-from topologies.graph.topology import Topology
 from topologies.testing.driver import TopologyDriver
+from topologies.topology import Topology
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis
 from windowing.settings.presets import atlas, streaminsight
 from windowing.settings.rules import How

@@ -21,8 +21,8 @@ from topologies.engine import ticking
 from topologies.engine.batch import RunInProcess
 from topologies.engine.report import BatchReport
 from topologies.engine.work import Share
-from topologies.graph.topology import Topology
 from topologies.local import run_local
+from topologies.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchWindowedBolt,

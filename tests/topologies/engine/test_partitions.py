@@ -20,7 +20,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work import SourceBatch
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
@@ -50,7 +50,7 @@ class Run:
 
     records: Sequence[Record]
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """A source batch for each partition."""
         for partition in dict.fromkeys(each.partition for each in self.records):
             mine = [each for each in self.records if each.partition == partition]

@@ -19,7 +19,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.source_splits import TableSource
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt.testing import TopologyDriver, prepared, run_bolt
 from windowing import (
     AggregateBolt,

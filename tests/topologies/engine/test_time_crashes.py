@@ -17,7 +17,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot

@@ -26,7 +26,7 @@ from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.work import SourceBatch
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration
@@ -296,7 +296,7 @@ class Piece:
 
     rows: tuple[tuple[int, Arrives], ...]
 
-    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
         for same in runs(self.rows):
             values = [(number, *step.key, step.op) for number, step in same]
             name, clock = SPOUTS[same[0][1].spout], same[0][1].at
@@ -331,7 +331,7 @@ def crashing(phase: str) -> Any:
     return hook
 
 
-def build(case: Case) -> Topology:
+def build(case: Case) -> Graph:
     builder = TopologyBuilder("triggers")
     stream = "refused" if case.named else None
     columns = ("key", "sub")[: case.keys]
@@ -454,7 +454,7 @@ def _stream(event: Event) -> str:
     return event.tuple.stream
 
 
-def assert_rows(case: Case, found: Found, topology: Topology) -> None:
+def assert_rows(case: Case, found: Found, topology: Graph) -> None:
     """What reached the sinks: each call once, with the number in the bolt's state; each refused event once."""
     wanted: list[tuple[Any, ...]] = []
     for key, calls in found.calls.items():

@@ -13,8 +13,8 @@ from tests.helpers.examples import share
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.repair import repair
 from topologies.checkpoints.state_tables import read
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import TemporalJoin
 from windowing.errors import CheckpointError, DataError
 

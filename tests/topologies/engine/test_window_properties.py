@@ -22,8 +22,8 @@ from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, 
 from topologies import TopologyBuilder
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
+from topologies.graph.graph import Graph
 from topologies.graph.groupings import FieldsGrouping
-from topologies.graph.topology import Topology
 from topologies.scenarios.replay import Recording, replay_locally
 from topologies.scenarios.scenario_model import Scenario, read_scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptedEvents, ScriptSplit, script, watched_topology
@@ -139,7 +139,7 @@ def recut(found: Scenario, chance: random.Random) -> list[tuple[TimeAdvance, lis
     return batches
 
 
-def run_cut(found: Scenario, topology: Topology, chance: random.Random) -> Json:
+def run_cut(found: Scenario, topology: Graph, chance: random.Random) -> Json:
     checkpoint, recording = MemoryCheckpoint(), Recording()
     step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
     ticks: list[int | None] = []
@@ -174,7 +174,7 @@ class Watched(WindowedBolt):
         return None
 
 
-def parallel_topology(scenario: Json) -> Topology:
+def parallel_topology(scenario: Json) -> Graph:
     columns = [("id", pa.string())]
     if "timestamp_field" in scenario["bolt"]:
         columns.append((scenario["bolt"]["timestamp_field"], TIMESTAMP))

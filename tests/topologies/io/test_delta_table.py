@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 
 from tests.helpers.places import ROOT
 from tests.helpers.races import FILES, write_input
-from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, sinks, spouts
 from windbolt.aggregates import count, sum, window_end
 

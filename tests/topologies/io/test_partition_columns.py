@@ -18,11 +18,11 @@ import pytest
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.engine.source_splits import FileSource
-from topologies.graph.topology import Topology
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FileSplit, write_table
 from topologies.io.spout_columns import folder_texts
 from topologies.local import LocalRun
+from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError
 

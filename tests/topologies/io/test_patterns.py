@@ -23,10 +23,10 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources, first_rows_of_files
 from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.source_splits import FileSource, file_splits, line_count, unnameable
-from topologies.graph.topology import Topology
 from topologies.io import paths
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.paths import find, folders_before, leading, literal
+from topologies.topology import Topology
 from windowing.errors import ConfigError
 
 PROJECT = "shop {a} [v2]"

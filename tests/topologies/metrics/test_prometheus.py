@@ -31,7 +31,7 @@ from tests.topologies.step.test_counters import RULES as STEP_RULES
 from tests.topologies.step.test_counters import STEP
 from topologies import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.run import run_metrics
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
@@ -91,7 +91,7 @@ class Counting(WindowedBolt):
             yield user, amounts.sum()
 
 
-def shop(folder: Path, name: str = "shop") -> Topology:
+def shop(folder: Path, name: str = "shop") -> Graph:
     builder = TopologyBuilder(name)
     for source in ("orders", "refunds"):
         (folder / source).mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def feed_step(folder: Path, number: int) -> None:
 
 
 @contextmanager
-def going_on(topology: Topology, checkpoint: Path, port: int) -> Iterator[list[BatchReport]]:
+def going_on(topology: Graph, checkpoint: Path, port: int) -> Iterator[list[BatchReport]]:
     """A run with a batch each half second, until the end of the block; its reports."""
     reports: list[BatchReport] = []
     stop = threading.Event()

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from tests.helpers.scraping import get
 from topologies import RunOptions, run_local
 from topologies.engine.report import BatchReport
-from topologies.graph.topology import Topology
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 
 
 def state(port: int, **query: Any) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import Context
-from topologies.graph.topology import Topology
 from topologies.page import live_run, run_view
 from topologies.page.live_run import BATCHES
 from topologies.page.run_view import MOST, Points
 from topologies.run.options import Address
 from topologies.run.summary import AdviceLimits
+from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topologies.checkpoints.preflight import refuse_before_start
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import (
     CheckpointError,
     RunOptions,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topologies.checkpoints.preflight import find_sinks, make_sink_folders
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import StorageError, TopologyBuilder, sinks, spouts
 
 

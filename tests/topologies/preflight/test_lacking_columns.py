@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topologies.checkpoints.preflight import find_lacking
 from topologies.graph.describing import topology_text
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TemporalJoin, TopologyBuilder, spouts
 from windbolt.aggregates import Aggregate, count, sum
 

@@ -17,8 +17,8 @@ from topologies.checkpoints.look_at_spouts import Findings
 from topologies.checkpoints.preflight import find_registries
 from topologies.cli.displays import print_report
 from topologies.engine.kafka_records import Records
-from topologies.graph.topology import Topology
 from topologies.io.spouts import MemorySpout
+from topologies.topology import Topology
 from windowing.errors import UnreachableError
 
 AT = "127.0.0.1:1"  # no broker is there

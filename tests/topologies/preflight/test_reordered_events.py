@@ -11,8 +11,8 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.preflight import find_reordered
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import Bolt, StatefulBatchBolt, StatefulBolt, WindowedBolt
 from windowing.events import Tuple
 from windowing.schema import parse_schema

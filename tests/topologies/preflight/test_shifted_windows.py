@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from topologies.checkpoints.preflight import shifted_chains
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, WindowedBolt, aggregates, kinds, presets, spouts
 
 Change = Callable[[WindowedBolt], WindowedBolt]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from topologies.checkpoints.look_at_spouts import Findings, dubious_input, find_sources
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
 SCHEMA = "user string, amount double, ts timestamp"

@@ -13,7 +13,7 @@ from tests.helpers.places import ROOT
 from topologies.checkpoints.preflight import find_waiting
 from topologies.cli.app import app
 from topologies.graph.describing import topology_text
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windbolt import AggregateBolt, Bolt, StatefulBolt, TopN, TopologyBuilder, Tuple, aggregates, spouts
 from windbolt.testing import TopologyDriver
 

@@ -26,8 +26,8 @@ from tests.helpers.examples import examples
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.displays import print_summary
 from topologies.engine.work import INPUT, BoltWork
-from topologies.graph.topology import Topology
 from topologies.run.summary import Advice, AdviceLimits, Summary, advice_on
+from topologies.topology import Topology
 from windowing import (
     AggregateBolt,
     BatchBolt,

@@ -23,10 +23,10 @@ from topologies.checkpoints.notes import read_runs
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
 from topologies.cli.consoles import readable_errors
-from topologies.graph.topology import Topology
 from topologies.local import run_local
 from topologies.run.options import ComingRestart, Restart, RunOptions
 from topologies.run.summary import Summary
+from topologies.topology import Topology
 from windbolt import AggregateBolt, TopologyBuilder, WindowedBolt, seconds, sinks, spouts
 from windbolt.aggregates import sum, window_end
 from windowing.errors import BoltError, ConfigError, TakenOver

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.timeline import picture
+from topologies.topology import Topology
 from windowing import Deduplicate, Session, Silence, TupleWindow, WindowedBolt
 
 

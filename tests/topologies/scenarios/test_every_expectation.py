@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from topologies.graph.builder import TopologyBuilder
-from topologies.graph.topology import Topology
 from topologies.io import sinks, spouts
 from topologies.scenarios.replay import judge, replay_locally
 from topologies.scenarios.scenario_answer import Replayed
@@ -22,6 +20,7 @@ from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.scenario_values import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
 from topologies.scenarios.script import add_bare_bolt, watched_topology
 from topologies.testing.replaying import replay
+from topologies.topology import Topology, TopologyBuilder
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import ScenarioError

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.builder import TopologyBuilder
 from topologies.io import sinks, spouts
 from topologies.testing.replaying import replay
+from topologies.topology import TopologyBuilder
 from windowing import AggregateBolt, WindowedBolt
 from windowing.aggregates import count, sum
 from windowing.errors import ScenarioError

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from topologies.graph.topology import Topology
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.timeline import picture
+from topologies.topology import Topology
 from windbolt import Bolt, ScenarioError, TopologyBuilder, WindowedBolt, replay, sinks, spouts
 
 CLOSE = [{"close": True}]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.scraping import free_port, scrape, value
 from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing.errors import ConfigError, DataError
 
 

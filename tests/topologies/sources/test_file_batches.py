@@ -10,8 +10,8 @@ import pytest
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import FileGroup, file_splits
-from topologies.graph.topology import Topology
 from topologies.io.sinks import MemorySink
+from topologies.topology import Topology
 from windowing import Bolt
 from windowing.errors import ConfigError
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from policies.watermarks import NONE
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.kafka_records import RecordFile
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 
 Header = tuple[str, bytes | None]
 Row = tuple[int, int, bytes | None, bytes | None, list[Header]]

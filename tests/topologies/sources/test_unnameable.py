@@ -9,7 +9,7 @@ import pytest
 
 from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import refuse_unnameable
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing.errors import DataError
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from manager.storage.hdfs import client
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
 from topologies.spark.first_questions import ask
 from topologies.spark.spark_executor import Cluster
 from topologies.spark.spark_tasks import in_hands
+from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

@@ -22,7 +22,6 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.source_splits import Deadly, Death, FileGroup, FileSource, file_splits
 from topologies.engine.tasks import ingest
-from topologies.graph.topology import Topology
 from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import Chunk, FileSplit
 from topologies.io.formats.json_files import JsonlFormat
@@ -30,6 +29,7 @@ from topologies.spark.shipping import own_paths
 from topologies.spark.spark_tasks import packed
 from topologies.spark.workers.pool import DeathLog, autopsy
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
+from topologies.topology import Topology
 from windowing import Bolt
 
 SEGFAULT = "the worker process that read it crashed (SIGSEGV)"

@@ -29,13 +29,13 @@ from tests.helpers.places import ROOT
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.failures import worker_position
-from topologies.graph.topology import Topology
 from topologies.spark.shipping import own_paths
 from topologies.spark.spark_executor import SparkExecutor
 from topologies.spark.spark_tasks import packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import SPARE, SparePool, WorkerPool
 from topologies.testing.bolt_run import make_window
+from topologies.topology import Topology
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError, StorageError
 

@@ -8,9 +8,9 @@ import pytest
 from pyspark import SparkContext
 
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
-from topologies.graph.topology import Topology
 from topologies.spark import runner
 from topologies.spark.jvm import session
+from topologies.topology import Topology
 from windowing.errors import ConfigError, EnvironmentMissing
 
 

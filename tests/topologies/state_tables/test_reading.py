@@ -18,7 +18,7 @@ from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import bolts, read
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import AggregateBolt, Count, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError

@@ -26,7 +26,7 @@ from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.stored_tasks import StoredState
 from topologies.checkpoints.why import why
 from topologies.engine.event_times import as_moment
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing.errors import ConfigError, TopologyError
 from windowing.timestamps import show
 

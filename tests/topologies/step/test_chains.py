@@ -13,7 +13,7 @@ import pytest
 
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -108,7 +108,7 @@ def values(folder: Path, name: str) -> list[Any]:
     return [json.loads(row["value"]) for row in out(folder, name)]
 
 
-def topology(folder: Path, **changes: Any) -> Topology:
+def topology(folder: Path, **changes: Any) -> Graph:
     return step_topology(load_step(written(folder, **changes)))
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import (
     Bolt,
     Bounds,

@@ -21,7 +21,7 @@ from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.kafka_records import Records
 from topologies.engine.work import MergedSplits
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.spark.cluster import Question
 from topologies.spark.connect import arriving
 from topologies.spark.shipping import Reached, packages, reached_by, write_archive
@@ -63,7 +63,7 @@ class ConnectExecutor:
                 self._slots = max(parts.count(), 1)
         return self._slots
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """Set the topology of the following tasks; it is sent to the workers, with its code."""
         self.reached = reached_by(for_workers(topology))
         code = packed(topology, elsewhere=self.reached.users)
@@ -96,7 +96,7 @@ class ConnectExecutor:
         read = arriving.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
         return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
 
-    def unpacker(self) -> Callable[[], Topology]:
+    def unpacker(self) -> Callable[[], Graph]:
         """Returns the function that gives the topology in a worker."""
         assert self._topology, "no topology was loaded"
         return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)

@@ -17,8 +17,7 @@ from topologies.checkpoints.preflight import refuse_before_start
 from topologies.engine.commit import Frames
 from topologies.engine.librdkafka import check_options
 from topologies.engine.work import SinkBatch, SinkRows
-from topologies.graph.graph import SinkNode
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
 from topologies.io.sinks import TableSink
@@ -35,7 +34,7 @@ from windowing.errors import ConfigError
 
 
 def run_over_connect(
-    topology: Topology, options: RunOptions, *, master: str | None, conf: Mapping[str, str], spark: SparkSession | None
+    topology: Graph, options: RunOptions, *, master: str | None, conf: Mapping[str, str], spark: SparkSession | None
 ) -> Summary:
     """Run a topology over Spark Connect; arguments and errors are those of ``run_on_spark``."""
     refuse_over_connect(topology)
@@ -53,7 +52,7 @@ def run_over_connect(
     return observed(options, asked_observers(topology, options), run)
 
 
-def refuse_over_connect(topology: Topology) -> None:
+def refuse_over_connect(topology: Graph) -> None:
     """Raise ConfigError for what does not go over Connect."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FrameSpout):
@@ -110,7 +109,7 @@ class ConnectRun(LocalRun):
     def __init__(
         self,
         spark: SparkSession,
-        topology: Topology,
+        topology: Graph,
         options: RunOptions,
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,

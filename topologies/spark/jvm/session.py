@@ -25,7 +25,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from manager.remote import hadoop_name, has_query, place_name, s3a_settings
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
 from topologies.run.options import LOCAL, RunOptions, on_this_machine
@@ -76,7 +76,7 @@ _OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
 """Settings that may bring the jar under any name."""
 
 
-def places_of_spark(topology: Topology, options: RunOptions) -> list[str]:
+def places_of_spark(topology: Graph, options: RunOptions) -> list[str]:
     """The places outside this machine that Spark itself reads or writes: its half of the checkpoint.
 
     Raises ConfigError for input whose store is named by options in its path: files are noted by their paths only.

@@ -23,7 +23,7 @@ from topologies.engine.source_splits import (
     row_numbers,
 )
 from topologies.engine.tasks import ingest
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.run.options import local_cores
 from topologies.spark.shipping import own_paths
@@ -50,7 +50,7 @@ def is_of_input(death: WorkerDied) -> bool:
     return isinstance(death.item, FileSource | FileGroup)
 
 
-def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context) -> Death | None:
+def autopsy(pool: Pool, topology: Graph, death: WorkerDied, context: Context) -> Death | None:
     """The input on which a worker died; None where no part of it kills another worker.
 
     Raises the death, with the findings, if only several rows together are deadly, since then no single row is to blame.
@@ -70,7 +70,7 @@ def autopsy(pool: Pool, topology: Topology, death: WorkerDied, context: Context)
 
 
 class _Autopsy:
-    def __init__(self, pool: Pool, topology: Topology, source: FileSource, context: Context) -> None:
+    def __init__(self, pool: Pool, topology: Graph, source: FileSource, context: Context) -> None:
         self.pool, self.source, self.context = pool, source, context
         spout = topology.spouts[source.component].spout
         assert isinstance(spout, FileSpout)
@@ -220,10 +220,10 @@ class PoolExecutor:
         self.slots = context.defaultParallelism
         self.pool = SPARE.take(min(self.slots, cores), context.environment)
         self._spark = SparkExecutor(context)
-        self._topology: Topology | None = None
+        self._topology: Graph | None = None
         self._sound = True
 
-    def load(self, topology: Topology) -> None:
+    def load(self, topology: Graph) -> None:
         """Set the topology of the following tasks; the workers prepare themselves meanwhile."""
         self.pool.load(packed(topology), own_paths(), _widest(topology))
         self._topology = topology
@@ -263,6 +263,6 @@ def _cores(named: str) -> int:
     return (os.cpu_count() or 1) if named == "*" else int(named)
 
 
-def _widest(topology: Topology) -> int:
+def _widest(topology: Graph) -> int:
     """Maximum number of concurrent tasks of bolts; at least two, for reading."""
     return max(2, *(sum(node.parallelism for node in level) for level in topology.levels), 0)

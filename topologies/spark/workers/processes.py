@@ -23,7 +23,7 @@ from typing import Any, cast
 from manager.storage.files import why_and_do
 from topologies.engine.batch import Context
 from topologies.engine.failures import FIX, SIZE, SMALLER, TaskFailure, WorkerPosition
-from topologies.graph.topology import Topology
+from topologies.graph.graph import Graph
 from topologies.spark.workers.reaping import end_session, followers
 from windowing.errors import WindboltError
 
@@ -182,7 +182,7 @@ class WorkerPool:
         """
         if not items:
             return []
-        bare = replace(context, topology=cast("Topology", None))
+        bare = replace(context, topology=cast("Graph", None))
         job = pickle.dumps((function, bare), pickle.HIGHEST_PROTOCOL)
         results: dict[int, Any] = {}
         with self._lock:

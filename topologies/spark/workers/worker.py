@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from topologies.engine.batch import Context
-    from topologies.graph.topology import Topology
+    from topologies.graph.graph import Graph
 
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,7 +43,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._packed = b""
-        self._topology: Topology | None = None
+        self._topology: Graph | None = None
         self._job: tuple[Callable[[Any, Context], Any], Context] | None = None
 
     def answer(self, number: int, topology: bytes | None, job: bytes | None, item: bytes | None) -> bytes:
@@ -63,7 +63,7 @@ class Worker:
         except BaseException as error:
             return _packed(number, None, TaskFailure.of(error, None if self._job is None else self._job[1].batch))
 
-    def _unpacked(self) -> Topology:
+    def _unpacked(self) -> Graph:
         """The topology, unpacked once; bolts are copied before use."""
         if self._topology is None:
             paths, topology = pickle.loads(self._packed)

@@ -15,7 +15,7 @@ from manager.storage.task_state import AssignedState, TaskState
 from policies.watermarks import NONE
 from topologies import TopologyBuilder, spouts
 from topologies.engine.ticking import latest_seen
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 

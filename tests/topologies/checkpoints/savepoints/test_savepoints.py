@@ -26,7 +26,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Savepoint, take_savepoint
 from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
-from topologies.graph.topology import Topology
+from topologies.topology import Topology
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 

@@ -1,27 +1,27 @@
-"""A topology as users hold it: its graph, and the calls that run it."""
+"""A topology as users make and hold it: its graph, and the calls that run it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from topologies.background import Run, options_of, run_to_the_end, start
+from topologies.engine.report import BatchReport
+from topologies.graph.builder import GraphBuilder
+from topologies.graph.describing import topology_html
 from topologies.graph.graph import Graph
+from topologies.run.options import EngineName, Restart
+from topologies.run.summary import Summary
 from windowing.calls import checked
 from windowing.durations import Duration
-from windowing.reprs import one_line
 
 if TYPE_CHECKING:
-    from topologies.background import Run
-    from topologies.engine.report import BatchReport
-    from topologies.run.options import EngineName, Restart
-    from topologies.run.summary import Summary
     from topologies.spark.time_metrics import TimeMetrics
 
 
-@dataclass(frozen=True, repr=False)
 class Topology(Graph):
     """A topology in which ``TopologyBuilder.build`` has found no fault."""
 
@@ -56,8 +56,6 @@ class Topology(Graph):
 
         Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
         """
-        from topologies.background import options_of, start
-
         options = options_of(
             checkpoint=checkpoint,
             every=every,
@@ -98,8 +96,6 @@ class Topology(Graph):
 
         The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
         """
-        from topologies.background import run_to_the_end
-
         run = self.start(
             checkpoint,
             engine=engine,
@@ -121,13 +117,16 @@ class Topology(Graph):
         )
         return run_to_the_end(run)
 
-    def __repr__(self) -> str:
-        kinds = {"spouts": self.spouts, "bolts": {**self.plain, **self.windowed}, "sinks": self.sinks}
-        parts = "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
-        return one_line(f"<Topology {self.name!r}: {parts}>")
-
     def _repr_html_(self) -> str:
         """Called by notebooks: returns the graph of the topology."""
-        from topologies.graph.describing import topology_html
-
         return topology_html(self)
+
+
+class TopologyBuilder(GraphBuilder):
+    """Gathers the parts of a topology; ``build`` checks them all and reports every mistake at once."""
+
+    @checked
+    def build(self) -> Topology:
+        """Returns the topology; TopologyError with all its mistakes where there are any."""
+        graph = super().build()
+        return Topology(**{each.name: getattr(graph, each.name) for each in fields(graph)})
