@@ -86,12 +86,12 @@ def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the permutation that sorts by (group, key, position); groups are ascending numbers from 0."""
+    """Returns the permutation that sorts by (group, key, position); groups are numbers from 0."""
     if not len(groups):
         return np.arange(0)
     low = int(keys.min())
     span = int(keys.max()) - low + 1
-    if (int(groups[-1]) + 1) * span < 1 << 62:
+    if (int(groups.max()) + 1) * span < 1 << 62:
         return stable_order(groups * span + (keys - low))
     return np.lexsort((keys, groups))
 

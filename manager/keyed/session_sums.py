@@ -20,7 +20,7 @@ from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
-from windowing.columns import group_numbers, take_rows
+from windowing.columns import order_within, stable_order, take_rows
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow, whole
 
@@ -109,20 +109,15 @@ class SessionSums(Summing):
         return self._loaded_states(payload)[self.traced]
 
     def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> tuple[Runs, NDArray[np.int64]]:
-        """The runs of these rows, in order of (key, start); and for each row as given, in which run it is."""
-        coded = replace(rows, keys=codes)
-        order = coded.order()
-        times = rows.times if order is None else rows.times[order]
-        keys, gaps, reaches = (
-            column if column is None or order is None else column[order] for column in (codes, rows.gaps, rows.reaches)
-        )
-        live = Live(times, None if keys is None else group_numbers(keys), gaps=gaps, reaches=reaches)
-        runs = self.session.runs(live)
-        numbers = np.repeat(np.arange(len(runs.lows)), runs.highs - runs.lows)
-        if order is None:
-            return runs, numbers
-        run = np.empty_like(numbers)
-        run[order] = numbers
+        """The runs of these rows, in order of key and start; and for each row as given, in which run it is."""
+        keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
+        order = stable_order(rows.times) if keys is None else order_within(keys, rows.times)
+        columns = (rows.times, keys, rows.gaps, rows.reaches)
+        times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
+        assert times is not None
+        runs = self.session.runs(Live(times, keys, gaps=gaps, reaches=reaches))
+        run = np.empty(len(rows), np.int64)
+        run[order] = np.repeat(np.arange(len(runs.lows)), runs.highs - runs.lows)
         return runs, run
 
     def _split(self, rows: Held) -> Keys:
