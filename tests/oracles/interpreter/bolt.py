@@ -462,10 +462,8 @@ class Bolt:
         for (key, _), windows in list(self.formed.items()):
             if isinstance(windows, Counted | Own | Triggered):
                 watermark = self.times.watermark(key) if self.event_time else self.now
-                at_once = self.rules.comes_with_events or (isinstance(windows, Counted) and self.rules.key)
+                at_once = self.rules.comes_with_events or not isinstance(windows, Counted) or self.rules.key
                 if not at_once and self.event_time and watermark == windows.now:
-                    if isinstance(windows, Own):
-                        self.due += windows.fired()  # at once, on arrival
                     continue  # what came at the watermark is looked at once a tick has moved it
                 windows.now = watermark
                 windows.last_time = self.last_time
@@ -769,6 +767,7 @@ class Bolt:
             "key": str(key),
             "kind": window.place if len(self.kinds) > 1 else None,
             "events": ",".join(ids(content)),
+            "number": 1 + sum(other.key == window.key for other, _ in self.emitted),
         }
 
     # ---- the answer

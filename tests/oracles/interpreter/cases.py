@@ -286,6 +286,15 @@ def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
         yield {"close": True}
 
 
+def with_numbers(random: Random, made: Json) -> Json:
+    """The same, some of them with numbers as keys."""
+    names = (*(made["bolt"].get("key") or ()), *(made["bolt"].get("substreams") or ()))
+    if names and "listed_keys" not in made["bolt"] and random.random() < 0.3:
+        for event in (step["event"] for step in made["steps"] if "event" in step):
+            event |= {name: "abcd".index(event[name]) - 1 for name in names if name in event}
+    return made
+
+
 def spans_of(bolt: Json) -> list[int]:
     """The durations that a bolt's settings name, in microseconds."""
     hour = 3_600_000_000

@@ -34,7 +34,7 @@ from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
 from topologies.topology import Topology, TopologyBuilder
-from windowing.bolts.windowed_bolt import WindowedBolt
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt
 from windowing.errors import DataError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
@@ -45,21 +45,40 @@ PHASES: tuple[Phase, ...] = ("ingest", "tick", "fire", "commit")
 _MEMORY = Path("/dev/shm")
 
 
-class Told(WindowedBolt):
-    """Emits a row for each window: which it is, and its events."""
+class Told(StatefulWindowedBolt):
+    """Emits a row for each window: which it is, its events, and how many windows of its key have fired by then."""
 
     outputs: ClassVar[dict[str, str]] = {
-        "default": "start long, end long, key string, kind long, events string",
+        "default": "start long, end long, key string, kind long, events string, number long",
     }
+
+    def __init__(self, keys: dict[str, str]) -> None:
+        """``keys``: the columns of the key, and the types in which the bolt keeps them."""
+        self.keys = tuple(keys)
+        self.__dict__["state_types"] = {
+            "fired": ", ".join([*(f"of_{name} {kind}" for name, kind in keys.items()), "number long"])
+        }
+        self.__dict__["state_keys"] = {"fired": {name: f"of_{name}" for name in keys}}
 
     def execute(self, window: TupleWindow) -> Json:
         return {
             "start": window.start_timestamp,
             "end": window.end_timestamp,
-            "key": str(window.key),
+            "key": str(as_texts(window.key)),
             "kind": window.kind,
             "events": ",".join(window.table.column("id").to_pylist()),
+            "number": self.counted(window.key if len(self.keys) > 1 else (window.key,)),
         }
+
+    def counted(self, key: Any) -> int:
+        """One more of a key."""
+        known = self.state["fired"].to_pylist()
+        of_key = {f"of_{name}": value for name, value in zip(self.keys, key, strict=False)}
+        others = [row for row in known if any(row[name] != value for name, value in of_key.items())]
+        number = sum(row["number"] for row in known if row not in others) + 1
+        rows = [*others, {**of_key, "number": number}]
+        self.state["fired"] = pa.Table.from_pylist(rows, self.state["fired"].schema)
+        return number
 
 
 @dataclass
@@ -88,7 +107,12 @@ def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
 def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
     assert scenario.bolt is not None
     builder, streams = TopologyBuilder("drawn"), scenario.streams
-    spout: Any = ScenarioSpout(tuple(streams), schema_of(scenario.rules, scenario.columns))
+    keys = dict.fromkeys(scenario.rules.key, "string")
+    if are_numbers(scenario):  # the bolt keeps them in another type than that by which its events are grouped
+        keys = dict.fromkeys(keys, "double")
+    columns = dict(scenario.columns)
+    columns |= {name: "whole" for name, kind in keys.items() if kind == "double"}
+    spout: Any = ScenarioSpout(tuple(streams), schema_of(scenario.rules, columns))
     builder.set_spout("events", spout)
     labels = {stream: stream_label(("events", stream)) for stream in streams}
     imports = {labels[to]: labels[of] for to, of in (imports_of(scenario.bolt) or {}).items()}
@@ -98,7 +122,7 @@ def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
     settings = bare_bolt(scenario.bolt, imports, partitions, scenario.policies).settings
     if retracting and settings.panes is not None and settings.panes.mode is PaneMode.ACCUMULATING:
         settings = replace(settings, panes=replace(settings.panes, mode=PaneMode.RETRACTING))
-    declarer = builder.set_bolt("bolt", Told().configured(settings), tasks)
+    declarer = builder.set_bolt("bolt", Told(keys).configured(settings), tasks)
     for stream in streams:
         if tasks > 1 or scenario.rules.key:
             declarer.fields_grouping("events", *scenario.rules.key, stream=stream)
@@ -106,6 +130,19 @@ def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
             declarer.global_grouping("events", stream=stream)
     builder.set_sink("rows", MemorySink()).from_("bolt")
     return builder.build()
+
+
+def are_numbers(scenario: Scenario) -> bool:
+    """True if the keys of a scenario's events are whole numbers."""
+    keys = [step.event.get(name) for step in scenario.event_steps for name in scenario.rules.key]
+    return scenario.rules.listed_keys is None and {type(key) for key in keys} <= {int, type(None)} != {type(None)}
+
+
+def as_texts(key: Any) -> Any:
+    """A key of an answer, as the interpreter has it."""
+    if isinstance(key, list | tuple):
+        return type(key)(as_texts(each) for each in key)
+    return None if key is None else str(key)
 
 
 @dataclass
@@ -163,7 +200,7 @@ class Drive:
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
         for row in window_table(readers, clock, keys).to_pylist():
-            key = [row[name] for name in node.bolt.settings.key]
+            key = as_texts([row[name] for name in node.bolt.settings.key])
             found.append(
                 {
                     "kind": row["kind"],
@@ -180,8 +217,9 @@ class Drive:
         answer = self.recording.answer(self.scenario, self.topology, self.step.manifest, self.checkpoint.segments)
         sink = self.topology.sinks["rows"].sink
         assert isinstance(sink, MemorySink)
-        retracts = self.topology.windowed["bolt"].retracts
-        return Driven(answer.to_json(), self.opened, sink.rows, retracts, self.repairs)
+        retracts, found = self.topology.windowed["bolt"].retracts, answer.to_json()
+        found["windows"] = [{**window, "key": as_texts(window.get("key"))} for window in found["windows"]]
+        return Driven(found, self.opened, sink.rows, retracts, self.repairs)
 
     def repair(self, number: int, chance: Random) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""

@@ -128,7 +128,7 @@ def drawn(random: Random, bolts: Iterator[Json]) -> tuple[Json | None, str]:
         reason = refusal(made)
         if reason is None:
             made["steps"] = list(cases.steps(random, bolt, made["streams"]))
-            return made, ""
+            return cases.with_numbers(random, made), ""
     return None, reason or ""
 
 
@@ -167,7 +167,9 @@ def beside(made: Json, mine: Json, driven: Driven) -> Iterator[str]:
     by_count = not rules.kinds and not (isinstance(rules.length, Duration) and isinstance(rules.slide, Duration))
     left, wanted = standing(driven.rows), mine["standing" if driven.retracts else "rows"]
     if by_count:  # their edges are in the windows already
-        left, wanted = ([{name: row[name] for name in ("key", "events")} for row in rows] for rows in (left, wanted))
+        left, wanted = (
+            [{name: row[name] for name in ("key", "events", "number")} for row in rows] for rows in (left, wanted)
+        )
     if sorted(left, key=str) != sorted(wanted, key=str):
         extra = [row for row in left if row not in wanted]
         missing = [row for row in wanted if row not in left]

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def fire(bolt: Bolt) -> list[tuple[Window, list[Event], Json]]:
-    """All firings at the end of a batch: what closed in it, and what is open, in order of ends."""
+    """All firings at the end of a batch: what closed in it, and what is open, kind by kind in order of ends."""
     found, open_ = [], []
     for windows in bolt.formed.values():
         now = [window for window in windows.now_open() if window.events]
         windows.remember(now)
         open_ += now
-    for window in sorted([*bolt.due, *open_], key=lambda each: (each.end, each.start or 0)):
+    for window in sorted([*bolt.due, *open_], key=lambda each: (each.place, each.end, each.start or 0)):
         fired = look(bolt, window, is_closed=any(window is each for each in bolt.due))
         if fired is not None:
             found.append((window, *fired))
