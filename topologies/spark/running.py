@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from topologies.graph.graph import Graph
 from topologies.run.options import RunOptions, check_built, refuse_on_spark
 from topologies.run.summary import Summary
-from topologies.spark.connect.connect_session import is_over_connect
+from topologies.spark.sessions import is_over_connect
 from topologies.spark.time_metrics import TimeMetrics
 from windowing.calls import checked
 from windowing.errors import ConfigError

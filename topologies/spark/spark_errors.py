@@ -97,7 +97,10 @@ _TIMESTAMP = re.compile(
     r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
 )
 """Spark's error text for a record whose timestamp does not fit into microseconds: of 4.2, and of earlier versions."""
-_NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.(?:SESSION|OPERATION)_\w+")
+_NO_SERVER = re.compile(
+    r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|NO_ACTIVE_SESSION|INVALID_HANDLE\.(?:SESSION|OPERATION)_\w+"
+    r"|incorrect server side session identifier"
+)
 """Spark's error text of a Connect server that does not answer, or that has been started again and knows nothing."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 

@@ -11,8 +11,8 @@ from topologies.graph.graph import Graph
 from topologies.scenarios.replay import judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
-from topologies.spark.connect.connect_session import is_over_connect
 from topologies.spark.replayed import Play, Replays
+from topologies.spark.sessions import is_over_connect
 
 
 def replay_on_spark(

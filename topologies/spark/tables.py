@@ -24,7 +24,7 @@ from topologies.graph.graph import Graph, SinkNode
 from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
-from topologies.spark.connect.connect_session import is_over_connect
+from topologies.spark.sessions import is_over_connect
 from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 
@@ -38,7 +38,7 @@ ROWS_OF_A_FILE = 1_000_000
 """Rows from which on a batch is written as several files."""
 
 
-def with_tables(topology: Graph, spark: SparkSession) -> Graph:
+def with_tables(topology: Graph, spark: Any) -> Graph:
     """The topology for a run in this session: its tables are there and take the rows; a sink of a Parquet table is one
     of files in the folder of the table.
 

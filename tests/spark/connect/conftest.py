@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from servers.connect import ConnectServer, connect_server
 
@@ -15,11 +16,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         yield started
 
 
-@pytest.fixture(scope="package")
-def session(server: ConnectServer) -> Iterator[object]:
-    """A session of the user's."""
-    from pyspark.sql.connect.session import SparkSession
-
-    opened = SparkSession.builder.remote(server.address).create()
-    yield opened
-    opened.stop()
+@pytest.fixture
+def session(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> object:
+    """A session of the user's, which is the same for all tests."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "")  # what PySpark sets is gone after the test
+    return SparkSession.builder.remote(server.address).getOrCreate()

@@ -20,6 +20,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sin
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
+from topologies.spark.connect.connect_run import refuse_other_tables
 from windowing import AggregateBolt, Bolt, Tuple, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, UnreachableError
@@ -164,20 +165,22 @@ def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
     assert "secret" not in str(told.value)
 
 
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        (
-            {"spout": spouts.stream(lambda spark: spark.readStream.format("rate").load(), SHOP)},
-            "spout 'orders' is a Spark",
-        ),
-        ({"sink": sinks.table("shop.counts")}, "sink 'out' appends to a table"),
-    ],
-)
-def test_what_does_not_go_over_connect_is_refused_before_the_server_is_asked(
-    parts: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_a_frame_is_refused_before_the_server_is_asked(tmp_path: Path) -> None:
     write_orders(tmp_path / "orders", range(1))
-    with pytest.raises(ConfigError, match=said):
-        run_on_spark(_counts(tmp_path / "orders", **parts), RunOptions(str(tmp_path / "ck")), master="sc://127.0.0.1:1")
+    built = _counts(tmp_path / "orders", spout=spouts.stream(lambda spark: spark.readStream.load(), SHOP))
+    with pytest.raises(ConfigError, match="spout 'orders' is a Spark DataFrame"):
+        run_on_spark(built, RunOptions(str(tmp_path / "ck")), master="sc://127.0.0.1:1")
     assert not (tmp_path / "ck").exists()
+
+
+def test_a_parquet_table_has_each_batch_once(session: Any, tmp_path: Path) -> None:
+    write_orders(tmp_path / "orders", range(2))
+    expected = sinks.memory()
+    run_local(_counts(tmp_path / "orders", sink=expected))
+    built = _counts(tmp_path / "orders", sink=sinks.table("counts_over_connect", format="parquet"))
+    run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    found = session.table("counts_over_connect").toArrow().column("n").to_pylist()
+    assert sorted(found) == sorted(row["n"] for row in expected.rows)
+    with pytest.raises(ConfigError, match="sink 'out' appends to counts_over_connect, which is no Parquet table"):
+        refuse_other_tables(built)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from topologies.spark.connect.connect_session import SLOTS, connected, is_over_connect, slots_of
+from topologies.spark.connect.connect_session import SLOTS, connected, slots_of
+from topologies.spark.sessions import is_over_connect
 from topologies.spark.spark_errors import passing_error_in
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, UnreachableError
 
 CLASSIC, REMOTE = SimpleNamespace(_jsparkSession=object()), SimpleNamespace()
 
@@ -59,6 +60,8 @@ def test_an_address_that_is_none_is_told_without_its_token() -> None:
         "\tstatus = StatusCode.UNAVAILABLE",
         "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle 7 is invalid. Session not found.",
         "[INVALID_HANDLE.SESSION_CHANGED] The existing Spark server driver has restarted.",
+        "[NO_ACTIVE_SESSION] No active Spark session found. Please create a new Spark session.",
+        "Received incorrect server side session identifier for request. Please create a new Spark Session.",
         "[RETRIES_EXCEEDED] The maximum number of retries has been exceeded.",
     ],
 )
@@ -66,3 +69,11 @@ def test_a_server_that_is_gone_passes_by_itself(text: str) -> None:
     error = passing_error_in(text)
     assert error is not None
     assert error.transient
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_session_of_the_users_that_has_ended_does_not_come_back(*, stopped: bool) -> None:
+    """A restart would meet it again."""
+    with pytest.raises(UnreachableError) as told, connected(SimpleNamespace(is_stopped=stopped), None, {}):
+        raise UnreachableError("gone", why="the server is away", do="wait", transient=True)
+    assert told.value.transient is not stopped

@@ -49,6 +49,7 @@ class ConnectExecutor:
         self.spark = spark
         self.reached = Reached()
         self._slots, self._here = slots, InProcess()
+        self._numbers: dict[int, DataFrame] = {}
         self._topology = ""
         """The name of the file that has the topology, in Spark's folder of files."""
         self._folders: list[str] = []
@@ -94,7 +95,8 @@ class ConnectExecutor:
         """A DataFrame with one partition per reference, read whenever it is used."""
         work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
         read = arriving.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
-        return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
+        with spark_failures():
+            return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
 
     def unpacker(self) -> Callable[[], Graph]:
         """Returns the function that gives the topology in a worker."""
@@ -114,15 +116,18 @@ class ConnectExecutor:
         """What ``work`` makes of each hand in a worker, one after another."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
         run = arriving.results(self._folders, code, [pickle.dumps(hand) for hand in hands])
-        frame = self._over_numbers(len(hands)).mapInArrow(run, "output binary")
         with spark_failures(self.reached.users):
+            frame = self._over_numbers(len(hands)).mapInArrow(run, "output binary")
             rows = frame.toArrow().column("output").to_pylist()
         for row in rows:
             yield from pickle.loads(row)
 
     def _over_numbers(self, count: int) -> DataFrame:
-        """A DataFrame of so many rows, each of which is a task."""
-        return self.spark.range(0, count, 1, count)
+        """A DataFrame of so many rows, each of which is a task. It is kept: of a new one the server is asked for its
+        columns."""
+        if count not in self._numbers:
+            self._numbers[count] = self.spark.range(0, count, 1, count)
+        return self._numbers[count]
 
 
 def _is_held_here(item: Any) -> bool:

@@ -16,6 +16,7 @@ from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.preflight import refuse_before_start
 from topologies.engine.commit import Frames
 from topologies.engine.librdkafka import check_options
+from topologies.engine.report import BatchReport
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
@@ -30,6 +31,7 @@ from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
 from topologies.spark.connect.connect_executor import ConnectExecutor
 from topologies.spark.connect.connect_session import connected, slots_of
+from topologies.spark.tables import tables_of_files, with_tables
 from windowing.errors import ConfigError
 
 
@@ -43,11 +45,12 @@ def run_over_connect(
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_before_start(topology, options)
-        with (
-            connected(spark, master, conf) as session,
-            ConnectRun(session, topology, options, observers, attempts, slots=slots) as over_connect,
-        ):
-            return over_connect.run()
+        with connected(spark, master, conf) as session:
+            with_files = with_tables(topology, session)
+            refuse_other_tables(with_files)
+            with ConnectRun(session, with_files, options, observers, attempts, slots=slots) as over_connect:
+                over_connect.tables = tables_of_files(topology, with_files)
+                return over_connect.run()
 
     return observed(options, asked_observers(topology, options), run)
 
@@ -71,12 +74,16 @@ def refuse_over_connect(topology: Graph) -> None:
                         why="files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS",
                         do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
                     )
-    for name, sink in topology.sinks.items():
-        if isinstance(sink.sink, TableSink):
+
+
+def refuse_other_tables(topology: Graph) -> None:
+    """Raise ConfigError for tables that are no folders of files, which ``with_tables`` has left."""
+    for name, node in topology.sinks.items():
+        if isinstance(node.sink, TableSink):
             raise ConfigError(
-                f"sink {name!r} appends to a table, and the session is one of Spark Connect",
-                why="appending each batch once has been tried in classic sessions only",
-                do="write files (sinks.files), or append in a function that knows what is there: "
+                f"sink {name!r} appends to {node.sink.table}, which is no Parquet table, over Spark Connect",
+                why="appending each batch once to Delta and Iceberg has been tried in classic sessions only",
+                do="use a Parquet table, write files (sinks.files), or append in a function that knows what is there: "
                 "sinks.foreach_batch(function)",
             )
 
@@ -96,7 +103,7 @@ class ConnectFrames:
         self._kafka.send(node, batch, sink_rows, store)
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        """Never called: a sink of tables is refused before the start."""
+        """Never called: such tables are refused before the first batch."""
         raise AssertionError(node.name)
 
 
@@ -117,6 +124,8 @@ class ConnectRun(LocalRun):
         slots: int | None = None,
     ) -> None:
         self.spark, self._slots = spark, slots
+        self.tables: list[str] = []
+        """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:
@@ -129,3 +138,8 @@ class ConnectRun(LocalRun):
         found = super()._open_source()
         ask_executors(self.executor, self.topology, self.halves.path)
         return found
+
+    def _note(self, query: str | None, report: BatchReport) -> None:
+        super()._note(query, report)
+        for table in self.tables:
+            self.spark.catalog.refreshTable(table)

@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect: which ones are, and how one is opened."""
+"""Sessions of Spark Connect: how one is opened."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from topologies.spark.sessions import REMOTE, is_remote_master
 from topologies.spark.spark_errors import FROM_SPARK
 from windowing.errors import ConfigError, EnvironmentMissing, UnreachableError
 
@@ -17,22 +18,10 @@ if TYPE_CHECKING:
 
 SLOTS = "spark.windbolt.slots"
 """Setting of the number of tasks to cut work into."""
-_REMOTE, _MODE = "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"
-"""PySpark's variables: the address of the server, and whether sessions of this process go over Connect."""
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""PySpark's variable that says that sessions of this process go over Connect."""
 _PATIENCE = 10
 """Seconds in which a server has to take a connection."""
-
-
-def is_over_connect(spark: Any, master: str | None) -> bool:
-    """True if a run in this session, or in one that it opens, goes over Spark Connect."""
-    if spark is not None:
-        return not hasattr(spark, "_jsparkSession")
-    return is_remote_master(master) or (not master and _REMOTE in os.environ)
-
-
-def is_remote_master(master: str | None) -> bool:
-    """True for the address of a Connect server."""
-    return (master or "").startswith("sc://")
 
 
 def slots_of(conf: Mapping[str, str]) -> int | None:
@@ -53,12 +42,22 @@ def slots_of(conf: Mapping[str, str]) -> int | None:
 def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """The session given, or one that is opened for the run and closed at its end.
 
-    Raises EnvironmentMissing where a package is missing here, UnreachableError where the server does not answer.
+    Raises EnvironmentMissing where a package is missing here, UnreachableError where the server does not answer; one
+    that does not pass by itself where the session that is given has ended.
     """
     if spark is not None:
-        yield spark
+        try:
+            yield spark
+        except UnreachableError as error:
+            if not spark.is_stopped:
+                raise
+            raise UnreachableError(
+                "the Spark session of the run has ended",
+                why="it was stopped, or its server was started again and knows it no more",
+                do="make a new session and start again: the run continues from its checkpoint",
+            ) from error
         return
-    session = _opened(master or os.environ[_REMOTE], conf)
+    session = _opened(master or os.environ[REMOTE], conf)
     before = os.environ.get(_MODE)
     os.environ[_MODE] = "1"  # by this pyspark.sql.functions, in functions of sinks, know what they are to make
     try:
