@@ -102,7 +102,7 @@ def given_back(checkpoint: str, seed: int) -> Any:
 
 def keeps_sums(checkpoint: str) -> bool:
     note = PairedCheckpoint(checkpoint).files.read("topology")
-    return note is not None and "sums" in note["bolts"]["b"]
+    return note is not None and note["bolts"]["b"]["sums"] is not None
 
 
 def saved(checkpoint: str, target: str) -> None:
