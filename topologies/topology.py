@@ -8,17 +8,18 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from topologies.background import Run, options_of, run_to_the_end, start
-from topologies.engine.report import BatchReport
+from topologies.background import options_of, run_to_the_end, start
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.describing import topology_html
 from topologies.graph.graph import Graph
-from topologies.run.options import EngineName, Restart
-from topologies.run.summary import Summary
 from windowing.calls import checked
 from windowing.durations import Duration
 
 if TYPE_CHECKING:
+    from topologies.background import Run
+    from topologies.engine.report import BatchReport
+    from topologies.run.options import EngineName, Restart
+    from topologies.run.summary import Summary
     from topologies.spark.time_metrics import TimeMetrics
 
 
