@@ -26,7 +26,7 @@ For looking up whether two settings of a windowed bolt can be combined. Every pa
 with its reason. Held means: bolts with both settings, other settings beside them, and awkward streams were drawn at
 random, and windbolt answers each of them as a slow interpreter of [the rules](semantics.md) does
 ([decision 97](decisions/0097-an-executable-specification.md)), in one go, with crashes, rescaled, and going back.
-Written by `{COMMAND}` from {FIXED:,} drawings, which the tests play. Settings have their names of
+Written by `{COMMAND}` from {FIXED:,} drawings, most of which the tests play. Settings have their names of
 [scenario files](scenarios.md); [settings.md](settings.md) has their calls."""
 
 HELD = """## What is held

@@ -767,7 +767,7 @@ class Bolt:
             "key": str(key),
             "kind": window.place if len(self.kinds) > 1 else None,
             "events": ",".join(ids(content)),
-            "number": 1 + sum(other.key == window.key for other, _ in self.emitted),
+            "number": 1 + sum(other.key == window.key for other, _ in self.emitted) if self.rules.key else None,
         }
 
     # ---- the answer

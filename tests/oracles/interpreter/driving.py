@@ -34,7 +34,7 @@ from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
 from topologies.topology import Topology, TopologyBuilder
-from windowing.bolts.windowed_bolt import StatefulWindowedBolt
+from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
 from windowing.errors import DataError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
@@ -45,20 +45,12 @@ PHASES: tuple[Phase, ...] = ("ingest", "tick", "fire", "commit")
 _MEMORY = Path("/dev/shm")
 
 
-class Told(StatefulWindowedBolt):
-    """Emits a row for each window: which it is, its events, and how many windows of its key have fired by then."""
+class Told(WindowedBolt):
+    """Emits a row for each window: which it is, and its events."""
 
     outputs: ClassVar[dict[str, str]] = {
         "default": "start long, end long, key string, kind long, events string, number long",
     }
-
-    def __init__(self, keys: dict[str, str]) -> None:
-        """``keys``: the columns of the key, and the types in which the bolt keeps them."""
-        self.keys = tuple(keys)
-        self.__dict__["state_types"] = {
-            "fired": ", ".join([*(f"of_{name} {kind}" for name, kind in keys.items()), "number long"])
-        }
-        self.__dict__["state_keys"] = {"fired": {name: f"of_{name}" for name in keys}}
 
     def execute(self, window: TupleWindow) -> Json:
         return {
@@ -67,13 +59,26 @@ class Told(StatefulWindowedBolt):
             "key": str(as_texts(window.key)),
             "kind": window.kind,
             "events": ",".join(window.table.column("id").to_pylist()),
-            "number": self.counted(window.key if len(self.keys) > 1 else (window.key,)),
+            "number": self.counted(window.key),
         }
 
-    def counted(self, key: Any) -> int:
-        """One more of a key."""
-        known = self.state["fired"].to_pylist()
-        of_key = {f"of_{name}": value for name, value in zip(self.keys, key, strict=False)}
+    def counted(self, key: Any) -> int | None:
+        return None
+
+
+class Counting(Told, StatefulWindowedBolt):
+    """And how many windows of its key have fired by then, which a table holds."""
+
+    def __init__(self, keys: dict[str, str]) -> None:
+        """``keys``: the columns of the key, and the types in which the bolt keeps them."""
+        self.keys = tuple(keys)
+        columns = [*(f"of_{name} {kind}" for name, kind in keys.items()), "number long"]
+        self.__dict__["state_types"] = {"fired": ", ".join(columns)}
+        self.__dict__["state_keys"] = {"fired": {name: f"of_{name}" for name in keys}}
+
+    def counted(self, key: Any) -> int | None:
+        known, values = self.state["fired"].to_pylist(), key if len(self.keys) > 1 else (key,)
+        of_key = {f"of_{name}": value for name, value in zip(self.keys, values, strict=True)}
         others = [row for row in known if any(row[name] != value for name, value in of_key.items())]
         number = sum(row["number"] for row in known if row not in others) + 1
         rows = [*others, {**of_key, "number": number}]
@@ -122,7 +127,7 @@ def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
     settings = bare_bolt(scenario.bolt, imports, partitions, scenario.policies).settings
     if retracting and settings.panes is not None and settings.panes.mode is PaneMode.ACCUMULATING:
         settings = replace(settings, panes=replace(settings.panes, mode=PaneMode.RETRACTING))
-    declarer = builder.set_bolt("bolt", Told(keys).configured(settings), tasks)
+    declarer = builder.set_bolt("bolt", (Counting(keys) if keys else Told()).configured(settings), tasks)
     for stream in streams:
         if tasks > 1 or scenario.rules.key:
             declarer.fields_grouping("events", *scenario.rules.key, stream=stream)
