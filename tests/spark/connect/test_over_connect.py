@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,21 +122,26 @@ def test_a_function_of_a_sink_gets_a_frame_of_the_session(session: Any, tmp_path
     assert found
 
 
-def test_the_command_runs_at_an_address(server: ConnectServer, tmp_path: Path) -> None:
-    """And a session that windbolt opens ends with the run."""
-    write_orders(tmp_path / "orders", range(2))
+def program_in(folder: Path) -> str:
+    """Write a program that counts the orders of a folder; what the command calls its topology."""
     program = f'''
 from windbolt import *
 
 builder = TopologyBuilder("counts")
-builder.set_spout("orders", spouts.files({str(tmp_path / "orders" / "*.parquet")!r}, "{SHOP}"))
+builder.set_spout("orders", spouts.files({str(folder / "orders" / "*.parquet")!r}, "{SHOP}"))
 bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window("20s").with_timestamp_field("ts")
 builder.set_bolt("counts", bolt).global_grouping("orders")
-builder.set_sink("out", sinks.files({str(tmp_path / "out" / "counts")!r}, "jsonl")).from_("counts")
+builder.set_sink("out", sinks.files({str(folder / "out" / "counts")!r}, "jsonl")).from_("counts")
 topology = builder.build()
 '''
-    (tmp_path / "counts.py").write_text(program)
-    reference = f"{tmp_path / 'counts.py'}:topology"
+    (folder / "counts.py").write_text(program)
+    return f"{folder / 'counts.py'}:topology"
+
+
+def test_the_command_runs_at_an_address(server: ConnectServer, tmp_path: Path) -> None:
+    """And a session that windbolt opens ends with the run."""
+    write_orders(tmp_path / "orders", range(2))
+    reference = program_in(tmp_path)
     command = ["run", reference, "--checkpoint", str(tmp_path / "ck"), "--master", server.address]
     found = CliRunner().invoke(app, command)
     assert found.exit_code == 0, found.output
@@ -143,6 +150,30 @@ topology = builder.build()
     written = [json.loads(line) for line in rows_of(tmp_path / "out")["counts"]]
     assert sorted(row["n"] for row in written) == sorted(row["n"] for row in expected.rows)
     assert written
+
+
+@pytest.mark.extended
+def test_three_engines_take_turns_on_a_checkpoint(server: ConnectServer, tmp_path: Path) -> None:
+    """Each in a process of its own: over Connect, in a classic session, locally."""
+    write_orders(tmp_path / "all", range(3))
+    here = ["--engine", "local"]
+    expected = taking_turns(tmp_path, "here", [here, here, here])
+    assert taking_turns(tmp_path, "turns", [["--master", server.address], ["--master", "local[2]"], here]) == expected
+    assert expected
+
+
+def taking_turns(folder: Path, name: str, turns: list[list[str]]) -> list[str]:
+    """The rows of runs on one checkpoint, one for each of the files in ``all``."""
+    place = folder / name
+    (place / "orders").mkdir(parents=True)
+    command = [sys.executable, "-m", "windbolt", "run", program_in(place), "--checkpoint", str(place / "ck")]
+    files = sorted((folder / "all").iterdir())
+    for path, turn in zip(files, turns, strict=True):
+        shutil.copy2(path, place / "orders")
+        ending = [] if path == files[-1] else ["--keep-open"]
+        done = subprocess.run([*command, *turn, *ending], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return rows_of(place / "out")["counts"]
 
 
 def _counts(orders: Path, **parts: Any) -> Any:
