@@ -15,7 +15,7 @@ from rich.text import Text
 
 from manager.storage.manifest import batch_name, key_of
 from topologies.cli.consoles import FAILED, Debug, out, readable_errors, say, warn
-from topologies.cli.run import NoFileRules, Set, StepOptions, With, tell_page, wait_for_interrupt
+from topologies.cli.run import NoFileRules, Set, StepOptions, With, interrupts, tell_page
 from topologies.run.options import PAGE_PORT, address_of
 from windowing.errors import ConfigError
 from windowing.reprs import printable
@@ -479,8 +479,9 @@ def ui(
     with readable_errors(debug=debug):
         address = address_of(port, "the page")
         show_page(address, StoredRun(folder))
-        tell_page(address, "the runs on the checkpoint, until Ctrl-C")
-        wait_for_interrupt()
+        with interrupts() as wait:
+            tell_page(address, "the runs on the checkpoint, until Ctrl-C")
+            wait()
 
 
 # ``windbolt why``: what a window waits for, from the checkpoint alone.

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import Annotated
 
@@ -77,14 +78,20 @@ def staying(*, as_json: bool) -> Iterator[RunOfPage]:
     finally:
         address = page.address
         if address is not None and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-            tell_page(address, "the run has ended; its page stays there until Ctrl-C")
-            wait_for_interrupt()
+            with interrupts() as wait:
+                tell_page(address, "the run has ended; its page stays there until Ctrl-C")
+                wait()
 
 
-def wait_for_interrupt() -> None:
-    """Wait for Ctrl-C."""
-    with suppress(KeyboardInterrupt):
-        threading.Event().wait()
+@contextmanager
+def interrupts() -> Iterator[Callable[[], object]]:
+    """Gives a function that waits for Ctrl-C, also for one that has come since the block began."""
+    pressed = SimpleQueue[None]()  # unlike an event, it may be used by a handler that interrupts its use
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.put(None))
+    try:
+        yield pressed.get
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def tell_page(address: Address, words: str) -> None:

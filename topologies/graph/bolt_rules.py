@@ -244,13 +244,17 @@ class BoltRules:
 
     def kept(self) -> dict[str, Any]:
         """Returns the rules that stay the same as long as a checkpoint is used, by their names for people."""
-        found: dict[str, Any] = {}
+        single, several = dict[str, Any](), dict[str, Any]()
         for each in fields(self):
             if each.metadata:
                 called, of = each.metadata["called"], each.metadata["of"]
                 value = getattr(self, each.name) if of is None else of(self)
-                found |= {called: value} if called else value
-        return {called: value for called, value in found.items() if value is not None}
+                if called:
+                    single[called] = value
+                else:
+                    several |= value
+        found = [*several.items(), *single.items()]  # the key of each input says more than the setting of that name
+        return {called: value for called, value in found if value is not None}
 
     @property
     def bounds(self) -> Bounds:

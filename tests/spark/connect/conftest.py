@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession
 
 from servers.connect import ConnectServer, connect_server
 
@@ -18,6 +18,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 @pytest.fixture
 def session(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> object:
-    """A session of the user's, which is the same for all tests."""
+    """A session of the user's, which is the same for all tests. A classic one may be there too, of other tests of the process."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "")  # what PySpark sets is gone after the test
     return SparkSession.builder.remote(server.address).getOrCreate()
