@@ -79,8 +79,10 @@ def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
 
 
 def _changed(what: str, was: Any, is_: Any) -> str:
-    if what == "sums" and was and is_:  # their stored values are not as the user has written them
-        return "what it adds up has changed: its aggregates, or the columns that they are by"
+    if what == "sums":  # their stored values are not as the user has written them
+        if was and is_:
+            return "what it adds up has changed: its aggregates, or the columns that they are by"
+        return "it kept " + ("sums, and keeps events now" if was else "events, and keeps sums now")
     return f"{what} was {rule_in_words(was)}, and is {rule_in_words(is_)}"
 
 

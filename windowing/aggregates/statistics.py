@@ -137,7 +137,7 @@ class BoundedQuantile(Numeric):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (BucketCounts(self._field, pa.int64(), self.relative_error),)
+        return (BucketCounts(self._field, pa.int64(), float(self.relative_error)),)  # not NumPy's, for its repr
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((buckets, counts),) = states

@@ -34,6 +34,9 @@ from windowing import AggregateBolt, aggregates
 from windowing.aggregates.declared import Aggregate
 from windowing.durations import parse_duration
 from windowing.errors import BoltError, CheckpointError, ConfigError
+from windowing.schema import EmittedRows
+from windowing.settings.kinds import Session
+from windowing.window import TupleWindow
 
 PHASES = ("ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed")
 FILES = (
@@ -285,6 +288,29 @@ def test_other_aggregates_are_told_and_the_bolt_may_start_over(files: Path, tmp_
     with pytest.raises(CheckpointError, match="bolt 'sums': what it adds up has changed: its aggregates") as told:
         run_local(adding(aggregates.max("ts")), options)
     assert "let 'sums' start over (windbolt reset)" in (told.value.do or "")
+
+
+def test_sums_in_place_of_events_are_told_as_such(files: Path, tmp_path: Path) -> None:
+    class FromEvents(AggregateBolt):
+        def execute(self, window: TupleWindow) -> EmittedRows:
+            return super().execute(window)
+
+    def adding(kind: type[AggregateBolt]) -> Topology:
+        builder = TopologyBuilder("adding")
+        builder.set_spout("orders", spouts.files(files, SCHEMA, format="jsonl"))
+        bolt = kind(n=aggregates.count()).with_window(Session("1m")).with_timestamp_field("ts")
+        builder.set_bolt("sums", bolt).global_grouping("orders")
+        builder.set_sink("out", sinks.discard()).from_("sums")
+        return builder.build()
+
+    for before, after, said in [
+        (AggregateBolt, FromEvents, "it kept sums, and keeps events now"),
+        (FromEvents, AggregateBolt, "it kept events, and keeps sums now"),
+    ]:
+        options = RunOptions(str(tmp_path / before.__name__))
+        run_local(adding(before), options)
+        with pytest.raises(CheckpointError, match=f"\n  - bolt 'sums': {said}\\. its events were"):
+            run_local(adding(after), options)
 
 
 def test_rules_that_may_change_are_those_of_the_last_run(files: Path, tmp_path: Path) -> None:

@@ -212,6 +212,16 @@ def test_there_are_about_as_many_buckets_as_the_guide_says() -> None:
 # ------------------------------------------------------------------------------------------------------ what is refused
 
 
+def test_what_is_kept_of_a_bounded_quantile_is_told_alike_for_equal_errors() -> None:
+    """A checkpoint compares what is told; NumPy's numbers are told differently from one NumPy to another."""
+    case = Case(pa.table({"v": [1.0]}), [0], (), [1], 1)
+    told = [
+        str(bound_aggregates_of(case, near=aggregates.quantile("v", 0.5, relative_error=error)).accumulators)
+        for error in (0.01, np.float64(0.01))
+    ]
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
