@@ -42,6 +42,7 @@ _WORDS: Mapping[Any, str] = {
 _NAMED = {
     "Duration": "a duration such as seconds(5)",
     "Count": "a Count of events",
+    "Graph": "the topology that builder.build() returns",
     "Shift": "a shift in time",
     "Unset": "",
 }

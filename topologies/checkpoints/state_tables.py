@@ -41,7 +41,7 @@ from topologies.checkpoints.stored_tasks import (
 )
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
-from topologies.graph.graph import STATE_COLUMN, Graph, state_column
+from topologies.graph.graph import STATE_COLUMN, state_column
 from topologies.run.clock import system_clock
 from topologies.run.options import check_built
 from windowing.calls import checked
@@ -53,6 +53,8 @@ from windowing.timestamps import show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from topologies.graph.graph import Graph
 
 
 # The stored events of a bolt as a table.

@@ -19,7 +19,7 @@ from windowing.errors import ConfigError, WindboltError
 
 
 def load_topology(reference: str) -> Graph:
-    """Returns the topology that a reference names: a Graph, a GraphBuilder, or a function that returns either.
+    """Returns the topology that a reference names: a topology, its builder, or a function that returns either.
 
     The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
     """
@@ -48,7 +48,7 @@ def load_topology(reference: str) -> Graph:
         raise ConfigError(
             f"{reference!r} is not a topology" if found is not None else f"{place} has no {name!r}",
             why=f"topologies in it: {', '.join(known) or 'none'}",
-            do="name what GraphBuilder.build() returned",
+            do="name what TopologyBuilder.build() returned",
         )
     return found
 
