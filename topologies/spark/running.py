@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from topologies.graph.graph import Graph
 from topologies.run.options import RunOptions, check_built, refuse_on_spark
 from topologies.run.summary import Summary
-from topologies.spark.sessions import is_over_connect
+from topologies.spark.sessions import given_or_active, is_over_connect
 from topologies.spark.time_metrics import TimeMetrics
 from windowing.calls import checked
 from windowing.errors import ConfigError
@@ -44,6 +44,8 @@ def run_on_spark(
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
+    conf, spark = conf or {}, given_or_active(spark)
+    master = master or conf.get("spark.master")
     if is_over_connect(spark, master):
         if metrics is not None:
             raise ConfigError(
@@ -53,7 +55,7 @@ def run_on_spark(
             )
         from topologies.spark.connect.connect_run import run_over_connect
 
-        return run_over_connect(topology, options, master=master, conf=conf or {}, spark=spark)
+        return run_over_connect(topology, options, master=master, conf=conf, spark=spark)
     from topologies.spark.runner import run_in_session
 
-    return run_in_session(topology, options, master=master, conf=conf or {}, spark=spark, metrics=metrics)
+    return run_in_session(topology, options, master=master, conf=conf, spark=spark, metrics=metrics)

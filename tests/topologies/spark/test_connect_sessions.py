@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from topologies.spark.connect.connect_session import SLOTS, connected, slots_of
+from topologies.spark.jvm.session import environment_of_java
 from topologies.spark.sessions import is_over_connect
 from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, UnreachableError
@@ -33,9 +35,7 @@ CLASSIC, REMOTE = SimpleNamespace(_jsparkSession=object()), SimpleNamespace()
 def test_a_session_decides_then_the_master_then_the_variable(
     spark: Any, master: str | None, variable: str, *, over_connect: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    if variable:
-        monkeypatch.setenv("SPARK_REMOTE", variable)
+    monkeypatch.setenv("SPARK_REMOTE", variable)
     assert is_over_connect(spark, master) is over_connect
 
 
@@ -71,9 +71,25 @@ def test_a_server_that_is_gone_passes_by_itself(text: str) -> None:
     assert error.transient
 
 
+def test_java_starts_where_it_is_told_to_whatever_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark refuses to start with both."""
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    with environment_of_java({"spark.master": "local[2]"}):
+        assert "SPARK_REMOTE" not in os.environ
+    assert os.environ["SPARK_REMOTE"] == "sc://host"
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_session_of_the_users_that_has_ended_does_not_come_back(*, stopped: bool) -> None:
     """A restart would meet it again."""
     with pytest.raises(UnreachableError) as told, connected(SimpleNamespace(is_stopped=stopped), None, {}):
         raise UnreachableError("gone", why="the server is away", do="wait", transient=True)
     assert told.value.transient is not stopped
+
+
+def test_a_channel_that_is_closed_is_told_as_a_session_that_has_ended() -> None:
+    """gRPC raises a ValueError where the session was stopped while the run went on."""
+    with pytest.raises(UnreachableError, match="has ended"), connected(SimpleNamespace(is_stopped=True), None, {}):
+        raise ValueError("Cannot invoke RPC: Channel closed!")
+    with pytest.raises(ValueError, match="no number"), connected(SimpleNamespace(is_stopped=False), None, {}):
+        raise ValueError("no number")

@@ -48,7 +48,7 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
     if spark is not None:
         try:
             yield spark
-        except UnreachableError as error:
+        except (UnreachableError, ValueError) as error:  # the latter from a channel that was closed
             if not spark.is_stopped:
                 raise
             raise UnreachableError(
@@ -81,7 +81,7 @@ def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
     _reach(address)
     builder = SparkSession.builder.remote(address)
     for name, value in conf.items():
-        if name != SLOTS:
+        if name not in (SLOTS, "spark.master"):
             builder = builder.config(name, value)
     try:
         session: SparkSession = builder.create()

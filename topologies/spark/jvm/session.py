@@ -50,6 +50,7 @@ from topologies.spark.jvm.java import (
     spark_not_started,
     without_programs,
 )
+from topologies.spark.sessions import REMOTE
 from windowing.errors import ConfigError, EnvironmentMissing
 
 # Stores of objects as Spark's half reaches them, through Hadoop: what that needs, and what it has to be told.
@@ -422,7 +423,7 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
     check_java()
     check_surroundings()
     given = ({_MASTER: master} if master else {}) | dict(conf)
-    with python_of_workers(given):
+    with environment_of_java(given):
         given |= with_connector(given) if kafka else {}
         start_java(_at_start(given), fetches=kafka)
         with explaining_javas_end():
@@ -471,16 +472,18 @@ def _defaults(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def python_of_workers(given: Mapping[str, str]) -> Iterator[None]:
-    """Have Spark start the workers with the Python that the user names, by ``spark.pyspark.python`` or PYSPARK_PYTHON.
+def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
+    """Have Java start where it is told to, whatever SPARK_REMOTE says, and Spark start the workers with the Python that
+    the user names, by ``spark.pyspark.python`` or PYSPARK_PYTHON.
 
     Otherwise, and on this machine unless a setting names one, with this Python: it has what the topology needs, and a
     ``python3`` that a shell's profile names may not.
     """
     here = on_this_machine(given.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _submitted()
     chosen = given.get(_PYTHON) or file_defaults().get(_PYTHON) or ("" if here else os.environ.get("PYSPARK_PYTHON"))
-    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", REMOTE)}
     os.environ |= {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    os.environ.pop(REMOTE, None)
     try:
         yield
     finally:
