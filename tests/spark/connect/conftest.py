@@ -18,6 +18,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 @pytest.fixture
 def session(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> object:
-    """A session of the user's, which is the same for all tests. A classic one may be there too, of other tests of the process."""
+    """A session of the user's, which is the same for all tests; a classic one of other tests may be there too."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "")  # what PySpark sets is gone after the test
     return SparkSession.builder.remote(server.address).getOrCreate()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from servers.connect import ConnectServer
 from servers.ports import free_port
@@ -21,7 +21,6 @@ from tests.spark.tools import Trap, memory_rows
 from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.cli.app import app
 from topologies.spark.connect.connect_run import refuse_other_tables
 from windowing import AggregateBolt, Bolt, Tuple, WindowedBolt
 from windowing.aggregates import count
@@ -70,6 +69,46 @@ def test_a_task_that_fails_once_is_repeated_by_spark(session: Any, tmp_path: Pat
     plain, expected = shop_in_memory(tmp_path / "orders")
     run_local(plain)
     assert memory_rows(out) == memory_rows(expected)
+
+
+class _Adding(Protocol):
+    """A module of the user's, as it is now."""
+
+    Add: type[Bolt]
+
+
+def test_a_module_that_is_changed_between_two_runs_in_a_session_is_there_as_it_is_now(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, where it is loaded again: the topology itself is sent as the same bytes."""
+    write_orders(tmp_path / "orders", range(1))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = []
+    for added in (10, 2000):
+        text = f"return {{**tuple.values, 'amount': {added}.0}}"
+        (tmp_path / "adding_over_connect.py").write_text(
+            f"from windbolt import Bolt\n\nclass Add(Bolt):\n    outputs = {SHOP!r}\n\n"
+            f"    def execute(self, tuple):\n        {text}\n"
+        )
+        monkeypatch.delitem(sys.modules, "adding_over_connect", raising=False)
+        importlib.invalidate_caches()
+        module = cast("_Adding", importlib.import_module("adding_over_connect"))
+        out = sinks.memory()
+        builder = TopologyBuilder("adding")
+        builder.set_spout("orders", spouts.files(tmp_path / "orders" / "*.parquet", SHOP))
+        builder.set_bolt("added", module.Add()).shuffle_grouping("orders")
+        builder.set_sink("out", out).from_("added")
+        run_on_spark(builder.build(), RunOptions(str(tmp_path / f"ck{added}")), spark=session)
+        found.append({row["amount"] for row in out.rows})
+    monkeypatch.delitem(sys.modules, "adding_over_connect")
+    assert found == [{10.0}, {2000.0}]
+
+
+@pytest.mark.usefixtures("session")
+def test_a_run_finds_the_active_session(tmp_path: Path) -> None:
+    """As the calls of a notebook do on a platform: no session is named, and no address."""
+    write_orders(tmp_path / "orders", range(1))
+    assert run_on_spark(_counts(tmp_path / "orders"), RunOptions(str(tmp_path / "ck"))).batches == 2
 
 
 class Wrong(Bolt):
@@ -142,9 +181,9 @@ def test_the_command_runs_at_an_address(server: ConnectServer, tmp_path: Path) -
     """And a session that windbolt opens ends with the run."""
     write_orders(tmp_path / "orders", range(2))
     reference = program_in(tmp_path)
-    command = ["run", reference, "--checkpoint", str(tmp_path / "ck"), "--master", server.address]
-    found = CliRunner().invoke(app, command)
-    assert found.exit_code == 0, found.output
+    command = [sys.executable, "-m", "windbolt", "run", reference, "--checkpoint", str(tmp_path / "ck")]
+    done = subprocess.run([*command, "--master", server.address], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     expected = sinks.memory()
     run_local(_counts(tmp_path / "orders", sink=expected))
     written = [json.loads(line) for line in rows_of(tmp_path / "out")["counts"]]

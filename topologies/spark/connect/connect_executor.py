@@ -68,13 +68,15 @@ class ConnectExecutor:
         """Set the topology of the following tasks; it is sent to the workers, with its code."""
         self.reached = reached_by(for_workers(topology))
         code = packed(topology, elsewhere=self.reached.users)
-        self._topology = f"windbolt-topology-{hashlib.sha256(code).hexdigest()[:16]}"
         with tempfile.TemporaryDirectory(prefix="windbolt-") as folder, spark_failures():
             self._folders = []
             for places in packages(self.reached.users):
                 path, name = write_archive(folder, places)
                 self.spark.addArtifacts(f"{path}#{name}", archive=True)
                 self._folders.insert(0, name)  # windbolt's own is found first
+            # Workers keep a topology by this name: it is another where what its modules say is other code.
+            digest = hashlib.sha256("\0".join(self._folders).encode() + code)
+            self._topology = f"windbolt-topology-{digest.hexdigest()[:16]}"
             path = os.path.join(folder, self._topology)
             with open(path, "wb") as file:
                 file.write(code)
