@@ -8,7 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -957,6 +957,20 @@ def test_no_more_windows_are_open_than_the_report_says(bolt: Callable[[], Window
     first, last = steps(builder.build(), 1)
     assert first.bolts["sum"].open is not None
     assert last.bolts["sum"].windows <= first.bolts["sum"].open <= most
+
+
+@pytest.mark.parametrize(("bounds", "still_open"), [("(start, end]", (1, 1, 0)), ("[start, end)", (1, 1, 1))])
+@pytest.mark.parametrize("bolt", [Sum, lambda: AggregateBolt(n=count())], ids=["events", "slices"])
+def test_of_windows_one_after_the_other_the_report_counts_exactly_those_that_are_open(
+    bolt: Callable[[], WindowedBolt], bounds: Literal["(start, end]", "[start, end)"], still_open: tuple[int, ...]
+) -> None:
+    """An event at 20 is in the window that ends there, and is closed with it, or in the one that begins there."""
+    for latest, expected in zip((12, 15, 20), still_open, strict=True):
+        builder = TopologyBuilder("open")
+        builder.set_spout("events", spout([("a", 1, 3), ("a", 2, latest)]))
+        windowed = bolt().with_tumbling_window("10ms").with_alignment(bounds=bounds).with_timestamp_field("ts")
+        builder.set_bolt("sum", windowed).global_grouping("events")
+        assert [report.bolts["sum"].open for report in steps(builder.build(), 1)] == [expected, 0]
 
 
 def test_hashing_of_numpy_scalars_in_rows() -> None:

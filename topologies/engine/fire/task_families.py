@@ -552,10 +552,11 @@ def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskStat
     low, latest = task.refs.earliest_live, task.refs.latest_live
     if low is None or latest is None:
         return 0
-    low -= windows.bounds is Bounds.END  # an event at an end is in the window that ends there
+    at_end = windows.bounds is Bounds.END  # an event at an end is in the window that ends there, and not in the next
+    low, high = low - at_end, latest + length - at_end
     if state.frontier is not None:
         low = max(low, state.frontier - past_end)
-    first, beyond = windows.following(np.array([low, max(latest + length, low)])).tolist()
+    first, beyond = windows.following(np.array([low, max(high, low)])).tolist()
     return int((beyond - first) // windows.slide.micros)
 
 
