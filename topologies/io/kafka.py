@@ -159,11 +159,13 @@ _OURS = {
     "startingOffsets": "starting",
     "startingTimestamp": "starting",
     "startingOffsetsByTimestamp": "starting",
+    "auto.offset.reset": "starting",
+    "kafka.auto.offset.reset": "starting",
     "maxOffsetsPerTrigger": "records_per_batch",
     "includeHeaders": "schema",
     "topic": "topic",
 }
-"""Options of Spark, and the argument that replaces each."""
+"""Options of Spark and of Kafka's consumers, and the argument that replaces each."""
 
 
 @dataclass(frozen=True)

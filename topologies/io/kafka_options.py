@@ -102,7 +102,6 @@ _OF_JAVA = frozenset(
 """Settings of Java's clients that concern their memory, their metrics or their waiting; windbolt waits itself."""
 _OWN = frozenset(
     {
-        "auto.offset.reset",
         "bootstrap.servers",
         "enable.auto.commit",
         "enable.auto.offset.store",

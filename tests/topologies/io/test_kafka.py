@@ -42,6 +42,8 @@ AT = "localhost:9092"
         ({"schema": SCHEMA, "value": "text"}, "with a schema, and with value="),
         ({"schema": SCHEMA, "metadata": ["user"]}, "'kafka_user' is not metadata"),
         ({"options": {"subscribe": "a"}}, "option 'subscribe' is an argument of windbolt's own"),
+        ({"options": {"auto.offset.reset": "latest"}}, r"'auto.offset.reset' .* use starting=\.\.\."),
+        ({"options": {"kafka.auto.offset.reset": "latest"}}, r"'kafka.auto.offset.reset' .* use starting=\.\.\."),
     ],
 )
 def test_what_a_spout_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
