@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
@@ -226,11 +226,12 @@ def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: S
 
 
 def for_workers(topology: Graph) -> Graph:
-    """The topology without what only the driver needs: functions, which may hold a session, a lock or a connection, and
-    options of Kafka, which may contain passwords."""
+    """The graph without what only the driver needs: functions, which may hold a session, a lock or a connection, and
+    options of Kafka, which may contain passwords; and no topology, whose calls would import the runners in a worker."""
     spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}
     sinks = {name: replace(node, sink=_sink_for_workers(node.sink)) for name, node in topology.sinks.items()}
-    return replace(topology, spouts=spouts, sinks=sinks)
+    given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
+    return Graph(**{**given, "spouts": spouts, "sinks": sinks})
 
 
 def _spout_for_workers(spout: AnySpout) -> AnySpout:

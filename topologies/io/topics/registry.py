@@ -160,7 +160,7 @@ def answering(registry: Registry) -> Iterator[None]:
             else "see to its address, and that it runs; a run goes on where it was",
             transient=not refused,
         ) from error
-    except (OSError, OAuthTokenError, ValueError) as error:
+    except (OSError, OAuthTokenError, ValueError, AttributeError) as error:  # the last: of an answer without content
         raise _away(registry, error) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
