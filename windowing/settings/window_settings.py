@@ -253,6 +253,7 @@ class WindowSettings:
         FLAG,
         "with_watermark.estimate_arrival",
         preset=True,
+        resumes=_OVERLAPPING,
         needs=("event time", "events from outside", "late tolerance"),
         admits=Admits.FOLLOWING_EVENTS,
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from policies.choose_policies import closes_after_end
+from policies.trigger import TimeTriggerPolicy
 from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts
@@ -68,6 +69,10 @@ BY_HAND: dict[str, list[tuple[Put, Put]]] = {
     "expired": [
         (put, lambda b, put=put: put(b).with_policies(expired=True))  # type: ignore[misc]
         for put in (lambda b: b, lambda b: b.with_key("user"))
+    ],
+    "trigger": [
+        (lambda b: b.with_policies(trigger=TimeTriggerPolicy(seconds(3))),
+         lambda b: b.with_policies(trigger=TimeTriggerPolicy(seconds(2)))),
     ],
     "key_trigger": [
         (lambda b: b.with_key("user").with_trigger(CountTrigger(Count(2))),
