@@ -94,7 +94,8 @@ def test_windows_as_columns() -> None:
         batch.index[0] = 1
 
 
-AMOUNTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.sampled_from([0.1, 0.2, 1e16, -1e16, 3.7])))
+# Parts of a sum are added in another order, so only sums that a double holds exactly can be compared digit by digit.
+AMOUNTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.sampled_from([0.25, 0.5, 2.0**40, -(2.0**40)])))
 
 
 @examples(100)
