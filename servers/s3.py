@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs, quote
+from xml.sax.saxutils import escape
 
 from manager.storage.object_store import open_uri, read_object, write_object
 from servers.ports import free_port
@@ -122,7 +124,7 @@ def _wait_for(store: S3) -> None:
     raise AssertionError("the server does not start")
 
 
-class _Watched:
+class Watched:
     """moto's application, with what comes before it."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
@@ -156,6 +158,9 @@ class _Watched:
                 list(self.application(environ, lambda *_: None))
                 environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
                 return []
+        if environ["REQUEST_METHOD"] == "GET" and "list-type=2" in query:
+            start("200 OK", [("Content-Type", "application/xml")])
+            return [_listed(parse_qs(query, keep_blank_values=True))]
         return self.application(environ, start)
 
     def _control(self, what: str, query: str, start: Callable[..., Any]) -> Iterable[bytes]:
@@ -200,6 +205,45 @@ def _backend() -> Any:
     return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
+_PAGE = 1_000
+"""How many entries a store lists at most at a time."""
+
+
+def _listed(query: dict[str, list[str]]) -> bytes:
+    """The answer of ListObjectsV2: what moto answers, which takes a third of a millisecond for each object."""
+    asked = {name: values[0] for name, values in query.items()}
+    prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
+    after = asked.get("continuation-token") or asked.get("start-after", "")
+    limit = min(int(asked.get("max-keys", _PAGE)), _PAGE)
+    shown = quote if asked.get("encoding-type") == "url" else escape
+    keys = _backend().buckets[_BUCKET].keys
+    entries: list[str] = []
+    last = token = ""
+    for name in sorted(name for name in keys if name.startswith(prefix)):
+        folder, delimited, _ = name[len(prefix) :].partition(delimiter) if delimiter else (name, "", "")
+        entry = prefix + folder + delimited if delimited else name
+        if entry <= after or entry == last:
+            continue
+        if len(entries) == limit:
+            token = last
+            break
+        last = entry
+        if delimited:
+            entries.append(f"<CommonPrefixes><Prefix>{shown(entry)}</Prefix></CommonPrefixes>")
+            continue
+        key = keys[name]
+        entries.append(
+            f"<Contents><Key>{shown(entry)}</Key><LastModified>{key.last_modified_ISO8601}</LastModified>"
+            f"<ETag>{escape(key.etag)}</ETag><Size>{key.size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        )
+    more = f"<NextContinuationToken>{escape(token)}</NextContinuationToken>" if token else ""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<Name>{_BUCKET}</Name><Prefix>{shown(prefix)}</Prefix><MaxKeys>{limit}</MaxKeys><KeyCount>{len(entries)}</KeyCount>"
+        f"<IsTruncated>{'true' if token else 'false'}</IsTruncated>{more}{''.join(entries)}</ListBucketResult>"
+    ).encode()
+
+
 def _kind(method: str, path: str, query: str, environ: dict[str, Any]) -> str:
     """What a request is for."""
     if method == "GET" and "list-type" in query:
@@ -218,7 +262,7 @@ def _serve(port: int) -> None:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    watched = _Watched(create_backend_app("s3"))
+    watched = Watched(create_backend_app("s3"))
     server = make_server("127.0.0.1", port, watched, threaded=True)
     threading.Thread(target=_make_bucket, args=[port], daemon=True).start()
     server.serve_forever()

@@ -1,0 +1,1 @@
+"""Tests of the servers that tests and benchmarks start."""
