@@ -8,7 +8,6 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from topologies.background import options_of, run_to_the_end, start
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.describing import topology_html
 from topologies.graph.graph import Graph
@@ -57,6 +56,9 @@ class Topology(Graph):
 
         Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
         """
+        # Imported here: programs that check, describe or test a topology need nothing of a run, a third of the imports.
+        from topologies.background import options_of, start
+
         options = options_of(
             checkpoint=checkpoint,
             every=every,
@@ -97,6 +99,8 @@ class Topology(Graph):
 
         The arguments are those of ``start``. An interrupt (Ctrl-C) stops it after the current batch.
         """
+        from topologies.background import run_to_the_end
+
         run = self.start(
             checkpoint,
             engine=engine,

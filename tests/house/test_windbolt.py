@@ -98,6 +98,21 @@ def test_the_door_opens_before_the_rooms_are_heated() -> None:
     assert done.stdout == "set()\n", done.stderr
 
 
+def test_a_topology_is_built_without_what_runs_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from windbolt import AggregateBolt, TopologyBuilder, aggregates, sinks, spouts; "
+        "builder = TopologyBuilder('counts'); "
+        "builder.set_spout('orders', spouts.memory('user string, ts timestamp')); "
+        "bolt = AggregateBolt(n=aggregates.count()).with_tumbling_window('1m').with_timestamp_field('ts'); "
+        "builder.set_bolt('counts', bolt).fields_grouping('orders', 'user'); "
+        "builder.set_sink('out', sinks.memory()).from_('counts'); topology = builder.build(); str(topology); "
+        "rooms = ('background', 'checkpoints', 'engine', 'local', 'page', 'run', 'spark'); "
+        "print({name for name in rooms if 'topologies.' + name in sys.modules})"
+    )
+    done = run("-c", code, folder=tmp_path, PYTHONPATH=str(ROOT))
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
 def test_it_runs_as_a_module(tmp_path: Path) -> None:
     assert "replay" in run("-m", "windbolt", "--help", folder=tmp_path).stdout
 
