@@ -365,7 +365,7 @@ class OtherWindows:
             return self.of_counts()
         waiting = sum(window.events for window in chosen)
         if end is None:
-            words = f"{_wait(waiting, self.by.for_key)}: {rules.windows}."
+            words = f"{_wait(waiting, self.by.for_key)} for a window: {rules.windows}."
             return replace(self.by.told(WhyReason.COUNT, words, *self._by_number()), waiting=waiting)
         return replace(self._of_open_window(end, chosen, waiting), window_end=end, waiting=waiting)
 
@@ -516,7 +516,7 @@ class OtherWindows:
         if self.by.rules.slide is not None and self.by.rules.length is None:
             return self._of_count_at_regular_times(self.by.rules.slide, waiting)
         count = int(waiting.counts.sum())
-        words = f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."
+        words = f"{_wait(count, self.by.for_key)} for a window: {self.by.rules.windows}."
         holders = self.by.holding.of(self.by.question.bolt) if self.by.rules.event_time else ()
         answer = self.by.told(WhyReason.COUNT, words, *self._by_number(waiting))
         return replace(answer, waiting=count, holders=holders)

@@ -14,7 +14,7 @@ from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_own
 from policies.trigger import TimeTriggerPolicy
-from topologies.graph.describing import boxes_and_arrows, changed, key_trigger_in_words, policies_in_words
+from topologies.graph.describing import boxes_and_arrows, changed, window_in_words
 from topologies.graph.graph import (
     Graph,
     SpoutNode,
@@ -329,7 +329,7 @@ class BoltRules:
             columns=format_schema(node.schema),
             decisive=[list(columns) for columns in decisive_columns(node)],
             state=None if stateful is None else {name: _type(kind) for name, kind in stateful.state_types.items()},
-            windows=_windows(node),
+            windows=window_in_words(node),
             window_length=str(length),
             window_slide=str(settings.slide),
             window_offset=_window_offset(settings),
@@ -407,17 +407,6 @@ def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
         "span": every.micros if isinstance(every, Duration) else None,
         "delay": rules.delay,
     }
-
-
-def _windows(node: WindowedNode) -> str:
-    settings = node.bolt.settings
-    if node.without_windows:
-        return "none: each event by itself, as it comes"
-    if settings.key_trigger is not None:
-        return key_trigger_in_words(settings.key_trigger)
-    if settings.kinds:
-        return "; ".join(kind.in_words() for kind in settings.kinds)
-    return policies_in_words(node.eviction, node.trigger)
 
 
 def _offset(node: WindowedNode) -> int:

@@ -349,7 +349,7 @@ SITUATIONS = {
     "enough events have come, and the watermark is behind them": Situation(
         WhyReason.COUNT,
         [
-            "2 events wait: the last 2 events, fired every 2 events.",
+            "2 events wait for a window: 2 events, one after the other.",
             "an event counts once the watermark has reached its time",
             "1 of them do not count yet: the watermark is at 2024-05-01T12:07:00Z",
             "An event there at 2024-05-01T12:09:00Z or later would do.",
