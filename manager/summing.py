@@ -64,11 +64,6 @@ class Summing:
         """The first letters of these names, which no other stored column has."""
         return ""
 
-    @property
-    def described(self) -> list[str]:
-        """A description of the partial aggregates: a checkpoint with different ones cannot be continued."""
-        return [f"by {', '.join(self.aggregates.by) or 'nothing'}", *map(str, self.accumulators)]
-
     def _read_of(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
         """The columns of events that are read, each in one piece."""
         columns = zip(payload.schema.names, payload.columns, strict=True)

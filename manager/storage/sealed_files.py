@@ -24,7 +24,7 @@ from windowing.timestamps import show
 # Small text files of a checkpoint, sealed: the first line has the format and a checksum of all that follows.
 
 
-FORMAT = 13
+FORMAT = 14
 """The format of a checkpoint. Raise it with every change of the content of the files; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from manager.summing import Summing
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_own
@@ -43,8 +44,10 @@ _ASSIGNERS = {name: getattr(assigners, name) for name in assigners.__all__ if na
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
-    """Returns an assigner, or the value of a setting, as plain JSON."""
+    """Returns an assigner, a partial aggregate, or the value of a setting, as plain JSON."""
     match value:
+        case pa.DataType():
+            return {"type": str(value)}
         case Duration(micros):
             return {"micros": micros}
         case Count(number):
@@ -53,10 +56,10 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return {"enum": value.value}
         case tuple():
             return {"tuple": [plain(each) for each in value]}
-        case None | bool() | int() | str():
+        case None | bool() | int() | float() | str():
             return value
     if is_dataclass(value):
-        given = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        given = {each.name: plain(getattr(value, each.name)) for each in fields(value) if each.repr}
         return {"class": type(value).__name__, "fields": given}
     return repr(value)
 
@@ -181,8 +184,9 @@ class BoltRules:
     """True if a window includes an event at its end and not one at its start; False: the other way round."""
     remembers: bool = _kept("expired", lambda rules: "the last window of each key is kept" if rules.remembers else None)
     """True if its tasks keep the last window of each key, to tell which events have expired."""
-    sums: list[str] | None = _kept("sums")
-    """What it adds up as events come; None where its windows need the events themselves."""
+    sums: dict[str, Any] | None = _kept("sums")
+    """What it adds up as events come: the columns ``by`` which, and the partial aggregates (``plain``); None where its
+    windows need the events themselves."""
     versions: str | None = _kept("versions")
     """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
     settings: dict[str, Any] = _kept("", lambda rules: rules.settings)
@@ -349,7 +353,7 @@ class BoltRules:
             from_first_clock=settings.anchor == START,
             end_belongs=settings.bounds is Bounds.END,
             remembers=node.remembers,
-            sums=None if node.summing is None else node.summing.described,
+            sums=None if node.summing is None else _sums(node.summing),
             versions=None if node.versions is None else node.streams[node.versions],
             settings=_settings(settings),
             event_time=node.event_time,
@@ -390,6 +394,10 @@ def _type(kind: Any) -> str:
 def _settings(settings: WindowSettings) -> dict[str, Any]:
     found = {name: value for name, value in changed(settings).items() if name in STATE}
     return {name: plain(getattr(settings, name)) if isinstance(value, dict) else value for name, value in found.items()}
+
+
+def _sums(summing: Summing) -> dict[str, Any]:
+    return {"by": list(summing.aggregates.by), "partial": [plain(each) for each in summing.accumulators]}
 
 
 def _window_offset(settings: WindowSettings) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -351,13 +352,16 @@ def _snake(name: str) -> str:
 Function = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Combined(Accumulator):
-    """Accumulator whose state is made by functions of the user; null where there are no values."""
+    """Accumulator whose state is made by functions of the user; null where there are no values.
+
+    A checkpoint keeps what its ``repr`` shows: the code of the functions may change, as that of bolts may.
+    """
 
     field: str
-    folding: Function
-    merging: Function
+    folding: Function = dataclass_field(repr=False)
+    merging: Function = dataclass_field(repr=False)
     kind: pa.DataType
 
     @property
@@ -382,12 +386,6 @@ class Combined(Accumulator):
         if len(states) < 2:
             return states[0] if states else None
         return self.merging(states)
-
-    def __repr__(self) -> str:
-        """Returns the same text in every process, because a checkpoint stores it to compare it; the code of the
-        functions may change, like that of bolts."""
-        declared = format_schema(_schema("state", self.kind)).removeprefix("state ")
-        return f"combine({self.field!r}, state={declared!r})"
 
 
 @dataclass(frozen=True, kw_only=True)

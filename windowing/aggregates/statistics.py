@@ -137,7 +137,7 @@ class BoundedQuantile(Numeric):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (BucketCounts(self._field, pa.int64(), float(self.relative_error)),)  # not NumPy's, for its repr
+        return (BucketCounts(self._field, pa.int64(), float(self.relative_error)),)
 
     def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
         ((buckets, counts),) = states

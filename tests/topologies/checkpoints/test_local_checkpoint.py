@@ -26,6 +26,7 @@ from topologies.checkpoints.notes import known_rules
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Deadly, Death
+from topologies.graph.bolt_rules import TopologyRules
 from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
@@ -288,6 +289,27 @@ def test_other_aggregates_are_told_and_the_bolt_may_start_over(files: Path, tmp_
     with pytest.raises(CheckpointError, match="bolt 'sums': what it adds up has changed: its aggregates") as told:
         run_local(adding(aggregates.max("ts")), options)
     assert "let 'sums' start over (windbolt reset)" in (told.value.do or "")
+
+
+def test_what_is_added_up_is_kept_without_a_text_that_python_or_pyarrow_prints() -> None:
+    """Another version of either may print another text, and the checkpoint would be refused."""
+    builder = TopologyBuilder("adding")
+    builder.set_spout("orders", spouts.memory("user string, amount double, ts timestamp"))
+    added = AggregateBolt(
+        by="user",
+        best=aggregates.max_by("amount", by="ts"),
+        own=aggregates.combine("amount", fold=max, merge=max, state="double"),
+    )
+    bolt = added.with_tumbling_window("1m").with_timestamp_field("ts")
+    builder.set_bolt("sums", bolt).fields_grouping("orders", "user")
+    kept = [{"tuple": ["amount", {"type": "double"}]}, {"tuple": ["ts", {"type": "timestamp[us, tz=UTC]"}]}]
+    assert TopologyRules.of(builder.build()).bolts["sums"].sums == {
+        "by": ["user"],
+        "partial": [
+            {"class": "Best", "fields": {"kept": {"tuple": kept}, "by": "ts", "greatest": True}},
+            {"class": "Combined", "fields": {"field": "amount", "kind": {"type": "double"}}},
+        ],
+    }
 
 
 def test_sums_in_place_of_events_are_told_as_such(files: Path, tmp_path: Path) -> None:

@@ -816,11 +816,6 @@ def test_aggregates_can_be_copied_pickled_and_compared() -> None:
             assert list(map(hash, same.accumulators)) == list(map(hash, bound.accumulators))
 
 
-def test_an_accumulator_says_the_same_of_itself_in_every_process() -> None:
-    accumulators = RANGE.bound("found", pa.schema([("near", pa.int64())])).accumulators
-    assert [str(each) for each in accumulators] == ["combine('near', state='struct<low: long, high: long>')"]
-
-
 def test_mistakes_in_aggregates_are_told_where_they_are_made() -> None:
     for wrong in (
         lambda: aggregates.sum(["v"]),  # type: ignore[arg-type]
