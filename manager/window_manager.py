@@ -74,16 +74,17 @@ class WindowManager:
         """Add events that arrived after all earlier ones; late ones have been left out."""
         self.queue.add(events)
 
-    def advance(self, frontier: int | None) -> Iterator[TupleWindow]:
+    def advance(self, frontier: int | None, latest: int = -FOREVER) -> Iterator[TupleWindow]:
         """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
-        frontier before the last one, yields nothing."""
+        frontier before the last one, yields nothing. ``latest``: at the end of the streams, the time that the bolt has
+        reached, in whichever of its tasks; events that no window after it can hold will be in none."""
         state = self.state
         if frontier is None or (state.previous_frontier is not None and frontier < state.previous_frontier):
             return
         self.queue.settle(frontier)
         # Events of equal time that arrived after the last evaluation sort after those it had settled.
         settled = self.queue.settled_view()
-        view = self._view(settled, frontier)
+        view = self._view(settled, frontier, latest)
         for firings in self.trigger.firings(view, self.eviction.reach):
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
@@ -124,7 +125,7 @@ class WindowManager:
         self.state.base = self.queue.base
         return self.state
 
-    def _view(self, settled: SettledEvents, frontier: int) -> QueueView:
+    def _view(self, settled: SettledEvents, frontier: int, latest: int = -FOREVER) -> QueueView:
         """Returns the settled events for policies, at a frontier in microseconds."""
         state = self.state
         return QueueView(
@@ -134,6 +135,7 @@ class WindowManager:
             accounted=state.accounted,
             previous_frontier=state.previous_frontier,
             frontier=frontier,
+            latest=latest,
         )
 
     def _fire(self, view: QueueView, settled: SettledEvents, firings: DueWindows) -> Iterator[TupleWindow]:

@@ -320,7 +320,8 @@ class TriggerPolicy(Policy):
 
     def on_end(self, context: TriggerContext) -> Answer:
         """Called at the end of the streams, after all events and moments. True fires a window that ends with the last
-        event. Without it nothing fires then, and the events that are in no window stay ``pending``.
+        event; its rows reach the next bolt with the time of the watermark, where that is past this event. Without it
+        nothing fires then, and the events that are in no window stay ``pending``.
 
         With ``forget_after`` it is called when the key is forgotten, at that moment; at the end of the streams all keys
         are. Events that are in no window are then ``purged``."""

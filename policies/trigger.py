@@ -44,6 +44,8 @@ class QueueView:
     """The frontier of the last evaluation in microseconds, up to which windows have fired; None before the first."""
     frontier: int
     """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
+    latest: int = -FOREVER
+    """At the end of the streams, the time that the bolt has reached, in whichever of its tasks, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
         """Returns the earliest reference, in microseconds, and the smallest stop that a later firing can have."""
-        latest = int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER
+        latest = max(int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER, queue.latest)
         return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
 
 

@@ -350,9 +350,8 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
     sections, items = progress.deferred_of(node.name).by_task(), list[FireItem]()
-    latest = NONE
-    if frontiers.current == FOREVER and node.bolt.settings.empty_windows_until is not None:
-        latest = latest_seen(node, bolt_state, sections.values(), advance.clock)
+    at_the_end = frontiers.current == FOREVER
+    latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if at_the_end else NONE
     end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
     for number, state in enumerate(bolt_state.tasks):
         waiting = ToAdmit(

@@ -632,7 +632,9 @@ class Bolt:
                 self.show(window, shown, pane)
             return
         due, self.due = self.due, []
-        if not any(kind is None for kind in self.kinds):
+        if self.rules.trigger is not None:  # those of one key and end stay in their order
+            due.sort(key=lambda window: window.end)
+        elif not any(kind is None for kind in self.kinds):
             due.sort(key=lambda window: (window.end, window.start or 0, window.place))
         if self.rules.empty_windows_until is not None:
             due = self.with_empty(due)
@@ -787,7 +789,13 @@ class Bolt:
 
     def unwindowed(self) -> list[Event]:
         """guide, "The accounts": no window can hold them; or, at the end, none of those that are left did."""
-        return [e for e in self.accepted if e not in self.windowed and (e in self.gone or not self.needs(e))]
+        out = self.windowed | set(self.thrown_away())
+        return [e for e in self.accepted if e not in out and (e in self.gone or not self.needs(e))]
+
+    def thrown_away(self) -> list[Event]:
+        """guide, "Keys that fall silent": purged before they were in a window."""
+        purged = [event for windows in self.formed.values() for event in windows.purged]
+        return [event for event in purged if event not in self.windowed]
 
     def at_the_watermark(self) -> set[Event]:
         """Those in no window of a count that came at the very watermark: they are looked at with the next one."""
@@ -798,14 +806,14 @@ class Bolt:
         return not self.rules.key and isinstance(self.of(None, 0), Counted)
 
     def pending(self) -> list[str]:
-        out = set(self.unwindowed())
+        out = {*self.unwindowed(), *self.thrown_away()}
         return ids(event for event in self.accepted if event not in self.windowed and event not in out)
 
     def counts(self) -> dict[str, int]:
         names = ("received", "late", "early", "dropped", "duplicate", "invalid", "adjusted")
         counts = {name: len(self.accounts.get(name, [])) for name in names}
         counts |= {"windowed": len(self.windowed), "unwindowed": len(self.unwindowed()) + self.given_up}
-        counts |= {"pending": len(self.pending()), "purged": self.purged}
+        counts |= {"pending": len(self.pending()), "purged": self.purged + len(self.thrown_away())}
         out = counts["received"] + counts["adjusted"] + counts["received"]
         assert sum(counts.values()) == out, counts  # each event is in exactly one account
         return counts

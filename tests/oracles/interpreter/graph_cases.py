@@ -41,7 +41,10 @@ def draw(random: Random, shape: str | None = None) -> Json:
             make = ["own", random.choice(sorted(TRIGGERS)), random.choice(sorted(EVICTIONS))]
             by = random.choice([[], [], ["k"]])
             bolt = timed(random, {"key": by} if by else {})
-            return case(random, [ready_bolt(random, "o", make, ["s1"], by or ["k"], bolt)])
+            bolts = [ready_bolt(random, "o", make, ["s1"], by or ["k"], bolt)]
+            if random.random() < 0.4:
+                bolts.append(one(random, "b", [random.choice(["o", "o.each"])], behind=True))
+            return case(random, bolts)
         case "triggered":
             make = ["triggered", random.choice(sorted(KEY_TRIGGERS)), random.choice([None, None, 3])]
             by = random.choice([["k"], ["k", "q"]])
@@ -279,6 +282,8 @@ def with_join(random: Random) -> list[Json]:
     return [ready_bolt(random, "j", ["temporal_join", "s1", "s2", on, how, versions], ["s1", "s2"], on, bolt)]
 
 
+EMPTY: Json = {"empty_windows_until": "20ms"}
+
 AGGREGATES: list[list[Any]] = [
     ["count"], ["count", "v"], ["sum", "v"], ["sum", "x"], ["mean", "x"], ["mean", "v"], ["variance", "x"],
     ["std", "v"], ["covariance", "v", "x"], ["corr", "v", "x"], ["weighted_mean", "x", "v"], ["min", "x"], ["max", "v"],
@@ -314,7 +319,9 @@ def with_aggregate(random: Random) -> list[Json]:
     named = {f"a{at}": each for at, each in enumerate(random.sample(AGGREGATES, random.choice([1, 3, 5])))}
     bolts = [one(random, "a", ["s1"])] if random.random() < 0.2 else []
     bolt = timed(random, random.choice(cases.WINDOWS) | random.choice([{}, {}, {"key": by} if by else {}]))
-    bolt |= random.choice([{}, {}, {"panes": random.choice(cases.VALUES["panes"])}, {"bounds": "[start, end)"}])
+    bolt |= random.choice(
+        [{}, {}, {"panes": random.choice(cases.VALUES["panes"])}, {"bounds": "[start, end)"}, EMPTY | {"key": by}]
+    )
     if bolts:
         bolt.pop("timestamp_field")
     source = "a.each" if bolts and "x" not in str(named) else "s1"

@@ -140,9 +140,10 @@ class Assigned:
         self.of: dict[tuple[str, str], int] = {}
         self.numbers = {node["name"]: node.get("tasks", 1) for node in case["bolts"]}
         only = [node["name"] for node in case["bolts"] if "bolt" in node]
-        self.places: dict[tuple[str, Any, Any, str], int] = {}
+        self.places: dict[tuple[str, Any, Any, str, Any], int] = {}
         for place, window in enumerate(theirs["windows"]):
-            name = window.get("bolt", only[0]), window["start"], window["end"], str(window.get("key"))
+            pane = window.get("pane", {}).get("index")
+            name = window.get("bolt", only[0]), window["start"], window["end"], str(window.get("key")), pane
             self.places.setdefault(name, place)
             for event in window["events"] or ():
                 self.of[window.get("bolt", only[0]), event] = window.get("task", 0)
@@ -154,9 +155,9 @@ class Assigned:
             return int(named["place"]) % self.numbers[bolt]
         return self.of.get((bolt, named["id"]))
 
-    def place(self, bolt: str, start: Any, end: Any, key: Any) -> int:
-        """Where a window stands among those of the same end and start, which follow in the order of their hashes."""
-        return self.places.get((bolt, start, end, str(key)), 0)
+    def place(self, bolt: str, start: Any, end: Any, key: Any, pane: int | None) -> int:
+        """Where a firing stands among those of the same end and start, which follow in the order of their hashes."""
+        return self.places.get((bolt, start, end, str(key), pane), 0)
 
 
 @cache

@@ -67,7 +67,7 @@ class Graph:
     spouts: list[str]
     began: int = 0
     tasks: Tasks = lambda *_: 0
-    places: Callable[[str, Any, Any, Any], int] = lambda *_: 0
+    places: Callable[[str, Any, Any, Any, Any], int] = lambda *_: 0
     """Where windows of several keys and of the same end and start stand, which is not said."""
     inner: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Streams that carry the time of a windowed bolt: the bolt, and by how much it is shifted on the way."""
@@ -241,17 +241,20 @@ class Graph:
         window, key = fired.window, fired.window.key
         end = None if window.end == -FOREVER else milliseconds(window.end)
         shown = None if not key or not node.rules.key else key[0] if len(key) == 1 else list(key)
-        return self.places(node.name, milliseconds(window.start), end, shown)
+        pane = None if fired.pane is None else fired.pane["index"]
+        return self.places(node.name, milliseconds(window.start), end, shown, pane)
 
     def time_of(self, node: Node, fired: Fired) -> int | None:
         if node.bolt is None or not node.bolt.event_time:
             return None
+        window, reached = fired.window, node.bolt.reached
+        waited = max(0, reached - window.end) if window.at_end and reached is not None else 0
         match node.rules.output_time:
-            case OutputTime.START if fired.window.start is not None:
-                return fired.window.start
+            case OutputTime.START if window.start is not None:
+                return window.start + waited
             case OutputTime.LAST:
-                return fired.window.end - 1
-        return fired.window.end
+                return window.end - 1 + waited
+        return window.end + waited
 
     def divert(self, node: Node, bolt: Bolt) -> None:
         """The late stream: the events, and the time that each had."""

@@ -27,6 +27,8 @@ class Kind:
     def __init__(self, rules: WindowSettings, kind: Any, key: Key, place: int, began: int) -> None:
         self.rules, self.kind, self.key, self.place, self.began = rules, kind, key, place, began
         self.open: list[Window] = []
+        self.purged: list[Event] = []
+        """The events that were thrown away before they could be in a window."""
 
     def in_gap(self, event: Event) -> bool:
         """True if no window can ever hold an event of this time ("Lateness": an event in a gap between windows)."""

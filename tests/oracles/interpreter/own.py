@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from policies.protocol import forget_after
 from tests.oracles.interpreter.kinds import Kind
 from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order
 
@@ -65,14 +66,20 @@ class Own(Kind):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.trigger, self.eviction = self.rules.trigger, self.rules.eviction
+        self.silent = forget_after(self.trigger, self.eviction)
         self.waiting: list[Event] = []
+        self.due: list[Window] = []
+        self.ended = False
+        self.begin()
+
+    def begin(self) -> None:
+        """A life begins with the first event, or with the first one after it was forgotten."""
         self.told: list[Told] = []
         self.queue: list[Told] = []
         self.at, self.evicting = Context(begun(self.trigger), self.key), Context(begun(self.eviction), self.key)
         self.grid: int | None = None
+        self.touched: int | None = None
         self.evicted = 0
-        self.due: list[Window] = []
-        self.ended = False
 
     def takes(self, event: Event, over: Over) -> bool:
         return True
@@ -93,14 +100,35 @@ class Own(Kind):
         """Tell of the events up to the watermark, and of the moments that it is past."""
         reached = [event.time for event in self.waiting if over(event.time)]
         self.settle(max(reached, default=None))
+        if self.forgotten_at is not None and over(self.forgotten_at + 1):
+            self.forget()
         while not over(FOREVER) and (moment := self.moment()) is not None and over(moment + 1):
             self.pass_moment(moment)
         if over(FOREVER) and not self.ended:
             self.ended = True
             for moment in sorted({each for each in (self.grid, self.at.wake_at) if each is not None}):
                 self.pass_moment(moment)
+            before = len(self.due)
             self.answer(self.trigger.on_end(self.at))
+            for window in self.due[before:]:
+                window.at_end = True
         return self.fired()
+
+    @property
+    def forgotten_at(self) -> int | None:
+        """guide, "Keys that fall silent": so long after the last event of the key."""
+        return None if self.silent is None or self.touched is None else self.touched + self.silent.micros
+
+    def forget(self) -> None:
+        """The moments up to this one pass, ``on_end`` is called, and all that is kept of the key is gone."""
+        end = self.forgotten_at
+        assert end is not None
+        while (moment := self.moment()) is not None and moment <= end:
+            self.pass_moment(moment)
+        self.at.time = end
+        self.answer(self.trigger.on_end(self.at))
+        self.purged += [told.event for told in self.queue]
+        self.begin()
 
     def fired(self) -> list[Window]:
         due, self.due = self.due, []
@@ -112,6 +140,8 @@ class Own(Kind):
             return
         for event in in_order(each for each in self.waiting if each.time <= upto):
             self.waiting.remove(event)
+            if self.forgotten_at is not None and max(event.time, self.at.time) > self.forgotten_at:
+                self.forget()
             while (moment := self.moment()) is not None and moment < event.time:
                 self.pass_moment(moment)
             told, at = Told(len(self.told), event), self.at
@@ -119,6 +149,7 @@ class Own(Kind):
             self.queue.append(told)
             at.time = max(event.time, at.time) if told.number else event.time
             at.count = len(self.told)
+            self.touched = at.time
             every = self.trigger.every
             if every is not None and self.grid is None:  # "passes over moments before which no event has come"
                 moved = self.trigger.offset.micros
@@ -190,7 +221,6 @@ class Triggered(Kind):
         self.held = Open()
         self.cache: Json = {}
         self.due: list[Window] = []
-        self.purged: list[Event] = []
         self.trigger: Any = self.rules.key_trigger
         self.limit = self.rules.capacity
 

@@ -69,6 +69,30 @@ class Flush(TriggerPolicy):
         return bool(event["v"] == 6)
 
 
+class Silent(Pause):
+    """The same, and forgets what has been silent for 7 ms."""
+
+    forget_after = millis(7)
+
+
+class AtTheEnd(TriggerPolicy):
+    """Fires only when the streams end."""
+
+    reads = ()
+
+    def track(self, event: Any, context: Any) -> Any:
+        return False
+
+    def on_end(self, context: Any) -> Any:
+        return True
+
+
+class Forgetful(AtTheEnd):
+    """The same, or when what it is about has been silent for 5 ms."""
+
+    forget_after = millis(5)
+
+
 class Last(EvictionPolicy):
     reads = ()
 
@@ -117,6 +141,9 @@ TRIGGERS: dict[str, Any] = {
     "moments before": lambda: Moments(2, before=True),
     "pause": Pause,
     "flush": Flush,
+    "silent": Silent,
+    "at the end": AtTheEnd,
+    "forgetful": Forgetful,
 }
 EVICTIONS: dict[str, Any] = {"last": lambda: Last(3), "fresh": Fresh, "near": Near, "until": Until}
 

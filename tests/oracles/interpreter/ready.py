@@ -176,11 +176,11 @@ def all_pairs(
 # ---- aggregates
 
 
-def aggregated(make: list[Any], content: list[Event], end: int, key: Any) -> Iterator[Json]:
-    """A row for each group in the window; without ``by`` one for the window."""
+def aggregated(make: list[Any], content: list[Event], end: int, key: Json) -> Iterator[Json]:
+    """A row for each group in the window; of one without events a row for its key."""
     _, by, named = make
-    for group in groups(content, by) or ([[]] if not by else []):
-        row: Json = dict(zip(by, columns(group[0], by), strict=True)) if group else {}
+    for group in groups(content, by) or [[]]:
+        row: Json = dict(zip(by, columns(group[0], by), strict=True)) if group else {name: key[name] for name in by}
         row |= {name: AGGREGATES[what](group, *given) for name, (what, *given) in named.items()}
         yield {**row, "till": milliseconds(end) if end < FOREVER else None}
 
@@ -271,7 +271,7 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "max": lambda group, name: _pick(group, name, max),
     "first": lambda group, name: value(group[0], name) if group else None,
     "last": lambda group, name: value(group[-1], name) if group else None,
-    "collect": lambda group, name: [value(event, name) for event in group],
+    "collect": lambda group, name: [value(event, name) for event in group] or None,
     "distinct_count": lambda group, name: len({value(e, name) for e in group} - {None}),
     "mode": _mode,
     "histogram": _histogram,

@@ -51,7 +51,10 @@ def rows(node: Node, fired: Fired) -> Iterator[Made]:
         case "window_join":
             yield from (("default", row, None) for row in ready.window_join(node.make, fired.content))
         case "aggregate":
-            found = ready.aggregated(node.make, fired.content, fired.window.end, fired.window.key)
+            if not fired.content and node.rules.empty_windows_until is None:
+                return  # a pane that has shown all of them already
+            key = dict(zip(node.rules.key, (fired.window.key or ())[-len(node.rules.key) :], strict=False))
+            found = ready.aggregated(node.make, fired.content, fired.window.end, key)
             yield from (("default", row, None) for row in found)
         case "temporal_join":
             return

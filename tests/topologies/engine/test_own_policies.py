@@ -27,7 +27,7 @@ from policies import (
     WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
-from tests.helpers.examples import examples, with_all
+from tests.helpers.examples import examples
 from tests.oracles.own_policies import Fired, PlainRun
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
@@ -669,8 +669,6 @@ class Ends(WindowedBolt):
         return (len(window),)
 
 
-# With --all a case by key with forget= is drawn whose last window comes when the next bolt has gone on: to be mended.
-@pytest.mark.xfail(with_all(), reason="a window of a key that is forgotten is late for the next bolt", strict=True)
 @examples(30)
 @given(evictions, triggers, inputs(), cuts, st.booleans())
 def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
@@ -695,3 +693,36 @@ def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
         show, ends = (step.manifest.bolts[name] for name in ("show", "ends"))
         assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.done.fired)
         assert sum(row["windows"] for row in sink.rows) == show.done.fired
+
+
+class AtTheEnd(TriggerPolicy):
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+        return False
+
+    def on_end(self, context: TriggerContext) -> Any:
+        return True
+
+
+@pytest.mark.parametrize("output_time", ["window end", "window start"])
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_last_window_of_a_key_is_in_time_for_the_next_bolt_though_others_have_gone_on(
+    keyed: bool, output_time: Any
+) -> None:
+    show = Show().with_timestamp_field("ts").with_time(output_time=output_time)
+    show = show.with_policies(eviction=WatermarkTimeEvictionPolicy(millis(4)), trigger=AtTheEnd())
+    builder, sink = TopologyBuilder("chain"), sinks.memory()
+    builder.set_spout("numbers", spouts.memory("id long, key long, value long, ts long"))
+    declared = builder.set_bolt("show", show.with_key("key") if keyed else show, 1 if keyed else 2)
+    declared.fields_grouping("numbers", "key")
+    builder.set_bolt("ends", Ends().with_tumbling_window("5ms")).global_grouping("show")
+    builder.set_sink("out", sink).from_("ends")
+    topology = builder.build()
+    rows = [row(0, 0, 0, 10), row(1, 1, 0, 1_000)]  # of two tasks, where there are two
+    table = pa.Table.from_pylist(rows, schema=topology.spouts["numbers"].outputs["default"])
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step.run(BatchPlan(0, TimeAdvance(0), [TableSource("numbers", table)]))
+    step.run(BatchPlan(0, TimeAdvance(0, close=True), closing=True))
+    fired = step.manifest.bolts["show"].done.fired
+    assert fired == 2
+    assert step.manifest.bolts["ends"].accounts["late"] == 0
+    assert sum(each["windows"] for each in sink.rows) == fired

@@ -19,6 +19,7 @@ from manager.keyed.key_states import Forgotten
 from manager.keyed.session_sums import FiredSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
+from policies.protocol import forget_after
 from topologies.engine.batch import Context
 from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
 from topologies.engine.fire.task_windows import EventFiring, Firing, StillOpen, SummedWindows, TaskSnapshot
@@ -38,6 +39,7 @@ from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.errors import BoltError, SchemaError
 from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
 from windowing.settings.panes import RETRACT
+from windowing.settings.triggers import FiredBy
 from windowing.timestamps import show, show_end
 from windowing.window import ColumnReads, Ident, TupleWindow, WindowBatch, held_bytes
 
@@ -64,19 +66,33 @@ class _Emitted:
 class Emissions:
     """The rows that the windows of a task emit, in order. Consecutive rows of one stream are combined."""
 
-    def __init__(self, node: WindowedNode) -> None:
-        self.node = node
+    def __init__(self, node: WindowedNode, watermark: int | None = None) -> None:
+        """``watermark``: of the bolt at the end of the batch; None before the first."""
+        self.node, self._watermark = node, watermark
         self._by_stream: list[tuple[str, list[_Emitted]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
         """Add what a window emitted."""
         for stream, rows in emitted:
-            self._add(stream, _Emitted(rows, self.node.output_time(window), window))
+            self._add(stream, _Emitted(rows, self._time(window), window))
 
     def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
         """Add what several windows emitted; ``index``: of which of them each row is."""
-        times = np.array([self.node.output_time(window) for window in windows], np.int64)[index]
+        times = np.array([self._time(window) for window in windows], np.int64)[index]
         self._add(stream, _Emitted(table, times, windows[0]))
+
+    def _time(self, window: TupleWindow) -> int:
+        """The time of the rows of a window: one that ``on_end`` fires when the streams end has that of a window that
+        ends at the watermark, if it ends before it, since nothing comes from before the watermark."""
+        time = self.node.output_time(window)
+        if window.fired_by is FiredBy.CLOSE and self._watermark is not None and not self._forgets:
+            time += max(0, self._watermark - window.end_timestamp)
+        return time
+
+    @cached_property
+    def _forgets(self) -> bool:
+        """True if ``on_end`` is called at the end of a key instead, which no watermark has passed."""
+        return forget_after(self.node.trigger, self.node.eviction) is not None
 
     def _add(self, stream: str, emitted: _Emitted) -> None:
         if not self._by_stream or self._by_stream[-1][0] != stream:
@@ -319,6 +335,7 @@ class BoltCalls:
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self.node, self.task, self.router, self.context = node, item.task, router, router.context
         self.before, self._frontier = item.state.bolt, item.frontiers.current
+        self._watermark = item.end.watermark if node.event_time else None
         self._fired = self._joined = self._suppressed = 0
         self._forgot = False
         self._emitted: dict[str, int] = {}
@@ -332,7 +349,7 @@ class BoltCalls:
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
-        node, context, outputs, gathered = self.node, self.context, Emissions(self.node), _Gathered()
+        node, context, outputs, gathered = self.node, self.context, Emissions(self.node, self._watermark), _Gathered()
         watched = FiredWindows(node, context, self.router.ledger)
         note = watched.note if watched.wanted else None
         for window in cast("Iterable[Firing]", firings):  # those of bolts without windows go to EventCalls

@@ -113,7 +113,9 @@ class QueueTask:
         state = replace(self._before, previous_frontier=self.item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=self.item.task, state=state)
         self._manager.restore([events for events in self._parts if events is not None])
-        yield from self._shown(self._manager.advance(frontier))
+        reached = (self.item.end.latest, self.item.end.watermark)
+        latest = max(time for time in reached if time is not None)
+        yield from self._shown(self._manager.advance(frontier, latest))
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """The queue without what no window needs any more."""
