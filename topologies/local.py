@@ -26,7 +26,7 @@ from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.kafka_topics import OffsetRange, check_sinks, check_topics, ranges_between
 from topologies.engine.librdkafka import Admins
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.pulling import Puller
+from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in
 from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
 from topologies.engine.topic_reader import Ends, RangeReader, Topics
 from topologies.engine.topic_sender import Senders
@@ -35,7 +35,7 @@ from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.kafka import KafkaSpout
-from topologies.io.pulled import PulledSpout
+from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spouts import MemorySpout
 from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
@@ -349,6 +349,12 @@ def _of_spout(
             while (pulled := puller.pull()) is not None:
                 yield _Found([TableSource(node.name, pulled.rows, first)])
                 first += pulled.rows.num_rows
+        case RangedSpout() as spout:
+            planner = RangePlanner(node.name, spout)
+            held.callback(planner.close)
+            while (pulled := planner.pull()) is not None:
+                splits = range_splits(node.name, ranges_in(pulled.rows), 1, merged=spout.merge_by is not None)
+                yield _Found(splits, {node.name: tuple(pulled.offset)})
         case FileSpout() as spout:
             for found in spout.batches():
                 read.update(found)

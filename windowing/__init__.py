@@ -31,7 +31,7 @@ from windowing.settings import kinds, panes, presets, triggers
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes
 from windowing.settings.rules import SOURCE, Arrival, Bounds
-from windowing.spout import Spout
+from windowing.spout import PartitionedSpout, Spout
 from windowing.window import TupleWindow, WindowBatch
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "Events",
     "Hopping",
     "Panes",
+    "PartitionedSpout",
     "Rank",
     "RateLimit",
     "ScenarioError",

@@ -676,8 +676,8 @@ CALLS: dict[str, Valid] = {
 }
 
 SUBCLASSED = {
-    "BatchBolt", "BatchWindowedBolt", "Bolt", "Spout", "StatefulBatchBolt", "StatefulBolt", "StatefulWindowedBolt",
-    "WindowedBolt", "panes.PaneTrigger", "policies.EvictionPolicy", "policies.TriggerPolicy",
+    "BatchBolt", "BatchWindowedBolt", "Bolt", "PartitionedSpout", "Spout", "StatefulBatchBolt", "StatefulBolt",
+    "StatefulWindowedBolt", "WindowedBolt", "panes.PaneTrigger", "policies.EvictionPolicy", "policies.TriggerPolicy",
 }  # fmt: skip
 """Classes that users subclass: a subclass has what arguments its author gives it."""
 
@@ -713,6 +713,7 @@ OF_ITS_PARTS = {
     "Partition.applied", "Policy.start", "QueuedEvent.row",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
     *(f"Spout.{name}" for name in ("open", "read", "acknowledge", "close")),  # users write them, windbolt calls them
+    *(f"PartitionedSpout.{name}" for name in ("open", "partitions", "begin", "end", "read", "acknowledge", "close")),
     *(
         f"{kind}.{question}"
         for kind in ("WindowKind", "Calendar", "CountByStart", "Hopping", "Session", "SlidingLog", "Snapshot")

@@ -36,6 +36,7 @@ from windbolt import (
     Events,
     Hopping,
     Panes,
+    PartitionedSpout,
     Rank,
     RateLimit,
     Restart,
@@ -85,6 +86,22 @@ class Told(Spout):
         self.password = WORDS
 
     def read(self, offset: Any, limit: int) -> Any:
+        return None
+
+
+class ToldInParts(PartitionedSpout):
+    schema = "words string"
+
+    def __init__(self) -> None:
+        self.password = WORDS
+
+    def partitions(self) -> Any:
+        return []
+
+    def end(self, partition: str, start: Any, limit: int) -> Any:
+        return None
+
+    def read(self, partition: str, start: Any, end: Any) -> Any:
         return None
 
 
@@ -202,6 +219,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Silence": lambda: Silence("1s", by="user"),
     "TriggerContext": lambda: policies.TriggerContext({"words": WORDS}),
     "RateLimit": lambda: RateLimit(3, per="1s"),
+    "PartitionedSpout": ToldInParts,
     "RuleTrigger": lambda: triggers.RuleTrigger(lambda event, call: None),
     "Restart": lambda: Restart(3, max_backoff="2m"),
     "Run": ended_run,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
@@ -42,9 +43,10 @@ from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.pulling import range_splits
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
-from topologies.engine.work import Output
+from topologies.engine.work import MergedSplits, Output, SourceSplit
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
@@ -52,7 +54,7 @@ from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
 from topologies.io.formats import file_format, write_table
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import literal
-from topologies.io.pulled import PulledRows, PulledSpout
+from topologies.io.pulled import PulledRanges, PulledRows, PulledSpout, RangedSpout
 from topologies.io.spouts import MemorySpout
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag
 from topologies.run.clock import system_clock
@@ -149,7 +151,7 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
     that hold the same batches."""
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, PulledSpout):
+        if isinstance(node.spout, PulledSpout | RangedSpout):
             spouts[name] = replace(node, spout=pulled_rows(name, node.spout, checkpoint))
         if isinstance(node.spout, MemorySpout):
             if "://" in checkpoint:
@@ -360,7 +362,7 @@ class CheckpointedRun(ABC):
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
         source = self.given.spouts[name].spout
-        if isinstance(spout, PulledRows) and isinstance(source, PulledSpout):
+        if isinstance(spout, PulledRows) and isinstance(source, PulledSpout | RangedSpout):
             keep, check_owner = self.checkpoint.keep, self.checkpoint.check_owner
             self.watched[name] = PulledFiles(name, spout, source, self.halves, keep, check_owner)
         else:
@@ -432,6 +434,11 @@ class CheckpointedRun(ABC):
         order, there = list(self.topology.spouts), self.log.partitions(number)
         drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
         drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
+        drafted["partitions"] |= {
+            name: ranged.partitions([path for spout, path in drafted["files"] if spout == name])
+            for name in self.watched
+            if (ranged := self._ranged(name)) is not None
+        }
         plan = self._planned(key, drafted)
         found = [(spout, self._now_at(spout, path)) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
@@ -439,11 +446,30 @@ class CheckpointedRun(ABC):
         ingest = rows(slots, there)
 
         def plan_without(deaths: Sequence[Death]) -> BatchPlan:
-            read = file_splits(self.topology, found, slots, deaths, self.micro_batch.first)
+            read = self._splits(found, slots, deaths)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._survive(key, plan_without)
         self._acknowledge(found)
+
+    def _splits(
+        self, found: Sequence[tuple[str, str]], slots: int, deaths: Sequence[Death]
+    ) -> list[SourceSplit | MergedSplits]:
+        """Returns the splits of files by spout, in order of arrival."""
+        splits: list[SourceSplit | MergedSplits] = []
+        for ranged, files in groupby(found, key=lambda each: self._ranged(each[0])):
+            if ranged is None:
+                splits += file_splits(self.topology, list(files), slots, deaths, self.micro_batch.first)
+            else:
+                ranges = [each for _, path in files for each in ranged.ranges(path)]
+                merged = ranged.spout.merge_by is not None
+                splits += range_splits(ranged.name, ranges, slots, merged=merged)
+        return splits
+
+    def _ranged(self, spout: str) -> PulledFiles | None:
+        """Returns the files of a spout whose files hold ranges."""
+        watched = self.watched.get(spout)
+        return watched if isinstance(watched, PulledFiles) and isinstance(watched.spout, PulledRanges) else None
 
     def _now_at(self, spout: str, path: str) -> str:
         of_spout = self.topology.spouts[spout].spout

@@ -25,7 +25,7 @@ from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
 from topologies.engine.kafka_topics import check_topics, ranges_between
 from topologies.engine.librdkafka import Admins, check_spout_options, has_confluent
-from topologies.engine.pulling import Puller
+from topologies.engine.pulling import Puller, RangePlanner, copied, ranges_in, read_range
 from topologies.engine.topic_reader import RangeReader, Topics
 from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
@@ -35,7 +35,7 @@ from topologies.io.formats.event_files import opened, plain, python_columns, rea
 from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import leading, locate_file, look, passed_over
-from topologies.io.pulled import PulledSpout
+from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
 from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError, WindboltError, did_you_mean
@@ -145,6 +145,35 @@ def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
         pulled = puller.pull(MOST_ROWS)
     rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
     return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))
+
+
+def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows, int]:
+    """Returns the rows that a user's spout of partitions returns at the beginning, and the number of its partitions;
+    nothing is acknowledged.
+
+    Raises SpoutError for its exceptions, and where it returns other rows when it is asked a second time.
+    """
+    schema = node.outputs[DEFAULT_STREAM]
+    with closing(RangePlanner(node.name, spout)) as planner:
+        pulled = planner.pull(MOST_ROWS)
+    ranges = [] if pulled is None else ranges_in(pulled.rows)
+    rows = schema.empty_table()
+    for number, each in enumerate(ranges):
+        with copied(node.name, spout.spout) as caller:
+            found = read_range(caller, each, schema, node.defaults)
+        if not number:
+            with copied(node.name, spout.spout) as caller:
+                if not read_range(caller, each, schema, node.defaults).equals(found):
+                    raise caller.error(
+                        f"{each.call} returned other rows when it was called again",
+                        why="what has crashed is read again: a batch would have other rows than before",
+                        do="return the same rows in the same order, of these arguments alone; a source that cannot be "
+                        "read again is a Spout",
+                    )
+        rows = pa.concat_tables([rows, found])
+        if len(rows) >= MOST_ROWS:
+            break
+    return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS))), 0 if pulled is None else len(pulled.offset)
 
 
 def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
@@ -494,6 +523,10 @@ def _found(topology: Graph, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one
                 return _findings_of_rows(topology, node, first_rows_of_memory(node, spout))
             case PulledSpout() as spout:
                 return _findings_of_rows(topology, node, first_rows_of_users_spout(node, spout))
+            case RangedSpout() as spout:
+                first, partitions = first_rows_of_ranges(node, spout)
+                found = _findings_of_rows(topology, node, first)
+                return replace(found, facts=(("partitions", f"{partitions:,}"), *found.facts))
             case KafkaSpout() as spout:
                 return _of_kafka(topology, node, spout)
     except SpoutError as error:

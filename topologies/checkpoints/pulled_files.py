@@ -1,6 +1,7 @@
 """Rows of a spout that a user has written, in files of the checkpoint: there before a batch uses them.
 
-A file holds the rows of a batch, and the offset behind them. The last file tells where the spout continues; files that
+A file holds the rows of a batch, and the offset behind them; of a spout of partitions, which can be read again, it
+holds the ranges in place of the rows. The last file tells where the spout continues; files that
 no batch has yet are the next batches, whatever happened to the run that wrote them.
 """
 
@@ -26,11 +27,11 @@ from manager.storage.files import (
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import create_whole, delete_all, write_whole
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.engine.pulling import Pulled, Puller
+from topologies.engine.pulling import PartitionRange, Pulled, Puller, RangePlanner, ranges_in
 from topologies.io.file_spout import FoundFile, WatchedFiles
 from topologies.io.formats import file_format
 from topologies.io.paths import literal
-from topologies.io.pulled import PulledRows, PulledSpout
+from topologies.io.pulled import PulledRanges, PulledRows, PulledSpout, RangedSpout
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 
 FOLDER = "spouts"
@@ -40,24 +41,27 @@ _OFFSET = b"windbolt.offset"
 _FIRST_MS = 1_000_000_000_000
 
 
-def pulled_rows(name: str, spout: PulledSpout, checkpoint: str) -> PulledRows:
+def pulled_rows(name: str, spout: PulledSpout | RangedSpout, checkpoint: str) -> PulledRows:
     """Returns the spout of files that stands for a user's spout in a run on a checkpoint."""
     if has_query(checkpoint):
         raise ConfigError(
-            f"spout {name!r} keeps its rows in the checkpoint {checkpoint.partition('?')[0]!r}, which is named with "
-            "options",
+            f"spout {name!r} keeps what it reads in the checkpoint {checkpoint.partition('?')[0]!r}, which is named "
+            "with options",
             why="files are listed and read by names without options",
             do="give the options as variables of the environment, such as AWS_ENDPOINT_URL",
         )
     place = checkpoint.rstrip("/") if "://" in checkpoint else os.path.abspath(checkpoint)
-    return PulledRows(
-        (literal(f"{place}/{FOLDER}/{name}"),),
-        declared=spout.spout.schema,
-        format=file_format("arrow"),
-        on_change="ignore",
-        defaults=spout.defaults,
-        place=f"{place}/{FOLDER}/{name}",
-    )
+    files: dict[str, Any] = {
+        "declared": spout.spout.schema,
+        "format": file_format("arrow"),
+        "on_change": "ignore",
+        "defaults": spout.defaults,
+        "place": f"{place}/{FOLDER}/{name}",
+    }
+    paths = (literal(f"{place}/{FOLDER}/{name}"),)
+    if isinstance(spout, RangedSpout):
+        return PulledRanges(paths, **files, merge_by=spout.merge_by, spout=spout.spout)
+    return PulledRows(paths, **files)
 
 
 class PulledFiles(WatchedFiles):
@@ -67,7 +71,7 @@ class PulledFiles(WatchedFiles):
         self,
         name: str,
         spout: PulledRows,
-        source: PulledSpout,
+        source: PulledSpout | RangedSpout,
         halves: PairedCheckpoint,
         keep: int,
         check_owner: Callable[[], None],
@@ -79,13 +83,16 @@ class PulledFiles(WatchedFiles):
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{name}"
         self._place = spout.place
-        self._puller: Puller | None = None
+        self._puller: Puller | RangePlanner | None = None
+        self._last = -1
+        """The last file that is known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
         """The offsets behind the files that this run has written and that are still there."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
         """Yields the files that are not in ``read``, and then those that are pulled, each when it is asked for."""
-        return self._new(_number(next(reversed(read))) if read else -1)
+        self._last = _number(next(reversed(read))) if read else -1
+        return self._new(self._last)
 
     def acknowledge(self, paths: Sequence[str]) -> None:
         """Called when the batch with these files is committed: tells the source, and deletes files that are too old to
@@ -93,6 +100,7 @@ class PulledFiles(WatchedFiles):
         last = max(map(_number, paths), default=None)
         if last is None:
             return
+        self._last = max(self._last, last)
         reader = self._reader()
         if reader.wants_acknowledgements:
             reader.acknowledge(self._offset(last))
@@ -100,6 +108,22 @@ class PulledFiles(WatchedFiles):
         delete_all(self._filesystem, self._uri, map(self._path, gone), missing=True)
         for number in gone:
             self._offsets.pop(number, None)
+
+    def partitions(self, paths: Sequence[str]) -> list[str]:
+        """Returns the partitions of the source as of the batch with these files; none where the source has none."""
+        last = max(map(_number, paths), default=self._last)
+        return [] if last < 0 or isinstance(self._source, PulledSpout) else [*self._offset(last)]
+
+    def ranges(self, path: str) -> list[PartitionRange]:
+        """Returns the ranges that a batch with this file reads of a source with partitions."""
+        path = self._path(_number(path))
+        if not is_there(self._filesystem, path):
+            raise self._gone(_number(path))
+        try:
+            with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
+                return ranges_in(ipc.open_file(source).read_all())
+        except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+            raise DamagedCheckpoint(f"{path} is damaged", why=str(error)) from error
 
     def close(self) -> None:
         """Close the user's spout."""
@@ -121,10 +145,15 @@ class PulledFiles(WatchedFiles):
             self._offsets[number] = pulled.offset
             yield self._found(number)
 
-    def _reader(self) -> Puller:
+    def _reader(self) -> Puller | RangePlanner:
         if self._puller is None:
             there = self._numbers()
-            self._puller = Puller(self.name, self._source, self._offset(there[-1]) if there else None)
+            offset = self._offset(there[-1]) if there else None
+            match self._source:
+                case PulledSpout():
+                    self._puller = Puller(self.name, self._source, offset)
+                case RangedSpout():
+                    self._puller = RangePlanner(self.name, self._source, offset)
         return self._puller
 
     def _numbers(self) -> list[int]:

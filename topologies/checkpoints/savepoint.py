@@ -41,6 +41,7 @@ from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import locate
+from topologies.io.pulled import RangedSpout
 from topologies.io.spout_columns import given_table
 from topologies.io.spouts import one_table
 from topologies.run.options import Engine, RunOptions
@@ -364,14 +365,14 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
 
 
 def _check_partitions(topology: Graph) -> None:
-    """Raises ConfigError where a watermark follows the partitions of Kafka: given events have no partition, and would
-    hold it back."""
+    """Raises ConfigError where a watermark follows the partitions of a source: given events have no partition, and
+    would hold it back."""
     for node in topology.windowed.values():
         kafka = [
             spout
             for spouts in topology.spouts_before(node)
             for spout in spouts
-            if isinstance(topology.spouts[spout].spout, KafkaSpout)
+            if isinstance(topology.spouts[spout].spout, KafkaSpout | RangedSpout)
         ]
         if kafka and node.bolt.settings.watermark_partition is SOURCE:
             raise ConfigError(

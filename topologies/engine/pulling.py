@@ -1,24 +1,145 @@
-"""Rows are pulled from a spout that a user has written."""
+"""Calls spouts that users have written: their next rows are pulled, and ranges of their partitions planned and read."""
 
 from __future__ import annotations
 
+import copy
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from manager.remote import is_transient
 from topologies.engine.failures import cause
+from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
-from topologies.io.pulled import PulledSpout
+from topologies.engine.work import MergedSplits, SourceBatch, SourceSplit
+from topologies.graph.graph import Graph
+from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
 from windowing.errors import SchemaError, SpoutError
-from windowing.schema import DEFAULT_STREAM, format_schema, tables
-from windowing.spout import Spout
+from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
+from windowing.spout import PartitionedSpout, Spout
+
+Answer = TypeVar("Answer")
+OwnSpout = TypeVar("OwnSpout", Spout, PartitionedSpout)
+
+# Calls of a user's spout: errors are told with its line, and those that may pass are tried again.
+
+
+_NOTHING_LOST = "no row is lost: the next run asks with this offset again"
+
+
+class Caller(Generic[OwnSpout]):
+    """A user's spout in one process, which is opened before its first call."""
+
+    def __init__(self, name: str, spout: OwnSpout) -> None:
+        """``name`` of the spout in the topology."""
+        self.name = name
+        self.spout: OwnSpout = spout
+        self._is_open = False
+
+    def open(self) -> None:
+        """Open the user's spout, if it is not open."""
+        if not self._is_open:
+            with self.failing("open()", "nothing was read"):
+                self.spout.open()
+            self._is_open = True
+
+    def close(self) -> None:
+        """Close the user's spout, if it was opened."""
+        if self._is_open:
+            self._is_open = False
+            with self.failing("close()", "what was committed is not lost"):
+                self.spout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the user's spout; an error of that hides none that came before."""
+        with nullcontext() if kind is None else suppress(SpoutError):
+            self.close()
+
+    def tried(self, call: Callable[[], Answer]) -> Answer:
+        """Opens the user's spout and returns the result of a call; tries again after an error that may pass."""
+        for pause in PAUSES:
+            try:
+                self.open()
+                return call()
+            except SpoutError as error:
+                if not error.transient:
+                    raise
+                time.sleep(pause)
+        self.open()
+        return call()
+
+    def plain(self, call: str, offset: Any) -> Any:
+        """Returns an offset as the checkpoint gives it back. SpoutError where JSON cannot hold it."""
+        try:
+            return json.loads(json.dumps(offset, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self.error(
+                f"{call} returned the offset {_repr(offset)}",
+                why=f"offsets are kept as JSON, and {error}",
+                do="return numbers, texts, lists or dicts with texts as keys",
+            ) from error
+
+    def table(self, call: str, rows: EmittedRows, schema: pa.Schema, defaults: Defaults) -> pa.Table:
+        """Returns rows of the user's as a table of these columns. SpoutError where they are others."""
+        with self.failing(call, _NOTHING_LOST):  # a generator's errors
+            try:
+                completed = in_their_zone(defaults.completed(rows), schema, self.spout.timezone)
+                found = [table for _, table in tables(completed, {DEFAULT_STREAM: schema})]
+            except SchemaError as error:
+                raise self.error(
+                    f"{call} returned rows that are not of the columns {format_schema(schema)!r}",
+                    why=f"{error.what}: {error.why}" if error.what.startswith("column") else error.why,
+                    do="return rows of these columns and types",
+                ) from error
+        return pa.concat_tables(found) if found else schema.empty_table()
+
+    @contextmanager
+    def failing(self, call: str, after: str) -> Iterator[None]:
+        """Turn an exception of the user's code into a SpoutError with its line."""
+        try:
+            yield
+        except SpoutError:
+            raise
+        except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+            raise self.error(
+                f"{call} failed", why=cause(error, ()), do=f"fix it and rerun; {after}", transient=is_transient(error)
+            ) from error
+
+    def error(self, what: str, *, why: str, do: str, transient: bool = False) -> SpoutError:
+        """Returns an error of the user's spout; ``what`` begins with the method."""
+        return SpoutError(
+            f"spout {self.name!r}: {type(self.spout).__name__}.{what}",
+            why=why,
+            do=do,
+            spout=self.name,
+            transient=transient,
+        )
+
+
+def _repr(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # a number of thousands of digits, or the user's own
+        return type(value).__name__
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# Rows are pulled, one call after the other, in the process that plans batches.
+
 
 _SECONDS = 1.0
 """Time for which a batch is gathered, at most, apart from the last call."""
@@ -26,11 +147,12 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Pulled:
-    """Rows that a spout has returned."""
+    """What a spout has for the next batch."""
 
     rows: pa.Table
+    """The rows; for a spout of partitions, the ranges in which they are."""
     offset: Any
-    """Offset behind the rows."""
+    """Offset behind the rows; for a spout of partitions, that of each partition by its name."""
 
 
 class Puller:
@@ -38,20 +160,20 @@ class Puller:
 
     def __init__(self, name: str, pulled: PulledSpout, offset: Any = None) -> None:
         """``name`` of the spout in the topology; ``offset`` behind what was pulled before, None at the beginning."""
-        self._name, self._spout = name, pulled.spout
+        self._caller = Caller(name, pulled.spout)
         self._schema = pulled.outputs()[DEFAULT_STREAM]
         self._defaults = Defaults.of(pulled.defaults, self._schema)
         self._offset = offset
-        self._is_open = False
 
     def pull(self, limit: int | None = None) -> Pulled | None:
         """Returns the next rows; None where there are none now. SpoutError for exceptions of the user's code, and where
         it returns something else."""
-        limit = limit or self._spout.rows_per_batch
+        limit = limit or self._caller.spout.rows_per_batch
         parts: list[pa.Table] = []
         number, started = 0, time.monotonic()
         while number < limit:
-            answer = self._asked(limit - number)
+            wanted = limit - number
+            answer = self._caller.tried(lambda wanted=wanted: self._once(wanted))  # type: ignore[misc]
             if answer is None:
                 break
             rows, self._offset = answer
@@ -66,98 +188,255 @@ class Puller:
     @property
     def wants_acknowledgements(self) -> bool:
         """True if the user's spout wants to know of batches that are committed."""
-        return type(self._spout).acknowledge is not Spout.acknowledge
+        return type(self._caller.spout).acknowledge is not Spout.acknowledge
 
     def acknowledge(self, offset: Any) -> None:
         """Called when a batch is committed, with the rows before this offset."""
-        self._open()
-        with self._failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
-            self._spout.acknowledge(offset)
+        self._caller.open()
+        with self._caller.failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
+            self._caller.spout.acknowledge(offset)
 
     def close(self) -> None:
         """Close the user's spout, if it was opened."""
-        if self._is_open:
-            self._is_open = False
-            with self._failing("close()", "what was committed is not lost"):
-                self._spout.close()
-
-    def _open(self) -> None:
-        if not self._is_open:
-            with self._failing("open()", "nothing was read"):
-                self._spout.open()
-            self._is_open = True
-
-    def _asked(self, limit: int) -> tuple[pa.Table, Any] | None:
-        """Calls the user's spout and returns its result; tries again after an error that may pass."""
-        for pause in PAUSES:
-            try:
-                return self._once(limit)
-            except SpoutError as error:
-                if not error.transient:
-                    raise
-                time.sleep(pause)
-        return self._once(limit)
+        self._caller.close()
 
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
-        self._open()
-        call = f"read({json.dumps(self._offset, ensure_ascii=False)}, {limit})"
-        with self._failing(call, "no row is lost: the next run asks with this offset again"):
-            answer = self._spout.read(self._offset, limit)
+        call = f"read({_shown(self._offset)}, {limit})"
+        with self._caller.failing(call, _NOTHING_LOST):
+            answer = self._caller.spout.read(self._offset, limit)
         if answer is None:
             return None
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise self._error(
-                f"{call} returned {type(answer).__name__} {answer!r:.60}",
+            raise self._caller.error(
+                f"{call} returned {type(answer).__name__} {_repr(answer)}",
                 why="it returns the next rows and the offset behind them, or None",
                 do="return rows, offset",
             )
         rows, offset = answer
-        try:
-            plain = json.loads(json.dumps(offset, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise self._error(
-                f"{call} returned the offset {offset!r:.60}",
-                why=f"offsets are kept as JSON, and {error}",
-                do="return numbers, texts, lists or dicts with texts as keys",
-            ) from error
+        plain = self._caller.plain(call, offset)
         if plain is None:
-            raise self._error(
+            raise self._caller.error(
                 f"{call} returned the offset None",
                 why="that is the offset of the beginning, from which all rows would be read again",
                 do="return the offset behind the rows; or None alone, where there are none",
             )
-        return self._table(call, rows), plain
+        return self._caller.table(call, rows, self._schema, self._defaults), plain
 
-    def _table(self, call: str, rows: Any) -> pa.Table:
-        with self._failing(call, "no row is lost: the next run asks with this offset again"):  # a generator's errors
-            try:
-                completed = self._defaults.completed(rows)
-                found = [table for _, table in tables(completed, {DEFAULT_STREAM: self._schema})]
-            except SchemaError as error:
-                raise self._error(
-                    f"{call} returned rows that are not of the columns {format_schema(self._schema)!r}",
-                    why=f"{error.what}: {error.why}" if error.what.startswith("column") else error.why,
-                    do="return rows of these columns and types",
-                ) from error
-        return pa.concat_tables(found) if found else self._schema.empty_table()
 
-    @contextmanager
-    def _failing(self, call: str, after: str) -> Iterator[None]:
-        """Turn an exception of the user's code into a SpoutError with its line."""
-        try:
-            yield
-        except SpoutError:
-            raise
-        except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
-            raise self._error(
-                f"{call} failed", why=cause(error, ()), do=f"fix it and rerun; {after}", transient=is_transient(error)
-            ) from error
+# Ranges of partitions are planned, in the process that plans batches.
 
-    def _error(self, what: str, *, why: str, do: str, transient: bool = False) -> SpoutError:
-        return SpoutError(
-            f"spout {self._name!r}: {type(self._spout).__name__}.{what}",
-            why=why,
-            do=do,
-            spout=self._name,
-            transient=transient,
-        )
+
+_RANGES = pa.schema([("partition", pa.string()), ("start", pa.string()), ("end", pa.string())])
+"""The ranges of a batch, in order of arrival; offsets as JSON."""
+
+
+class RangePlanner:
+    """A user's spout of partitions during a run: what the next batch reads of each."""
+
+    def __init__(self, name: str, ranged: RangedSpout, ends: Mapping[str, Any] | None = None) -> None:
+        """``name`` of the spout in the topology; ``ends``: up to which offset batches have each known partition."""
+        self._ends: dict[str, Any] = dict(ends or {})
+        self._given = ranged.spout
+        self._name = name
+        self._copied: Caller[PartitionedSpout] | None = None
+
+    def pull(self, limit: int | None = None) -> Pulled | None:
+        """Returns the ranges of the next batch, and how far each partition is then; None where nothing is new: no
+        partition, and no offset. SpoutError as for ``Puller.pull``."""
+        names = self._caller.tried(self._names)
+        starts = {name: self._ends[name] if name in self._ends else self._begin(name) for name in names}
+        ends = self._limited(starts, limit or self._given.rows_per_batch)
+        if starts.keys() == self._ends.keys() and ends == starts:
+            return None
+        rows = [
+            {"partition": name, "start": json.dumps(starts[name]), "end": json.dumps(ends[name])}
+            for name in names
+            if ends[name] != starts[name]
+        ]
+        self._ends = ends
+        return Pulled(pa.Table.from_pylist(rows, _RANGES), ends)
+
+    @property
+    def wants_acknowledgements(self) -> bool:
+        """True if the user's spout wants to know of batches that are committed."""
+        return type(self._given).acknowledge is not PartitionedSpout.acknowledge
+
+    def acknowledge(self, ends: Mapping[str, Any]) -> None:
+        """Called when a batch is committed, with the rows before these offsets."""
+        read = {name: end for name, end in ends.items() if end is not None}
+        self._caller.open()
+        with self._caller.failing(f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"):
+            self._caller.spout.acknowledge(read)
+
+    def close(self) -> None:
+        """Close the user's spout, if it was opened."""
+        if self._copied is not None:
+            self._copied.close()
+
+    @property
+    def _caller(self) -> Caller[PartitionedSpout]:
+        """A copy of the user's spout, as each task has one: what was opened cannot be sent to tasks."""
+        if self._copied is None:
+            self._copied = copied(self._name, self._given)
+        return self._copied
+
+    def _names(self) -> list[str]:
+        """Returns the partitions, sorted: a set has another order in each process."""
+        call = "partitions()"
+        with self._caller.failing(call, "no row is lost"):
+            answer = self._caller.spout.partitions()
+            names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
+        if names is None:
+            raise self._caller.error(
+                f"{call} returned {type(answer).__name__} {_repr(answer)}",
+                why="it returns the names of all partitions",
+                do='return a list of texts, such as ["a", "b"]',
+            )
+        for name in names:
+            if not isinstance(name, str) or not name or not name.isprintable():
+                raise self._caller.error(
+                    f"{call} returned the name {_repr(name)}",
+                    why="the name of a partition is a text without control characters, of at least one letter",
+                    do="return texts, such as str(number)",
+                )
+        twice = next((name for at, name in enumerate(sorted(names)) if at and name == sorted(names)[at - 1]), None)
+        if twice is not None:
+            raise self._caller.error(
+                f"{call} returned {twice!r} twice",
+                why="its rows would be read twice",
+                do="return each name once",
+            )
+        gone = sorted(self._ends.keys() - set(names))
+        if gone:
+            more = f", nor {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise self._caller.error(
+                f"{call} does not return {gone[0]!r} any more{more}",
+                why=f"it was read up to {_shown(self._ends[gone[0]])}, and what comes behind would be lost in silence",
+                do="return it further, also where it gets no more rows: end() returns None then; "
+                "with_watermark(partition_idle_timeout=...) leaves it out of the watermark",
+            )
+        return sorted(names)
+
+    def _begin(self, name: str) -> Any:
+        call = f"begin({name!r})"
+
+        def once() -> Any:
+            with self._caller.failing(call, "nothing of it was read"):
+                return self._caller.spout.begin(name)
+
+        return self._caller.plain(call, self._caller.tried(once))
+
+    def _limited(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
+        """Returns the ends of the next batch. The limit is shared out evenly, and again among the partitions that have
+        something: how much is not known."""
+        share = max(limit // len(starts), 1) if starts else 0
+        ends = {name: self._end(name, start, share) for name, start in starts.items()}
+        busy = [name for name in starts if ends[name] != starts[name]]
+        if busy and limit // len(busy) > share:
+            ends |= {name: self._end(name, starts[name], limit // len(busy)) for name in busy}
+        return ends
+
+    def _end(self, name: str, start: Any, limit: int) -> Any:
+        call = f"end({name!r}, {_shown(start)}, {limit})"
+
+        def once() -> Any:
+            with self._caller.failing(call, _NOTHING_LOST):
+                return self._caller.spout.end(name, start, limit)
+
+        end = self._caller.plain(call, self._caller.tried(once))
+        if end is None:
+            return start
+        if _is_number(start) and _is_number(end) and end < start:
+            raise self._caller.error(
+                f"{call} returned {_shown(end)}",
+                why="that is before the offset up to which the partition was read: its rows would be read again",
+                do="return the offset behind the last row; or None, where nothing is new",
+            )
+        return end
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
+    """Returns a copy of a user's spout to be called: each process and each task has one of its own."""
+    caller = Caller(name, spout)
+    with caller.failing("__copy__()", "nothing was read"):
+        return Caller(name, copy.copy(spout))
+
+
+# Ranges of partitions are read by tasks.
+
+
+@dataclass(frozen=True)
+class PartitionRange:
+    """Rows of one partition: behind ``start``, up to ``end``."""
+
+    partition: str
+    start: Any
+    end: Any
+
+    @property
+    def call(self) -> str:
+        """Returns the call that reads it, for messages."""
+        return f"read({self.partition!r}, {_shown(self.start)}, {_shown(self.end)})"
+
+
+@dataclass(frozen=True)
+class RangeSource:
+    """Ranges of the partitions of a spout, which one task reads one after the other."""
+
+    component: str
+    ranges: tuple[PartitionRange, ...]
+
+    def read(self, topology: Graph) -> Iterator[SourceBatch]:
+        """Yields the rows of each range. SpoutError for exceptions of the user's code, and where it returns something
+        else than rows of its columns."""
+        node = topology.spouts[self.component]
+        spout = node.spout
+        assert isinstance(spout, RangedSpout | PulledRanges)
+        with copied(self.component, spout.spout) as caller:
+            for each in self.ranges:
+                table = read_range(caller, each, node.outputs[DEFAULT_STREAM], node.defaults)
+                yield SourceBatch(
+                    self.component,
+                    DEFAULT_STREAM,
+                    table if node.needed is None else table.select(node.schema.names),
+                    np.arange(table.num_rows),
+                    source=f"partition {each.partition}",
+                    turn=zlib.crc32(each.partition.encode()),
+                    keys=None if spout.merge_by is None else keys_of(table.column(spout.merge_by)),
+                    partition=each.partition,
+                )
+
+
+def read_range(
+    caller: Caller[PartitionedSpout], wanted: PartitionRange, schema: pa.Schema, defaults: Defaults
+) -> pa.Table:
+    """Returns the rows of a range, in these columns. SpoutError as for ``RangeSource.read``."""
+
+    def once() -> pa.Table:
+        with caller.failing(wanted.call, "no row is lost: the next run reads the same range"):
+            rows = caller.spout.read(wanted.partition, wanted.start, wanted.end)
+        return caller.table(wanted.call, rows, schema, defaults)
+
+    return caller.tried(once)
+
+
+def ranges_in(table: pa.Table) -> list[PartitionRange]:
+    """Returns the ranges that a planner has put into a table."""
+    return [
+        PartitionRange(row["partition"], json.loads(row["start"]), json.loads(row["end"])) for row in table.to_pylist()
+    ]
+
+
+def range_splits(
+    component: str, ranges: list[PartitionRange], wanted: int, *, merged: bool
+) -> list[SourceSplit | MergedSplits]:
+    """Returns about ``wanted`` splits of ranges, in their order. ``merged``: their rows are merged by their keys."""
+    together = max(-(-len(ranges) // max(wanted, 1)), 1)
+    splits: list[SourceSplit | MergedSplits] = [
+        RangeSource(component, tuple(ranges[at : at + together])) for at in range(0, len(ranges), together)
+    ]
+    return [MergedSplits(splits)] if merged and splits else splits  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from topologies.graph.graph import (
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.graph.html import Arrow, Box
 from topologies.io.kafka import KafkaSpout
+from topologies.io.pulled import RangedSpout
 from topologies.io.spouts import FrameSpout
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.bolts.read_code import asks_for_expired
@@ -636,6 +637,8 @@ def _spout(node: SpoutNode) -> dict[str, Any]:
             kind = "a streaming DataFrame"
         case KafkaSpout():
             kind = "Kafka"
+        case RangedSpout():
+            kind = "partitions"
         case _:
             kind = "files"
     return {"kind": kind, **columns}

@@ -45,7 +45,7 @@ from topologies.graph.graph import (
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.pulled import PulledSpout
+from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, check_types, copied
@@ -60,7 +60,7 @@ from windowing.reprs import one_line
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import SOURCE_ONLY
 from windowing.settings.rules import WatermarkCombiner
-from windowing.spout import Spout
+from windowing.spout import PartitionedSpout, Spout
 
 if TYPE_CHECKING:
     from topologies.io.sinks import Sink
@@ -340,6 +340,9 @@ class _Compilation:
         if isinstance(source, Spout):
             self._check_its_own(name, source)
             source = PulledSpout(source)
+        if isinstance(source, PartitionedSpout):
+            self._check_its_own(name, source)
+            source = RangedSpout(source)
         spout = with_record_time(source, self.known.source_times[name][0], readers)
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
@@ -350,7 +353,7 @@ class _Compilation:
             self.known.broken.add(name)
             return None
         except (AttributeError, TypeError):
-            its_class = isinstance(source, type) and issubclass(source, Spout)
+            its_class = isinstance(source, type) and issubclass(source, PartitionedSpout | Spout)
             self.mistakes.tell(
                 f"spout {name!r} is {spout!r:.60}",
                 "that is a class" if its_class else "that is not a spout",
@@ -367,11 +370,11 @@ class _Compilation:
             )
         self.known.add(name, outputs)
         self.known.spouts[name] = spout
-        if isinstance(spout, KafkaSpout):
+        if isinstance(spout, KafkaSpout | RangedSpout):
             self.known.partitioned.add(name)
         return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
 
-    def _check_its_own(self, name: str, source: Spout) -> None:
+    def _check_its_own(self, name: str, source: Spout | PartitionedSpout) -> None:
         """Checks that two spouts of a topology are two objects: each has its own connection, and its own offset."""
         other = next((each for each, spout in self.declared.spouts if spout is source), name)
         if other != name:
@@ -619,8 +622,9 @@ class GraphBuilder:
         return declared_html(self._declared)
 
     @checked
-    def set_spout(self, name: str, spout: AnySpout | Spout, *, time: Preset | None = None) -> None:
-        """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` of your own.
+    def set_spout(self, name: str, spout: AnySpout | PartitionedSpout | Spout, *, time: Preset | None = None) -> None:
+        """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` or ``PartitionedSpout`` of
+        your own.
 
         ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
         does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make

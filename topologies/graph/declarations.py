@@ -17,6 +17,7 @@ from topologies.graph.graph import ERRORS, Graph, Input, Origin, SpoutNode, Stre
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, GlobalGrouping, ShuffleGrouping
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSpout
+from topologies.io.pulled import RangedSpout
 from topologies.io.spout_columns import FILE_METADATA
 from topologies.io.topics.declared import CHANGES, METADATA
 from windowing.bolts.aggregate_bolt import AggregateBolt
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from windowing.bolts.bolt import BatchBolt, Bolt
     from windowing.durations import Duration
     from windowing.settings.presets import Preset
-    from windowing.spout import Spout
+    from windowing.spout import PartitionedSpout, Spout
 
 
 # The mistakes in a topology, in the order in which they are found; all are reported together.
@@ -132,7 +133,7 @@ class DeclaredTopology:
     on_invalid: str = "divert"
     message_timeout: Duration | None = None
     max_spout_pending: int | None = None
-    spouts: list[tuple[str, AnySpout | Spout]] = field(default_factory=list)
+    spouts: list[tuple[str, AnySpout | PartitionedSpout | Spout]] = field(default_factory=list)
     times: dict[str, Preset | None] = field(default_factory=dict)
     """For each spout, the time settings that it declares."""
     bolts: list[BoltDeclarer] = field(default_factory=list)
@@ -370,7 +371,7 @@ def _spout(topology: Graph, node: SpoutNode) -> SpoutNode:
     needed = _of_stream(topology, (node.name, DEFAULT_STREAM))
     if needed is None or _is_read(topology, (node.name, ERRORS)):
         return node
-    if isinstance(node.spout, FileSpout) and node.spout.merge_by is not None:
+    if isinstance(node.spout, FileSpout | RangedSpout) and node.spout.merge_by is not None:
         needed |= {node.spout.merge_by}
     return replace(node, needed=frozenset(_narrowed(node.outputs[DEFAULT_STREAM], needed).names))
 

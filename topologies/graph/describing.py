@@ -17,7 +17,7 @@ from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, Sp
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.pulled import PulledSpout
+from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink, MemorySink, Sink, TableSink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from topologies.io.topics.encode import TopicRecords
@@ -300,7 +300,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
     yield from rules_in_words(node)
 
 
-def spout_in_words(spout: AnySpout) -> str:
+def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind
     """Says where a spout's events come from."""
     match spout:
         case FileSpout():
@@ -320,6 +320,10 @@ def spout_in_words(spout: AnySpout) -> str:
             return f"{what}{inside} of Kafka {spout.display_name} at {spout.servers}{by}{limit}{_zone(spout)}"
         case FrameSpout():
             return "a streaming DataFrame"
+        case RangedSpout():
+            limit = f", about {spout.spout.rows_per_batch:,} rows a batch"
+            order = f", merged by {spout.merge_by}" if spout.merge_by else ""
+            return f"{type(spout.spout).__name__}, with partitions{limit}{order}"
         case PulledSpout():
             return f"{type(spout.spout).__name__}, about {spout.spout.rows_per_batch:,} rows a batch"
         case MemorySpout():

@@ -251,7 +251,7 @@ SEVERAL_MARKS = Need(
 PARTITIONED = Need(
     lambda s: s.has_partitions,
     "with SOURCE on inputs whose sources have no known partitions",
-    "only topics of Kafka say which partitions they have",
+    "only topics of Kafka and a PartitionedSpout say which partitions they have",
     "name the column of partitions, or remove it",
 )
 LEAST = Need(

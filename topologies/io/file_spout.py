@@ -156,30 +156,12 @@ class FileSpout:
         declared = self._inferred() if self.declared is None else parse_schema(self.declared)
         schema = with_file_metadata(with_partition_columns(declared, self.partitions), self.metadata)
         if self.merge_by is not None:
-            self._check_merging(schema)
+            check_merging(self.merge_by, schema)
         return {DEFAULT_STREAM: schema}
 
     def row_schema(self, output: pa.Schema) -> pa.Schema:
         """Returns the output columns that are read from a file and its folders."""
         return pa.schema([field for field in output if field.name not in self.metadata])
-
-    def _check_merging(self, schema: pa.Schema) -> None:
-        """Raise ConfigError for a merge column that does not order rows."""
-        why = "the rows of a batch's files arrive in the order of that column, a timestamp or a whole number"
-        if self.merge_by not in schema.names:
-            raise ConfigError(
-                f"merge_by={self.merge_by!r} is not a column of the files: they have {', '.join(schema.names)}"
-                + did_you_mean(self.merge_by, schema.names),
-                why=why,
-                do="name one of them, or leave merge_by out",
-            )
-        kind = schema.field(self.merge_by).type
-        if not is_time(kind):
-            raise ConfigError(
-                f"merge_by={self.merge_by!r} is {format_schema(pa.schema([schema.field(self.merge_by)]))}",
-                why=why,
-                do="name a column of type timestamp, date, int or long, or leave merge_by out",
-            )
 
     def partition_of(self, path: str) -> Partition:
         """Reads the columns of a file's folders, in UTC. Raises DataError for a value that cannot be read."""
@@ -231,6 +213,25 @@ class FileSpout:
             return pa.schema([field for field in found if field.name not in self.partitions.names])
         except (DataError, UnreachableError) as error:
             raise ConfigError(str(error)) from error
+
+
+def check_merging(column: str, schema: pa.Schema) -> None:
+    """Raise ConfigError for a ``merge_by`` column that does not order rows."""
+    why = "the rows of a batch arrive in the order of that column, a timestamp or a whole number"
+    if column not in schema.names:
+        raise ConfigError(
+            f"merge_by={column!r} is not a column: there are {', '.join(schema.names)}"
+            + did_you_mean(column, schema.names),
+            why=why,
+            do="name one of them, or leave merge_by out",
+        )
+    kind = schema.field(column).type
+    if not is_time(kind):
+        raise ConfigError(
+            f"merge_by={column!r} is {format_schema(pa.schema([schema.field(column)]))}",
+            why=why,
+            do="name a column of type timestamp, date, int or long, or leave merge_by out",
+        )
 
 
 class KeptRows(FileSpout):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
 
-from topologies.io.file_spout import FoundFile, KeptRows
+from topologies.io.file_spout import FoundFile, KeptRows, check_merging, checked_zone, in_zone
+from topologies.io.formats.text_values import from_wall_times
+from topologies.io.spout_columns import given_table
 from windowing.errors import ConfigError
-from windowing.schema import DEFAULT_STREAM, parse_schema
-from windowing.spout import Spout
+from windowing.schema import DEFAULT_STREAM, EmittedRows, parse_schema
+from windowing.spout import PartitionedSpout, Spout
+from windowing.timestamps import zone_of
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,119 @@ class PulledSpout:
 
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the declared columns. ConfigError where there are none, or the limit is invalid."""
-        kind = type(self.spout).__name__
-        if getattr(self.spout, "schema", None) is None:
-            raise ConfigError(
-                f"{kind} declares no columns",
-                why="the columns of a spout are declared",
-                do='write schema = "ts timestamp, ..." in the class',
-            )
-        limit = self.spout.rows_per_batch
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise ConfigError(
-                f"{kind} has rows_per_batch = {limit!r}", why="a batch takes at least one row", do="give a whole number"
-            )
-        return {DEFAULT_STREAM: parse_schema(self.spout.schema)}
+        return {DEFAULT_STREAM: _declared(self.spout)}
+
+
+@dataclass(frozen=True)
+class RangedSpout:
+    """A user's spout of partitions, as part of a topology."""
+
+    spout: PartitionedSpout
+
+    def __repr__(self) -> str:
+        return repr(self.spout)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Returns the values for columns in which its rows have none."""
+        return self.spout.defaults
+
+    @property
+    def merge_by(self) -> str | None:
+        """Returns the column by which the rows of a batch's partitions are merged."""
+        return self.spout.merge_by
+
+    def outputs(self) -> dict[str, pa.Schema]:
+        """Returns the declared columns. ConfigError where there are none, or the limit or ``merge_by`` is invalid."""
+        schema = _declared(self.spout)
+        if self.merge_by is not None:
+            check_merging(self.merge_by, schema)
+        return {DEFAULT_STREAM: schema}
+
+
+def _declared(spout: Spout | PartitionedSpout) -> pa.Schema:
+    kind = type(spout).__name__
+    if getattr(spout, "schema", None) is None:
+        raise ConfigError(
+            f"{kind} declares no columns",
+            why="the columns of a spout are declared",
+            do='write schema = "ts timestamp, ..." in the class',
+        )
+    limit = spout.rows_per_batch
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigError(
+            f"{kind} has rows_per_batch = {limit!r}", why="a batch takes at least one row", do="give a whole number"
+        )
+    checked_zone(spout.timezone)
+    return parse_schema(spout.schema)
+
+
+# Times without a zone in rows that users return: those of the zone that their spout names.
+
+
+def in_their_zone(rows: EmittedRows, schema: pa.Schema, zone: str | None) -> EmittedRows:
+    """Returns rows whose times without a zone are those of a zone, by the rules of ``spouts.files``: datetimes, dates
+    in timestamp columns, and columns of tables. None is UTC, for which nothing is to be done."""
+    if checked_zone(zone) is None:
+        return rows
+    return _zoned_rows(rows, in_zone(schema, zone))
+
+
+def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
+    if isinstance(rows, dict):
+        return {name: _zoned_value(each, _type_of(schema, name)) for name, each in rows.items()}
+    if isinstance(rows, tuple) and len(rows) == len(schema):
+        return tuple(_zoned_value(each, field.type) for each, field in zip(rows, schema, strict=True))
+    if rows is None or isinstance(rows, tuple | str | bytes):
+        return rows
+    table = given_table(rows)
+    if table is None:
+        return [_zoned_rows(each, schema) for each in rows] if isinstance(rows, Iterable) else rows
+    if table.column_names == [str(place) for place in range(len(schema))]:  # a DataFrame without names
+        table = table.rename_columns(schema.names)
+    for place, column in enumerate(table.columns):
+        kind = _type_of(schema, table.column_names[place])
+        if kind is not None and column.type != kind:
+            table = table.set_column(place, table.column_names[place], _zoned_column(column, kind))
+    return table
+
+
+def _type_of(schema: pa.Schema, name: object) -> pa.DataType | None:
+    return schema.field(name).type if name in schema.names else None
+
+
+def _zoned_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    own = column.type
+    if pa.types.is_timestamp(own) and own.tz is None and pa.types.is_timestamp(kind):
+        chunks = [from_wall_times(chunk, pa.timestamp(own.unit, kind.tz)) for chunk in column.chunks]
+        return pa.chunked_array(chunks, pa.timestamp(own.unit, kind.tz))
+    if pa.types.is_date(own) and pa.types.is_timestamp(kind):
+        return _zoned_column(column.cast(pa.timestamp("us")), kind)
+    if pa.types.is_nested(own) and _has_times(kind):
+        return pa.array([_zoned_value(each, kind) for each in column.to_pylist()])
+    return column
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) or any(_has_times(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 - one for each kind
+    if kind is None or value is None:
+        return value
+    if pa.types.is_timestamp(kind):
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=zone_of(kind.tz)) if value.tzinfo is None else value
+        return datetime.combine(value, time(), zone_of(kind.tz)) if isinstance(value, date) else value
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        types = {field.name: field.type for field in kind}
+        return {name: _zoned_value(each, types.get(name)) for name, each in value.items()}
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(_zoned_value(key, kind.key_type), _zoned_value(each, kind.item_type)) for key, each in pairs]
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and isinstance(value, list | tuple):
+        return [_zoned_value(each, kind.value_type) for each in value]
+    return value
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,3 +164,10 @@ class PulledRows(KeptRows):
         """Yields one batch for each file; the next one is pulled when it is asked for."""
         for file in files:
             yield [file]
+
+
+@dataclass(frozen=True, repr=False)
+class PulledRanges(PulledRows):
+    """The ranges of the partitions of a user's spout in files of a checkpoint; each is a batch, and has no rows."""
+
+    spout: PartitionedSpout = field(kw_only=True)

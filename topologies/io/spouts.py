@@ -29,7 +29,7 @@ from topologies.io.kafka import (
     spout_options,
 )
 from topologies.io.paths import PASSED_OVER, find, passed_over
-from topologies.io.pulled import PulledSpout
+from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import (
     Defaults,
     checked_file_metadata,
@@ -94,7 +94,7 @@ class MemorySpout:
         return [one_table(defaults.completed(batch), schema) for batch in self.batches]
 
 
-AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout
+AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout | RangedSpout
 
 
 def on_truncation_of(spout: object) -> OnTruncation:

@@ -23,6 +23,7 @@ from topologies.engine.tasks import compact, fire
 from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
+from topologies.io.pulled import PulledRanges
 from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout
 from topologies.spark.process_memory import tasks_ended, topology_came
@@ -176,9 +177,11 @@ _TOPOLOGIES: dict[str, Graph] = {}
 
 
 def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
-    """A topology as bytes, with the modules of its bolts where they are the user's own files; without those that are in
-    the top-level packages ``elsewhere``, which the workers can import."""
-    bolts = [*(node.bolt for node in topology.plain.values()), *(node.bolt for node in topology.windowed.values())]
+    """A topology as bytes, with the modules of its bolts and spouts where they are the user's own files; without those
+    that are in the top-level packages ``elsewhere``, which the workers can import."""
+    bolts: list[Any] = [node.bolt for node in topology.plain.values()]
+    bolts += [node.bolt for node in topology.windowed.values()]
+    bolts += [node.spout.spout for node in topology.spouts.values() if isinstance(node.spout, PulledRanges)]
     modules = {type(bolt).__module__ for bolt in bolts} | set(_modules_of_functions(topology))
     for name in modules:
         module = sys.modules.get(name)
@@ -192,8 +195,8 @@ def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
         raise WindboltError(
             f"topology {topology.name!r} cannot be sent to the workers",
             why=f"{held}{type(error).__name__}: {error}",
-            do="create what cannot be sent (connections, locks) in the bolt's prepare(), also where functions or "
-            "modules name it",
+            do="create what cannot be sent (connections, locks) in the bolt's prepare() or the spout's open(), also "
+            "where functions or modules name it",
         ) from error
 
 

@@ -22,8 +22,9 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks
 from topologies.engine import pulling
 from topologies.examples.spouts.mail_folder import Mails
 from topologies.examples.spouts.table_by_id import Orders
+from topologies.examples.spouts.table_by_shop import OrdersByShop
 from topologies.examples.spouts.web_service import Quotes
-from windowing import Spout, SpoutError, TupleWindow, WindowedBolt
+from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -35,7 +36,7 @@ class Rows(WindowedBolt):
         return [(str(row),) for row in window.table.column(window.table.column_names[-1]).to_pylist()]
 
 
-def read(spout: Spout, checkpoint: Path) -> list[str]:
+def read(spout: Spout | PartitionedSpout, checkpoint: Path) -> list[str]:
     """What a run that ends with the present input has read of the last column."""
     builder, out = TopologyBuilder("t"), sinks.memory()
     builder.set_spout("source", spout)
@@ -63,6 +64,28 @@ def test_a_table(tmp_path: Path) -> None:
     assert read(Orders(str(path)), tmp_path / "ck") == ["125.5", "126.0", "126.5"]
     with pytest.raises(SpoutError, match=r"Orders.open\(\) failed. OperationalError: unable to open"):
         read(Orders(str(tmp_path / "none.db")), tmp_path / "ck")
+
+
+def test_a_table_by_shop(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+
+    def insert(numbers: range, *shops: str) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, shop TEXT, ts TEXT, amount REAL)"
+            )
+            rows = [
+                (number, shops[number % len(shops)], str(BEGIN + timedelta(seconds=number)), number / 2)
+                for number in numbers
+            ]
+            database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
+
+    insert(range(1, 251), "berlin", "o'hara")
+    spout = OrdersByShop(str(path))
+    assert sorted(map(float, read(spout, tmp_path / "ck"))) == [number / 2 for number in range(1, 251)]
+    assert read(spout, tmp_path / "ck") == []
+    insert(range(251, 254), "paris")
+    assert read(OrdersByShop(str(path)), tmp_path / "ck") == ["125.5", "126.0", "126.5"]
 
 
 @contextmanager

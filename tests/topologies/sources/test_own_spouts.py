@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
-from windowing import Spout, SpoutError, TupleWindow, WindowedBolt, seconds
+from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -278,6 +278,74 @@ ROW = (BEGIN, 1)
 )
 def test_rows_are_what_bolts_return(rows: Any) -> None:
     assert run_local(topology(Answers((rows, 1), (rows, "b"), (rows, [1, {"a": None}])))[0]).rows == 3
+
+
+class Local(Answers):
+    schema = "ts timestamp, n long, more array<struct<at: timestamp>>"
+    timezone = "Europe/Berlin"
+
+
+class LocalParts(PartitionedSpout):
+    """The same, as a partition."""
+
+    schema, timezone = Local.schema, Local.timezone
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def partitions(self) -> Any:
+        return ["a"]
+
+    def end(self, partition: str, start: Any, limit: int) -> Any:
+        return 1
+
+    def read(self, partition: str, start: Any, end: Any) -> Any:
+        return self.rows
+
+
+def wall(*parts: int) -> datetime:
+    """A time without a zone."""
+    return datetime(*parts)  # type: ignore[arg-type]  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("kind", ["rows", "dicts", "table", "frame"])
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (wall(2024, 7, 1, 12), datetime(2024, 7, 1, 10, tzinfo=UTC)),
+        (datetime(2024, 7, 1, 12, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)),
+        (wall(2024, 10, 27, 2, 30), datetime(2024, 10, 27, 0, 30, tzinfo=UTC)),  # is there twice: the first
+        (wall(2024, 3, 31, 2, 30), datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),  # is skipped: as 03:30
+        (date(2024, 7, 1), datetime(2024, 6, 30, 22, tzinfo=UTC)),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_times_without_a_zone_are_of_the_spouts_zone(given: Any, wanted: Any, kind: str) -> None:
+    row = {"ts": given, "n": 1, "more": [{"at": given}]}
+    rows = {
+        "rows": lambda: [tuple(row.values())],
+        "dicts": lambda: [row],
+        "table": lambda: pa.Table.from_pylist([row]),
+        "frame": lambda: pa.Table.from_pylist([row]).to_pandas(),
+    }[kind]()
+    for spout in (Local((rows, 1)), LocalParts(rows)):
+        builder, out = TopologyBuilder("times"), sinks.memory()
+        builder.set_spout("in", spout)
+        builder.set_sink("out", out).from_("in")
+        run_local(builder.build())
+        assert [(row["ts"], row["more"][0]["at"]) for row in out.rows] == [(wanted, wanted)]
+
+
+def test_a_text_is_no_time_and_a_zone_exists() -> None:
+    with pytest.raises(SpoutError, match=r"rows that are not of the columns .*'2024-01-01T05:00:00' is string"):
+        run_local(topology(Answers(([("2024-01-01T05:00:00", 1)], 1)))[0])
+
+    class Nowhere(Answers):
+        timezone = "Europe/Brelin"
+
+    with pytest.raises(WindboltError, match=r"Europe/Brelin"):
+        topology(Nowhere())
 
 
 class Filled(Answers):

@@ -1,0 +1,20 @@
+"""Spouts of partitions over Spark Connect: this process plans the ranges, and tasks of the server read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.spark.crashes.test_partitioned_spouts_on_spark import Elsewhere
+from tests.topologies.sources.test_partitioned_spouts import Parts, expected, numbers_in, plain
+from topologies import RunOptions, run_local, run_on_spark
+
+
+def test_it_takes_turns_with_a_local_run(session: Any, tmp_path: Path) -> None:
+    checkpoint, out = RunOptions(str(tmp_path / "ck"), keep_open=True), tmp_path / "out"
+    sizes = {"a": 23, "b": 11}
+    run_on_spark(plain(Elsewhere(sizes), out), checkpoint, spark=session)
+    assert numbers_in(out) == expected(sizes)
+    run_local(plain(Parts({**sizes, "c": 4}, "lists"), out), checkpoint)
+    run_on_spark(plain(Elsewhere({"a": 30, "b": 11, "c": 9}), out), checkpoint, spark=session)
+    assert numbers_in(out) == expected({"a": 30, "b": 11, "c": 9})
