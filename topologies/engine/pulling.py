@@ -23,6 +23,7 @@ from topologies.graph.graph import Graph
 from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
 from windowing.errors import SchemaError, SpoutError
+from windowing.reprs import cut, printable
 from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
 from windowing.spout import PartitionedSpout, Spout
 
@@ -129,13 +130,13 @@ class Caller(Generic[OwnSpout]):
 
 def _repr(value: Any) -> str:
     try:
-        return f"{value!r:.60}"
+        return printable(f"{value!r:.60}")
     except Exception:  # a number of thousands of digits, or the user's own
         return type(value).__name__
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return printable(cut(json.dumps(value, ensure_ascii=False)))
 
 
 # Rows are pulled, one call after the other, in the process that plans batches.

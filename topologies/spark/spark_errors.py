@@ -70,7 +70,9 @@ def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltErro
 
 def _raisable(failure: TaskFailure) -> TaskFailed:
     packed = base64.b64encode(failure.to_json().encode()).decode()
-    return TaskFailed(f"{_MARK}{packed}: {failure.what}\n{failure.traceback}")
+    words = f"{failure.what}\n{failure.traceback}".encode(errors="backslashreplace").decode()
+    # Spark writes the text as UTF-8: at half of a character it would give up within its answer, and Java wait for ever.
+    return TaskFailed(f"{_MARK}{packed}: {words}")
 
 
 # Readable errors of Kafka, its connector, and Spark's own files.

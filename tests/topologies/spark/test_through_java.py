@@ -28,6 +28,7 @@ def through_java(error: BaseException) -> WindboltError | None:
     with pytest.raises(TaskFailed) as raised:
         run_for_java(fail, error, context())
     assert raised.value.__suppress_context__
+    assert str(raised.value).encode()  # else Spark's worker gives up within its answer, and Java waits for ever
     return failure_in(JAVA.format(raised.value, raised.value))
 
 
