@@ -143,7 +143,7 @@ def files(path: str | os.PathLike[str], format: FormatName = "parquet", **option
     take for a formula.
     """
     text = os.fspath(path)
-    return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, "writing", **options))
+    return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, "writing", files, **options))
 
 
 @checked_value

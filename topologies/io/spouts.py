@@ -192,7 +192,7 @@ def files(
         FileSpout(
             paths,
             declared=_checked_lines(schema, options) if name == "text" else schema,
-            format=file_format(name, "reading", **cut, **options),
+            format=file_format(name, "reading", files, **cut, **options),
             files_per_batch=files_per_batch,
             bytes_per_batch=bytes_per_batch,
             metadata=checked_file_metadata(metadata),

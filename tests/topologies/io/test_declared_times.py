@@ -379,3 +379,20 @@ def test_check_counts_times_beside_changes_of_the_clocks(tmp_path: Path, times: 
     assert found["ts"].endswith(f"; {ending}")
     found = told(tmp_path, f"ts\n{lines[0]}\n", "ts timestamp", times=times)
     assert "hour that" not in found["ts"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: spouts.files("in/*.csv", schema="ts timestamp", time_zone="UTC"), "'time_zone' .*mean 'timezone'"),
+        (lambda: spouts.files("in/*.csv", schema="ts timestamp", time={"ts": "s"}), "'time' .*mean 'times'"),
+        (lambda: spouts.files("in/*.csv", schema="ts timestamp", delimeter=";"), "'delimeter' .*mean 'delimiter'"),
+        (lambda: spouts.files("in/*.csv", schema="ts timestamp", tz="UTC"), "'tz' .*the arguments are .*timezone"),
+        (lambda: spouts.kafka("a:1", "t", schema="ts timestamp", time_zone="UTC"), "'time_zone'.*mean 'timezone'"),  # type: ignore[call-arg]
+        (lambda: sinks.files("out", fmt="csv"), "'fmt' .*mean 'format'"),
+        (lambda: sinks.files("out", format="csv", delimter=";"), "'delimter' .*mean 'delimiter'"),
+    ],
+)
+def test_a_misspelt_argument_is_told_with_the_one_that_was_meant(make: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        make()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import codecs
 import datetime
+import inspect
 import json
 import math
 import re
@@ -81,10 +82,16 @@ class _Described(Protocol):
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema: ...
 
 
-def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", **options: Any) -> FileFormat:
+def file_format(
+    name: str,
+    use: Literal["reading", "writing", "both"] = "both",
+    beside: Callable[..., object] | None = None,
+    **options: Any,
+) -> FileFormat:
     """Returns the format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
 
-    Raises ConfigError for any other, and for an option that it does not have for this use.
+    ``beside``: the function that takes options of formats beside its own arguments, one of which may have been meant.
+    Raises ConfigError for any other format, and for an option that it does not have for this use.
     """
     chosen = _FORMATS.get(name)
     if chosen is None:
@@ -102,13 +109,20 @@ def file_format(name: str, use: Literal["reading", "writing", "both"] = "both", 
     unknown = [option for option in options if option not in known]
     if unknown:
         known = [option for option in known if option not in ("on_truncation", "times")]  # arguments of the spout's
+        arguments = [] if beside is None else _named_arguments(beside)
         raise ConfigError(
             f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}"
             + ("" if use == "both" else f" for {use}")
-            + did_you_mean(unknown[0], known),
+            + did_you_mean(unknown[0], [*known, *arguments]),
+            why=f"the arguments are {', '.join(arguments)}" if arguments else "",
             do=f"use {', '.join(known)}" if known else "leave it out, there are no options",
         )
     return chosen(**options)
+
+
+def _named_arguments(function: Callable[..., object]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
 def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -> list[str]:
