@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -195,6 +196,21 @@ def check_registries(topology: Graph) -> None:
         if isinstance(sink, KafkaSink) and sink.records is not None:
             with naming(f"sink {name!r}"):
                 ask_registry(sink.records, sink_node.schema)
+
+
+def asking_registries_once(topology: Graph) -> Graph:
+    """Returns the topology for a look at it: registries that do not answer are soon given up. A run waits longer."""
+    spouts, sinks = dict(topology.spouts), dict(topology.sinks)
+    for name, node in topology.spouts.items():
+        spout = node.spout
+        if isinstance(spout, KafkaSpout) and spout.registry is not None:
+            spouts[name] = replace(node, spout=replace(spout, registry=spout.registry.asked_once()))
+    for name, sink_node in topology.sinks.items():
+        sink = sink_node.sink
+        if isinstance(sink, KafkaSink) and sink.records is not None and sink.records.registry is not None:
+            records = replace(sink.records, registry=sink.records.registry.asked_once())
+            sinks[name] = replace(sink_node, sink=replace(sink, records=records))
+    return replace(topology, spouts=spouts, sinks=sinks)
 
 
 def find_registries(topology: Graph) -> dict[str, Findings]:

@@ -20,6 +20,7 @@ from rich.text import Text
 from manager.accounts import SHOWN
 from topologies.checkpoints.look_at_spouts import Findings, find_sources
 from topologies.checkpoints.preflight import (
+    asking_registries_once,
     find_lacking,
     find_registries,
     find_reordered,
@@ -643,6 +644,7 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
 
     ``strict``: warnings count as problems.
     """
+    topology = asking_registries_once(topology)
     found = {**find_sources(topology), **find_sinks(topology)}
     registries, of_bolts = (
         find_registries(topology),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +116,19 @@ def test_a_registry_that_is_away_is_a_warning_and_one_that_refuses_a_problem(of:
     (problem,) = found(of(told)).problems
     assert "refuses to answer" in str(problem)
     assert "secret" not in str(problem)
+
+
+@pytest.mark.parametrize("of", [reading, writing])
+def test_a_registry_that_is_slow_is_asked_once_in_a_look_and_the_report_says_so(of: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
+        slow = Registry(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        text = io.StringIO()
+        print_report(Console(file=text, width=120), of(slow, registry={"url": slow.url, "timeout": 0.2}), strict=False)
+        silent.setblocking(False)
+        silent.accept()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert "it was asked once, with 0.2 seconds for an answer" in " ".join(text.getvalue().split())
 
 
 def test_the_report_has_a_line_for_each(told: Registry) -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,6 +24,10 @@ FRAME = 5
 MAGIC = 0
 _TIMEOUT = 10
 """Seconds for an answer, unless the settings say another number."""
+_SOON = 3
+"""The same where somebody waits for a look at a topology."""
+_TRIES = "max.retries"
+"""The setting for how often a client asks again: three times, with pauses, unless it says another number."""
 _WITHOUT = frozenset({404, 40401, 40402, 40403})
 """Codes of what a registry does not have."""
 
@@ -45,6 +49,12 @@ class Registry:
     def shown(self) -> str:
         """The address without what may be a password in it."""
         return ",".join(_bare(each) for each in self.url.split(","))
+
+    def asked_once(self) -> Registry:
+        """The same registry, which is asked once, and soon given up."""
+        settings = dict(self.settings)
+        seconds = min(settings.get("timeout", _SOON), _SOON)
+        return replace(self, settings=(*({**settings, "timeout": seconds, _TRIES: 0}).items(),))
 
 
 def _bare(url: str) -> str:
@@ -169,9 +179,12 @@ def answering(registry: Registry) -> Iterator[None]:
 
 
 def _away(registry: Registry, error: Exception) -> UnreachableError:
+    settings, why = dict(registry.settings), str(error) or type(error).__name__
+    if settings.get(_TRIES) == 0:
+        why += f"; it was asked once, with {settings.get('timeout', _TIMEOUT)} seconds for an answer"
     return UnreachableError(
         f"the registry {registry.shown} does not answer",
-        why=str(error) or type(error).__name__,
+        why=why,
         do="see to its address, and that it runs; a run goes on where it was",
         transient=True,
     )
