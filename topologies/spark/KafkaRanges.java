@@ -1,8 +1,6 @@
 package windbolt;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.OpenOption;
@@ -10,13 +8,27 @@ import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.Arrays;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.TimeStampMilliTZVector;
+import org.apache.arrow.vector.VarBinaryVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.arrow.vector.complex.StructVector;
+import org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.arrow.vector.types.TimeUnit;
+import org.apache.arrow.vector.types.pojo.ArrowType;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.types.pojo.FieldType;
+import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
@@ -24,8 +36,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Reads ranges of offsets into files, without a Spark job. Compiled when it is needed (kafka_client.py), which is also
- * where the layout of the files is read (engine/kafka_records.py).
+ * Reads ranges of offsets into files, without a Spark job. Compiled when it is needed (kafka_client.py).
  *
  * A range is either read as a whole, or not at all.
  */
@@ -147,135 +158,118 @@ public class KafkaRanges {
         }
     }
 
-    /** Records as columns, some thousand at a time. */
+    /** Records as a stream of Arrow's, some thousand in a batch; the driver's Python adds topic and partition. */
     static class RecordFile {
         static final int ROWS = 1 << 15;
         static final int BYTES = 1 << 24;
 
         final FileChannel channel;
-        final boolean withHeaders;
+        final RootAllocator memory = new RootAllocator(Long.MAX_VALUE);
+        final VectorSchemaRoot columns;
+        final BigIntVector offsets;
+        final TimeStampMilliTZVector timestamps;
+        final VarBinaryVector keys;
+        final VarBinaryVector values;
+        final ArrowStreamWriter writer;
+        ListVector headers = null;
+        StructVector pairs = null;
         long records = 0;
-        private final long[] offsets = new long[ROWS];
-        private final long[] timestamps = new long[ROWS];
-        private final int[] headerCounts = new int[ROWS];
         private int rows = 0;
-        private final Column keys = new Column();
-        private final Column values = new Column();
-        private final Column headerKeys = new Column();
-        private final Column headerValues = new Column();
+        private long bytes = 0;
 
         RecordFile(String path, boolean withHeaders) throws IOException {
-            this.withHeaders = withHeaders;
+            List fields = new ArrayList();
+            fields.add(field("offset", new ArrowType.Int(64, true), null));
+            fields.add(field("timestamp", new ArrowType.Timestamp(TimeUnit.MILLISECOND, "UTC"), null));
+            fields.add(field("key", new ArrowType.Binary(), null));
+            fields.add(field("value", new ArrowType.Binary(), null));
+            if (withHeaders) {
+                List pair = new ArrayList();
+                pair.add(field("key", new ArrowType.Utf8(), null));
+                pair.add(field("value", new ArrowType.Binary(), null));
+                List item = Collections.singletonList(field("item", new ArrowType.Struct(), pair));
+                fields.add(field("headers", new ArrowType.List(), item));
+            }
+            this.columns = VectorSchemaRoot.create(new Schema((Iterable) fields), this.memory);
+            this.offsets = (BigIntVector) this.columns.getVector("offset");
+            this.timestamps = (TimeStampMilliTZVector) this.columns.getVector("timestamp");
+            this.keys = (VarBinaryVector) this.columns.getVector("key");
+            this.values = (VarBinaryVector) this.columns.getVector("value");
+            if (withHeaders) {
+                this.headers = (ListVector) this.columns.getVector("headers");
+                this.pairs = (StructVector) this.headers.getDataVector();
+            }
             this.channel = FileChannel.open(Paths.get(path, new String[0]), new OpenOption[] {StandardOpenOption.WRITE});
+            this.writer = new ArrowStreamWriter(this.columns, null, this.channel);
+            this.writer.start();
+        }
+
+        static Field field(String name, ArrowType type, List children) {
+            return new Field(name, FieldType.nullable(type), children);
         }
 
         void add(ConsumerRecord record) throws IOException {
-            this.offsets[this.rows] = record.offset();
-            this.timestamps[this.rows] = record.timestamp();
-            this.keys.add((byte[]) record.key());
-            this.values.add((byte[]) record.value());
-            if (this.withHeaders) {
-                int count = 0;
-                for (Iterator each = record.headers().iterator(); each.hasNext(); count++) {
-                    Header header = (Header) each.next();
-                    this.headerKeys.add(header.key().getBytes(StandardCharsets.UTF_8));
-                    this.headerValues.add(header.value());
-                }
-                this.headerCounts[this.rows] = count;
+            this.offsets.setSafe(this.rows, record.offset());
+            this.timestamps.setSafe(this.rows, record.timestamp());
+            set(this.keys, this.rows, (byte[]) record.key());
+            set(this.values, this.rows, (byte[]) record.value());
+            if (this.headers != null) {
+                addHeaders(record.headers().iterator());
             }
             this.rows++;
             this.records++;
-            int bytes = this.keys.size + this.values.size + this.headerKeys.size + this.headerValues.size;
-            if (this.rows == ROWS || bytes >= BYTES) {
+            if (this.rows == ROWS || this.bytes >= BYTES) {
                 flush();
             }
+        }
+
+        /** Null where there are none, as with Spark. */
+        private void addHeaders(Iterator each) {
+            if (!each.hasNext()) {
+                return;
+            }
+            VarCharVector names = (VarCharVector) this.pairs.getChild("key");
+            VarBinaryVector texts = (VarBinaryVector) this.pairs.getChild("value");
+            int start = this.headers.startNewValue(this.rows);
+            int at = start;
+            for (; each.hasNext(); at++) {
+                Header header = (Header) each.next();
+                byte[] name = header.key().getBytes(StandardCharsets.UTF_8);
+                this.pairs.setIndexDefined(at);
+                names.setSafe(at, name);
+                set(texts, at, header.value());
+                this.bytes += name.length;
+            }
+            this.headers.endValue(this.rows, at - start);
         }
 
         void close() throws IOException {
             try {
                 flush();
+                this.writer.end();
             } finally {
+                this.writer.close();
+                this.columns.close();
+                this.memory.close();
                 this.channel.close();
             }
         }
 
+        private void set(VarBinaryVector column, int row, byte[] value) {
+            if (value != null) {
+                column.setSafe(row, value);
+                this.bytes += value.length;
+            }
+        }
+
         private void flush() throws IOException {
-            if (this.rows == 0) {
-                return;
+            if (this.rows > 0) {
+                this.columns.setRowCount(this.rows);
+                this.writer.writeBatch();
+                this.columns.clear();
+                this.rows = 0;
+                this.bytes = 0;
             }
-            long[] sizes = new long[] {
-                this.rows, this.headerKeys.count, this.keys.size, this.values.size, this.headerKeys.size,
-                this.headerValues.size
-            };
-            write(sizes, sizes.length);
-            write(this.offsets, this.rows);
-            write(this.timestamps, this.rows);
-            write(this.keys.lengths, this.rows);
-            write(this.values.lengths, this.rows);
-            write(this.headerCounts, this.rows);
-            write(this.headerKeys.lengths, this.headerKeys.count);
-            write(this.headerValues.lengths, this.headerKeys.count);
-            write(this.keys.bytes, this.keys.size);
-            write(this.values.bytes, this.values.size);
-            write(this.headerKeys.bytes, this.headerKeys.size);
-            write(this.headerValues.bytes, this.headerValues.size);
-            this.rows = 0;
-            this.keys.clear();
-            this.values.clear();
-            this.headerKeys.clear();
-            this.headerValues.clear();
-        }
-
-        private void write(long[] numbers, int count) throws IOException {
-            ByteBuffer buffer = ByteBuffer.allocate(8 * count).order(ByteOrder.LITTLE_ENDIAN);
-            buffer.asLongBuffer().put(numbers, 0, count);
-            write(buffer);
-        }
-
-        private void write(int[] numbers, int count) throws IOException {
-            ByteBuffer buffer = ByteBuffer.allocate(4 * (count + count % 2)).order(ByteOrder.LITTLE_ENDIAN);
-            buffer.asIntBuffer().put(numbers, 0, count);
-            write(buffer);
-        }
-
-        private void write(byte[] bytes, int count) throws IOException {
-            write(ByteBuffer.wrap(bytes, 0, count));
-            write(ByteBuffer.allocate((8 - count % 8) % 8));
-        }
-
-        private void write(ByteBuffer buffer) throws IOException {
-            while (buffer.hasRemaining()) {
-                this.channel.write(buffer);
-            }
-        }
-    }
-
-    /** Values one after another, and their lengths: -1 for null. */
-    static class Column {
-        byte[] bytes = new byte[1 << 16];
-        int[] lengths = new int[1 << 10];
-        int size = 0;
-        int count = 0;
-
-        void add(byte[] value) {
-            if (this.count == this.lengths.length) {
-                this.lengths = Arrays.copyOf(this.lengths, 2 * this.count);
-            }
-            if (value == null) {
-                this.lengths[this.count++] = -1;
-                return;
-            }
-            if (this.size + value.length > this.bytes.length) {
-                this.bytes = Arrays.copyOf(this.bytes, Math.max(2 * this.bytes.length, this.size + value.length));
-            }
-            System.arraycopy(value, 0, this.bytes, this.size, value.length);
-            this.size += value.length;
-            this.lengths[this.count++] = value.length;
-        }
-
-        void clear() {
-            this.size = 0;
-            this.count = 0;
         }
     }
 }

@@ -1,15 +1,19 @@
 package windbolt;
 
-import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.io.FileInputStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Paths;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.IntVector;
+import org.apache.arrow.vector.VarBinaryVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.arrow.vector.complex.StructVector;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -17,7 +21,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Sends the records of a file (kafka_client.py has the layout) with one producer, which stays connected. */
+/** Sends the records of a file, a stream of Arrow's, with one producer, which stays connected. */
 public class KafkaSender {
     final KafkaProducer producer;
 
@@ -27,21 +31,6 @@ public class KafkaSender {
 
     /** Returns once all of them are written; throws the first failure. */
     public void send(String path) throws Exception {
-        ByteBuffer file = ByteBuffer.wrap(Files.readAllBytes(Paths.get(path, new String[0])));
-        file.order(ByteOrder.LITTLE_ENDIAN);
-        int[] sizes = ints(file, 3);
-        byte[][] topics = values(file, ints(file, sizes[1]));
-        int[] topicOf = ints(file, sizes[0]);
-        int[] partitionOf = ints(file, sizes[0]);
-        int[] headerCounts = ints(file, sizes[0]);
-        byte[][] keys = values(file, ints(file, sizes[0]));
-        byte[][] values = values(file, ints(file, sizes[0]));
-        byte[][] headerKeys = values(file, ints(file, sizes[2]));
-        byte[][] headerValues = values(file, ints(file, sizes[2]));
-        String[] names = new String[topics.length];
-        for (int at = 0; at < names.length; at++) {
-            names[at] = new String(topics[at], StandardCharsets.UTF_8);
-        }
         final Exception[] failure = new Exception[1];
         Callback noting = new Callback() {
             public void onCompletion(RecordMetadata metadata, Exception exception) {
@@ -50,17 +39,16 @@ public class KafkaSender {
                 }
             }
         };
-        int header = 0;
-        for (int at = 0; at < sizes[0] && failure[0] == null; at++) {
-            List headers = new ArrayList();
-            for (int left = headerCounts[at]; left > 0; left--, header++) {
-                String name = new String(headerKeys[header], StandardCharsets.UTF_8);
-                headers.add(new RecordHeader(name, headerValues[header]));
+        RootAllocator memory = new RootAllocator(Long.MAX_VALUE);
+        ArrowStreamReader reader = new ArrowStreamReader(new FileInputStream(path), memory);
+        try {
+            VectorSchemaRoot records = reader.getVectorSchemaRoot();
+            while (reader.loadNextBatch()) {
+                send(records, noting, failure);
             }
-            Integer partition = partitionOf[at] < 0 ? null : Integer.valueOf(partitionOf[at]);
-            ProducerRecord record = new ProducerRecord(
-                names[topicOf[at]], partition, (Object) keys[at], (Object) values[at], (Iterable) headers);
-            this.producer.send(record, noting);
+        } finally {
+            reader.close();
+            memory.close();
         }
         this.producer.flush();
         if (failure[0] != null) {
@@ -68,26 +56,29 @@ public class KafkaSender {
         }
     }
 
+    void send(VectorSchemaRoot records, Callback noting, Exception[] failure) {
+        VarCharVector topics = (VarCharVector) records.getVector("topic");
+        IntVector partitions = (IntVector) records.getVector("partition");
+        VarBinaryVector keys = (VarBinaryVector) records.getVector("key");
+        VarBinaryVector values = (VarBinaryVector) records.getVector("value");
+        ListVector headers = (ListVector) records.getVector("headers");
+        StructVector pairs = (StructVector) headers.getDataVector();
+        VarCharVector names = (VarCharVector) pairs.getChild("key");
+        VarBinaryVector texts = (VarBinaryVector) pairs.getChild("value");
+        for (int row = 0; row < records.getRowCount() && failure[0] == null; row++) {
+            List given = new ArrayList();
+            for (int at = headers.getElementStartIndex(row); at < headers.getElementEndIndex(row); at++) {
+                given.add(new RecordHeader(new String(names.get(at), StandardCharsets.UTF_8), texts.get(at)));
+            }
+            String topic = new String(topics.get(row), StandardCharsets.UTF_8);
+            Integer partition = partitions.isNull(row) ? null : Integer.valueOf(partitions.get(row));
+            this.producer.send(
+                new ProducerRecord(topic, partition, (Object) keys.get(row), (Object) values.get(row), (Iterable) given),
+                noting);
+        }
+    }
+
     public void close() {
         this.producer.close(Duration.ofSeconds(0));
-    }
-
-    static int[] ints(ByteBuffer file, int count) {
-        int[] found = new int[count];
-        file.asIntBuffer().get(found);
-        file.position(file.position() + 4 * count);
-        return found;
-    }
-
-    /** Values one after another, of these lengths: -1 for null. */
-    static byte[][] values(ByteBuffer file, int[] lengths) {
-        byte[][] found = new byte[lengths.length][];
-        for (int at = 0; at < found.length; at++) {
-            if (lengths[at] >= 0) {
-                found[at] = new byte[lengths[at]];
-                file.get(found[at]);
-            }
-        }
-        return found;
     }
 }

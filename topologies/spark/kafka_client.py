@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
@@ -189,7 +188,10 @@ class KafkaSenders:
         path = f"{store.root}/{folder}/{uuid.uuid4().hex}.records"
         try:
             sender = self._sender(name, sink)
-            write_private(store.filesystem, path, file_of(records))
+            stream = pa.BufferOutputStream()
+            with pa.ipc.new_stream(stream, records.schema) as writer:
+                writer.write_table(records)
+            write_private(store.filesystem, path, stream.getvalue().to_pybytes())
             sender.send(path)
         except FAILURES as error:
             _LOG.debug("Spark writes the records of sink %r: %s", name, error)
@@ -219,41 +221,3 @@ class KafkaSenders:
         if sender is not None:
             with suppress(Py4JError):
                 sender.close()
-
-
-def file_of(records: pa.Table) -> bytes:
-    """Records as ``KafkaSender.java`` reads them: numbers of 32 bits, and values behind the lengths of all of them."""
-    rows = records.combine_chunks()
-    topics = _whole(rows, "topic").dictionary_encode()
-    headers = _whole(rows, "headers")
-    pairs = headers.flatten()
-    counts = pc.list_value_length(headers).fill_null(0)
-    sizes = pa.array([len(records), len(topics.dictionary), len(pairs)], pa.int32())
-    return b"".join(
-        [
-            _numbers(sizes),
-            _values(topics.dictionary.cast(pa.binary())),
-            _numbers(topics.indices),
-            _numbers(_whole(rows, "partition").fill_null(-1)),
-            _numbers(counts),
-            _values(_whole(rows, "key")),
-            _values(_whole(rows, "value")),
-            _values(pairs.field(0).cast(pa.binary())),
-            _values(pairs.field(1)),
-        ]
-    )
-
-
-def _whole(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _numbers(values: pa.Array) -> bytes:
-    data: bytes = values.to_numpy(zero_copy_only=False).astype("<i4").tobytes()
-    return data
-
-
-def _values(column: pa.Array) -> bytes:
-    lengths = pc.binary_length(column).fill_null(-1)
-    return _numbers(lengths) + b"".join(column.drop_null().to_pylist())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,23 +19,26 @@ Row = tuple[int, int, bytes | None, bytes | None, list[Header]]
 """Offset, milliseconds, key, value, headers."""
 
 
-def padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 8)
+PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
+COLUMNS = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(PAIR)),
+    ]
+)
 
 
-def chunk(rows: list[Row]) -> bytes:
-    """Some records, as ``KafkaRanges.java`` writes them."""
-    offsets, times, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
-    names = [name.encode() for row in headers for name, _ in row]
-    texts = [text for row in headers for _, text in row]
-    columns: list[list[Any]] = [keys, values, names, texts]
-    joined = [b"".join(value or b"" for value in column) for column in columns]
-    lengths = [[-1 if value is None else len(value) for value in column] for column in columns]
-    lengths.insert(2, [len(row) for row in headers])
-    sizes = [len(rows), len(names), *map(len, joined)]
-    longs = [struct.pack(f"<{len(numbers)}q", *numbers) for numbers in (sizes, offsets, times)]
-    ints = [struct.pack(f"<{len(numbers)}i", *numbers) for numbers in lengths]
-    return b"".join(map(padded, [*longs, *ints, *joined]))
+def write(path: Path, *parts: list[Row]) -> None:
+    """Records as ``KafkaRanges.java`` writes them: a batch a part; no headers are null."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, COLUMNS) as stream:
+        for rows in parts:
+            *columns, headers = map(list, zip(*rows, strict=True))
+            columns.append([[{"key": name, "value": text} for name, text in row] or None for row in headers])
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, COLUMNS, strict=True)]
+            stream.write_batch(pa.record_batch(arrays, schema=COLUMNS))
 
 
 def topology(**more: Any) -> Topology:
@@ -55,7 +57,7 @@ ROWS: list[Row] = [
 
 def test_the_pieces_of_a_file_are_read_one_after_another(tmp_path: Path) -> None:
     path = tmp_path / "records"
-    path.write_bytes(chunk(ROWS[:2]) + chunk(ROWS[2:]))
+    write(path, ROWS[:2], ROWS[2:])
     (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(value="text"))
     assert batch.table.to_pylist() == [
         {
@@ -74,14 +76,14 @@ def test_the_pieces_of_a_file_are_read_one_after_another(tmp_path: Path) -> None
 
 def test_a_file_without_records_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "records"
-    path.touch()
+    write(path)
     assert list(RecordFile("in", "orders", 0, str(path)).read(topology())) == []
 
 
 def test_values_with_a_schema_are_read_and_bad_ones_have_their_offsets(tmp_path: Path) -> None:
     path = tmp_path / "records"
     rows: list[Row] = [(5, 0, None, b'{"a": 1}', []), (8, 0, None, b"{", []), (9, 0, None, b'{"a": 2}', [])]
-    path.write_bytes(chunk(rows))
+    write(path, rows)
     (batch,) = RecordFile("in", "orders", 0, str(path)).read(topology(schema="a long"))
     assert (batch.table.to_pylist(), batch.positions.tolist()) == ([{"a": 1}, {"a": 2}], [5, 9])
     assert batch.bad is not None
@@ -95,7 +97,7 @@ NOW = 1_714_564_801_500
 def test_a_record_whose_timestamp_does_not_fit_is_bad_and_those_around_it_are_read(tmp_path: Path) -> None:
     path = tmp_path / "records"
     times = [NOW, NOW * 1_000_000, -NOW * 1_000_000, NOW + 1]
-    path.write_bytes(chunk([(9 + at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)]))
+    write(path, [(9 + at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)])
     for more in ({"schema": "a long"}, {"schema": "a long", "metadata": "timestamp"}, {}):
         (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(**more))
         assert batch.positions.tolist() == [9, 12]
@@ -116,7 +118,7 @@ def test_a_record_without_a_timestamp_has_null_and_one_of_another_age_is_bad_onl
 ) -> None:
     path = tmp_path / "records"
     times = [-1, -2, NOW * 1000, NOW]
-    path.write_bytes(chunk([(at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)]))
+    write(path, [(at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)])
     (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(schema="a long"))
     assert batch.positions.tolist() == [0, 1, 2, 3]
     assert batch.keys is not None
