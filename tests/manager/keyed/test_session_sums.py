@@ -4,10 +4,9 @@ events of each session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -16,12 +15,11 @@ from manager.keyed.retained_events import read_held
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TaskState
 from tests.helpers.examples import examples
-from tests.manager.slices.test_slices import FromWindows, assert_alike, declared, rows_of
+from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine import micro_batch
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.source_splits import TableSource
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.settings.kinds import Session
@@ -125,23 +123,6 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
     if case["lateness"] != "clock":
         builder.set_sink("late", sinks.memory()).from_("sums", "late")
     return builder.build()
-
-
-def batches(case: dict[str, Any], schema: pa.Schema) -> Iterator[tuple[int, list[TableSource]]]:
-    """Each batch with its number; the input changes from one to the other spout within it."""
-    splits, first = list[TableSource](), 0
-    for at, ends in enumerate(case["ends"]):
-        if at % 5 == 4 or ends:
-            columns = zip(*case["rows"][first : at + 1], strict=True)
-            table = pa.table(
-                [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-            )
-            splits.append(TableSource("right" if at % 3 == 0 else "left", table, first))
-            first = at + 1
-        if ends:
-            yield at, splits
-            splits = []
-    yield len(case["ends"]), splits
 
 
 def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:

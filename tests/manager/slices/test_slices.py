@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -109,13 +110,9 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
     return builder.build()
 
 
-def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
-    built, checkpoint = topology(case, kind), MemoryCheckpoint()
-    if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
-        assert (built.windowed["sums"].summing is not None) == (kind is AggregateBolt)
-    schema = built.spouts["left"].outputs["default"]
-    step, splits, first, clock = MicroBatch(built, checkpoint, InProcess()), [], 0, 0
-    accounts = []
+def batches(case: dict[str, Any], schema: pa.Schema) -> Iterator[tuple[int, list[TableSource]]]:
+    """Each batch with its number; the input changes from one to the other spout within it."""
+    splits, first = list[TableSource](), 0
     for at, ends in enumerate(case["ends"]):
         if at % 5 == 4 or ends:
             columns = zip(*case["rows"][first : at + 1], strict=True)
@@ -125,12 +122,23 @@ def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str,
             splits.append(TableSource("right" if at % 3 == 0 else "left", table, first))
             first = at + 1
         if ends:
-            clock += 3_000
-            report = step.run(BatchPlan(at, TimeAdvance(clock), splits))
-            accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
-            step, splits = MicroBatch(built, checkpoint, InProcess()), []
-    report = step.run(BatchPlan(len(case["ends"]), TimeAdvance(clock + 3_000, close=True), splits, closing=True))
-    accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
+            yield at, splits
+            splits = []
+    yield len(case["ends"]), splits
+
+
+def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
+    built, checkpoint = topology(case, kind), MemoryCheckpoint()
+    if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
+        assert (built.windowed["sums"].summing is not None) == (kind is AggregateBolt)
+    accounts, clock = [], 0
+    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
+        last = number == len(case["ends"])
+        clock += 3_000
+        report = MicroBatch(built, checkpoint, InProcess()).run(
+            BatchPlan(number, TimeAdvance(clock, close=last), splits, closing=last)
+        )
+        accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))
     return rows_of(built, "out"), rows_of(built, "late"), accounts
 
 
