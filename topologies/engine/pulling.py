@@ -18,7 +18,7 @@ from manager.remote import is_transient
 from topologies.engine.failures import cause
 from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
-from topologies.engine.work import MergedSplits, SourceBatch, SourceSplit
+from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
 from topologies.graph.graph import Graph
 from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
@@ -392,24 +392,46 @@ class RangeSource:
     ranges: tuple[PartitionRange, ...]
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the rows of each range. SpoutError for exceptions of the user's code, and where it returns something
-        else than rows of its columns."""
+        """Yields the rows of the ranges: together, or where they are to be merged, each by itself. SpoutError for
+        exceptions of the user's code, and where it returns something else than rows of its columns."""
         node = topology.spouts[self.component]
         spout = node.spout
         assert isinstance(spout, RangedSpout | PulledRanges)
+        merge_by, tables = spout.merge_by, list[pa.Table]()
         with copied(self.component, spout.spout) as caller:
             for each in self.ranges:
                 table = read_range(caller, each, node.outputs[DEFAULT_STREAM], node.defaults)
-                yield SourceBatch(
-                    self.component,
-                    DEFAULT_STREAM,
-                    table if node.needed is None else table.select(node.schema.names),
-                    np.arange(table.num_rows),
-                    source=f"partition {each.partition}",
-                    turn=zlib.crc32(each.partition.encode()),
-                    keys=None if spout.merge_by is None else keys_of(table.column(spout.merge_by)),
-                    partition=each.partition,
-                )
+                tables.append(table if node.needed is None else table.select(node.schema.names))
+        if merge_by is None:
+            yield self._together(tables)
+            return
+        for each, table in zip(self.ranges, tables, strict=True):
+            yield SourceBatch(
+                self.component,
+                DEFAULT_STREAM,
+                table,
+                np.arange(table.num_rows),
+                source=f"partition {each.partition}",
+                turn=_turn(each.partition),
+                keys=keys_of(table.column(merge_by)),
+                partition=each.partition,
+            )
+
+    def _together(self, tables: list[pa.Table]) -> SourceBatch:
+        sizes = [table.num_rows for table in tables]
+        names = tuple(each.partition for each in self.ranges)
+        return SourceBatch(
+            self.component,
+            DEFAULT_STREAM,
+            pa.concat_tables(tables).combine_chunks(),
+            np.concatenate([np.arange(size) for size in sizes]),
+            turn=np.repeat(np.array([_turn(name) for name in names], np.int64), sizes),
+            partition=RowPartitions(names, np.repeat(np.arange(len(names), dtype=np.int32), sizes)),
+        )
+
+
+def _turn(partition: str) -> int:
+    return zlib.crc32(partition.encode())
 
 
 def read_range(

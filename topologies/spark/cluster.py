@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 
 from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
 from topologies.graph.graph import Graph
-from topologies.io.file_spout import FileSpout
+from topologies.io.file_spout import FileSpout, KeptRows
 from topologies.io.paths import find, leading, locate, passed_over, shown_path
 from topologies.io.sinks import FileSink
 from topologies.run import clock
@@ -98,7 +98,7 @@ def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
     """Returns the files and folders that every process of a run has to see, if they exist on the driver."""
     places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, FileSpout):
+        if isinstance(node.spout, FileSpout) and not isinstance(node.spout, KeptRows):  # those are in the checkpoint
             places += [ProbedPlace(f"the input of spout {name!r}", path, False) for path in _inputs(node.spout)]
     for name, sink in topology.sinks.items():
         if isinstance(sink.sink, FileSink):
