@@ -17,6 +17,7 @@ import pyspark
 
 from servers import java_classes
 from servers.ports import free_port
+from servers.processes import DIES_WITH_PARENT
 
 SPARK = Path(pyspark.__file__).parent
 _START = 120
@@ -48,7 +49,7 @@ class ConnectServer:
             "spark.ui.enabled": "false",
             "spark.pyspark.python": sys.executable,
         }
-        command = [f"{SPARK}/bin/spark-submit", "--master", "local[2,4]"]
+        command = [*DIES_WITH_PARENT, f"{SPARK}/bin/spark-submit", "--master", "local[2,4]"]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         environment = {**os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_DIRS": str(self.folder / "local")}

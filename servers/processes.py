@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,6 +12,11 @@ from typing import Any
 
 import psutil
 from psutil import Process
+
+_SETPRIV = shutil.which("setpriv")
+DIES_WITH_PARENT: tuple[str, ...] = () if _SETPRIV is None else (_SETPRIV, "--pdeathsig", "KILL")
+"""Goes before the command of a server: Linux kills it when the thread that started it ends. It has a session of its
+own, and would go on for ever where a test is killed."""
 
 
 def tree(root: int | None = None, program: str = "") -> list[Process]:

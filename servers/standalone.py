@@ -25,6 +25,7 @@ import pyspark
 from servers import java_classes
 from servers.jars import ROOT
 from servers.ports import free_port
+from servers.processes import DIES_WITH_PARENT
 
 SPARK = Path(pyspark.__file__).parent
 WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
@@ -219,7 +220,9 @@ def _apart(root: Path) -> list[str]:
 def _daemon(
     what: str, options: list[str], environment: Mapping[str, str], log: Path, within: list[str] | None = None
 ) -> subprocess.Popen[bytes]:
-    command = [*(within or []), str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
+    program = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
+    program = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
+    command = [*(within or []), *DIES_WITH_PARENT, *program]
     settings = {name: value for name, value in environment.items() if value}
     with log.open("ab") as file:
         return subprocess.Popen(

@@ -610,7 +610,7 @@ def start(
     check_engine(chosen, options, for_spark, "engine='local'")
     if chosen is Engine.LOCAL:
         check_local(topology, options)
-    frames = None if chosen is Engine.LOCAL else frames_of(topology, spark)
+    frames = None if chosen is Engine.LOCAL else frames_of(topology, spark, master or (conf or {}).get("spark.master"))
     work = runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics)
     run = Run(topology.name, work, options, frames)
     if show and notebook() is not None:
@@ -628,15 +628,15 @@ def run_to_the_end(run: Run) -> Summary:
         raise
 
 
-def frames_of(topology: Graph, spark: Any) -> Callable[[str | None], Any]:
+def frames_of(topology: Graph, spark: Any, master: str | None) -> Callable[[str | None], Any]:
     """Returns a function that makes the DataFrame of a sink, in the session of the run."""
-    from topologies.spark.running import active_session
+    from topologies.spark.sessions import session_for
     from topologies.spark.tables import frame_of
 
-    chosen = active_session() if spark is None else spark
+    chosen = session_for(spark, master)
 
     def frame(sink: str | None) -> Any:
-        session = chosen or active_session()
+        session = chosen or session_for(None, master)
         if session is None:
             raise ConfigError(
                 f"the run of {topology.name!r} has a Spark session of its own",
@@ -663,7 +663,8 @@ def runner(
         from topologies.local import run_local
 
         return lambda options: run_local(topology, options)
-    from topologies.spark.running import active_session, run_on_spark
+    from topologies.spark.running import run_on_spark
+    from topologies.spark.sessions import session_for
 
-    session = active_session() if spark is None else spark  # which one is active depends on the thread
+    session = session_for(spark, master or (conf or {}).get("spark.master"))  # which is active depends on the thread
     return lambda options: run_on_spark(topology, options, master=master, conf=conf, spark=session, metrics=metrics)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
@@ -33,7 +34,7 @@ from topologies.checkpoints.paired_checkpoint import (
     telling_who_took_over,
 )
 from topologies.checkpoints.preflight import check_registries
-from topologies.checkpoints.pulled_files import PulledFiles, pulled_rows
+from topologies.checkpoints.pulled_files import PulledFiles, Reader, pulled_rows
 from topologies.checkpoints.read_topics import ReadTopics
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
@@ -43,7 +44,7 @@ from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.pulling import range_splits
+from topologies.engine.pulling import Puller, RangePlanner, range_splits
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
 from topologies.engine.work import MergedSplits, Output, SourceSplit
@@ -152,7 +153,9 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
         if isinstance(node.spout, PulledSpout | RangedSpout):
-            spouts[name] = replace(node, spout=pulled_rows(name, node.spout, checkpoint))
+            ranged = node.spout if isinstance(node.spout, RangedSpout) else None
+            rows = pulled_rows(name, node.spout.spout.schema, node.spout.defaults, checkpoint, ranged)
+            spouts[name] = replace(node, spout=rows)
         if isinstance(node.spout, MemorySpout):
             if "://" in checkpoint:
                 raise ConfigError(
@@ -363,11 +366,20 @@ class CheckpointedRun(ABC):
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
         source = self.given.spouts[name].spout
         if isinstance(spout, PulledRows) and isinstance(source, PulledSpout | RangedSpout):
-            keep, check_owner = self.checkpoint.keep, self.checkpoint.check_owner
-            self.watched[name] = PulledFiles(name, spout, source, self.halves, keep, check_owner)
+            opened = (
+                partial(Puller, name, source)
+                if isinstance(source, PulledSpout)
+                else partial(RangePlanner, name, source)
+            )
+            self.watched[name] = self._kept(name, spout, opened)
         else:
             self.watched[name] = WatchedFiles(name, spout)
         return self.watched[name]
+
+    def _kept(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
+        """The files of a spout whose rows are kept in the checkpoint; what opens its reader is called with an
+        offset."""
+        return PulledFiles(name, spout, open_reader, self.halves, self.checkpoint.keep, self.checkpoint.check_owner)
 
     def _close_spouts(self) -> None:
         with ExitStack() as closing:

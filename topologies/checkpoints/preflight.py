@@ -161,19 +161,27 @@ def _refuse_spark(topology: Graph) -> None:
 
 def _refuse_stores(name: str, spout: FileSpout) -> None:
     """Raises ConfigError for an HDFS path without its NameNode, and for file systems that only Spark reaches."""
+    why = "files are noted by the name of their host; a run on Spark that continued would read them again"
+    refuse_hdfs_without_host(name, spout, why)
     for path in spout.paths:
         shown = shown_path(path)
-        if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
-            raise ConfigError(
-                f"spout {name!r} reads {path!r}, which names no host",
-                why="files are noted by the name of their host; a run on Spark that continued would read them again",
-                do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
-            )
         if "://" in shown and not is_hdfs(shown):
             raise ConfigError(
                 f"spout {name!r} reads {path!r}",
                 why="a local run lists files of this machine",
                 do="run on Spark, or copy them to a folder here",
+            )
+
+
+def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
+    """Raise ConfigError for an HDFS path without its NameNode, where nobody tells which it is."""
+    for path in spout.paths:
+        shown = shown_path(path)
+        if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
+            raise ConfigError(
+                f"spout {name!r} reads {path!r}, which names no host",
+                why=why,
+                do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
             )
 
 

@@ -1,8 +1,9 @@
-"""Rows of a spout that a user has written, in files of the checkpoint: there before a batch uses them.
+"""Rows of a spout that can be read once only, in files of the checkpoint: there before a batch uses them.
 
-A file holds the rows of a batch, and the offset behind them; of a spout of partitions, which can be read again, it
-holds the ranges in place of the rows. The last file tells where the spout continues; files that
-no batch has yet are the next batches, whatever happened to the run that wrote them.
+Such a spout is one that a user has written, or over Spark Connect a DataFrame of Spark's. A file holds the rows of a
+batch, and the offset behind them; of a spout of partitions, which can be read again, it holds the ranges in place of
+the rows. The last file tells where the spout continues; files that no batch has yet are the next batches, whatever
+happened to the run that wrote them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -27,22 +28,45 @@ from manager.storage.files import (
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import create_whole, delete_all, write_whole
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
-from topologies.engine.pulling import PartitionRange, Pulled, Puller, RangePlanner, ranges_in
+from topologies.engine.pulling import PartitionRange, Pulled, ranges_in
 from topologies.io.file_spout import FoundFile, WatchedFiles
 from topologies.io.formats import file_format
 from topologies.io.paths import literal
-from topologies.io.pulled import PulledRanges, PulledRows, PulledSpout, RangedSpout
+from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout
 from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
+from windowing.schema import SchemaLike
 
 FOLDER = "spouts"
 """The folder of a checkpoint that has a folder for each such spout."""
+QUERY = "query"
+"""The folder of such a spout that has the checkpoint of a query of Spark's."""
 _NAME = re.compile(r"(\d{12})\.arrow")
 _OFFSET = b"windbolt.offset"
 _FIRST_MS = 1_000_000_000_000
 
 
-def pulled_rows(name: str, spout: PulledSpout | RangedSpout, checkpoint: str) -> PulledRows:
-    """Returns the spout of files that stands for a user's spout in a run on a checkpoint."""
+class Reader(Protocol):
+    """Whoever gives the rows of such a spout during a run."""
+
+    @property
+    def wants_acknowledgements(self) -> bool:
+        """True if ``acknowledge`` is to be called."""
+
+    def pull(self) -> Pulled | None:
+        """Returns the next rows; None where there are none now. What it returned before is kept in a file by then."""
+
+    def acknowledge(self, offset: Any) -> None:
+        """Called when a batch is committed, with the rows before this offset."""
+
+    def close(self) -> None:
+        """Called when the run has ended."""
+
+
+def pulled_rows(
+    name: str, declared: SchemaLike, defaults: Mapping[str, Any], checkpoint: str, ranged: RangedSpout | None = None
+) -> PulledRows:
+    """Returns the spout of files that stands for such a spout in a run on a checkpoint. ``declared``: its columns;
+    ``ranged``: the spout, if only the ranges of its partitions are kept."""
     if has_query(checkpoint):
         raise ConfigError(
             f"spout {name!r} keeps what it reads in the checkpoint {checkpoint.partition('?')[0]!r}, which is named "
@@ -52,38 +76,39 @@ def pulled_rows(name: str, spout: PulledSpout | RangedSpout, checkpoint: str) ->
         )
     place = checkpoint.rstrip("/") if "://" in checkpoint else os.path.abspath(checkpoint)
     files: dict[str, Any] = {
-        "declared": spout.spout.schema,
+        "declared": declared,
         "format": file_format("arrow"),
         "on_change": "ignore",
-        "defaults": spout.defaults,
+        "defaults": defaults,
         "place": f"{place}/{FOLDER}/{name}",
     }
     paths = (literal(f"{place}/{FOLDER}/{name}"),)
-    if isinstance(spout, RangedSpout):
-        return PulledRanges(paths, **files, merge_by=spout.merge_by, spout=spout.spout)
+    if ranged is not None:
+        return PulledRanges(paths, **files, merge_by=ranged.merge_by, spout=ranged.spout)
     return PulledRows(paths, **files)
 
 
 class PulledFiles(WatchedFiles):
-    """The files of a user's spout during a run: the rows of each pull become the next file."""
+    """The files of such a spout during a run: the rows of each pull become the next file."""
 
     def __init__(
         self,
         name: str,
         spout: PulledRows,
-        source: PulledSpout | RangedSpout,
+        open_reader: Callable[[Any], Reader],
         halves: PairedCheckpoint,
         keep: int,
         check_owner: Callable[[], None],
     ) -> None:
-        """``source``: the user's spout. ``keep``: number of batches that the run can go back to. ``check_owner`` raises
-        CheckpointError where another run has taken the checkpoint over."""
+        """``open_reader`` is given the offset behind what was read before, None at the beginning, and is called once.
+        ``keep``: number of batches that the run can go back to. ``check_owner`` raises CheckpointError where another
+        run has taken the checkpoint over."""
         super().__init__(name, spout)
-        self._source, self._keep, self._check_owner = source, keep, check_owner
+        self._open_reader, self._keep, self._check_owner = open_reader, keep, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{name}"
         self._place = spout.place
-        self._puller: Puller | RangePlanner | None = None
+        self._opened: Reader | None = None
         self._last = -1
         """The last file that is known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
@@ -112,7 +137,7 @@ class PulledFiles(WatchedFiles):
     def partitions(self, paths: Sequence[str]) -> list[str]:
         """Returns the partitions of the source as of the batch with these files; none where the source has none."""
         last = max(map(_number, paths), default=self._last)
-        return [] if last < 0 or isinstance(self._source, PulledSpout) else [*self._offset(last)]
+        return [*self._offset(last)] if last >= 0 and isinstance(self.spout, PulledRanges) else []
 
     def ranges(self, path: str) -> list[PartitionRange]:
         """Returns the ranges that a batch with this file reads of a source with partitions."""
@@ -126,9 +151,9 @@ class PulledFiles(WatchedFiles):
             raise DamagedCheckpoint(f"{path} is damaged", why=str(error)) from error
 
     def close(self) -> None:
-        """Close the user's spout."""
-        if self._puller is not None:
-            self._puller.close()
+        """Close the reader."""
+        if self._opened is not None:
+            self._opened.close()
 
     def _new(self, last: int) -> Iterator[FoundFile]:
         there = self._numbers()
@@ -145,16 +170,11 @@ class PulledFiles(WatchedFiles):
             self._offsets[number] = pulled.offset
             yield self._found(number)
 
-    def _reader(self) -> Puller | RangePlanner:
-        if self._puller is None:
+    def _reader(self) -> Reader:
+        if self._opened is None:
             there = self._numbers()
-            offset = self._offset(there[-1]) if there else None
-            match self._source:
-                case PulledSpout():
-                    self._puller = Puller(self.name, self._source, offset)
-                case RangedSpout():
-                    self._puller = RangePlanner(self.name, self._source, offset)
-        return self._puller
+            self._opened = self._open_reader(self._offset(there[-1]) if there else None)
+        return self._opened
 
     def _numbers(self) -> list[int]:
         found = (_NAME.fullmatch(entry.base_name) for entry in entries(self._filesystem, self._folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,7 +14,15 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage.checkpoint import check_batch, read_committed, read_note
-from manager.storage.files import as_storage_error, during, entries, make_folder, private_stream, sync_folders_below
+from manager.storage.files import (
+    as_storage_error,
+    during,
+    entries,
+    make_folder,
+    private_stream,
+    sync_folders_below,
+    write_private,
+)
 from manager.storage.manifest import Manifest, batch_key, batch_name
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import Committed
@@ -33,6 +42,7 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
 )
 from topologies.checkpoints.pulled_files import FOLDER as PULLED
+from topologies.checkpoints.pulled_files import QUERY
 from topologies.checkpoints.spark_checkpoint import write_spark_file
 from topologies.engine.batch import BatchPlan, RunInProcess, TimeAdvance
 from topologies.engine.commit import Claims, next_batches, publish
@@ -237,16 +247,22 @@ class _Taking:
                     make_folder(target.filesystem, f"{target.root}/{folder}")
                     target.write(f"{folder}/{key}", self.relocation.document(found))
 
-    def _pulled_rows(self) -> None:
-        """Copies the rows of users' spouts, and the offsets up to which these have been read."""
-        source, target = (f"{each.root}/{PULLED}" for each in (self.source, self.target))
-        for spout in entries(self.source.filesystem, source):
-            folder = f"{target}/{spout.base_name}"
-            for entry in entries(self.source.filesystem, f"{source}/{spout.base_name}"):
-                if not entry.base_name.startswith("."):
-                    if not is_object_store(self.target.uri):
-                        make_folder(self.target.filesystem, folder)
-                    self._copy(entry.path, f"{folder}/{entry.base_name}")
+    def _pulled_rows(self, folder: str = PULLED) -> None:
+        """Copies the rows of spouts that can be read once only, and up to where these have been read."""
+        for entry in entries(self.source.filesystem, f"{self.source.root}/{folder}"):
+            name = f"{folder}/{entry.base_name}"
+            if entry.base_name.startswith("."):
+                continue
+            if entry.type == pafs.FileType.Directory:
+                self._pulled_rows(name)
+                continue
+            if not is_object_store(self.target.uri):
+                make_folder(self.target.filesystem, f"{self.target.root}/{folder}")
+            if name.endswith(f"/{QUERY}/metadata"):  # Spark stops one of two queries with the same id
+                text = json.dumps({"id": str(uuid.uuid4())})
+                write_private(self.target.filesystem, f"{self.target.root}/{name}", text.encode())
+                continue
+            self._copy(entry.path, f"{self.target.root}/{name}")
 
     def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
         """Writes the changed segments, and copies the files of all other rows; returns the manifest with their new

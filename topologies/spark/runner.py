@@ -38,6 +38,7 @@ from topologies.run.options import Engine, RunOptions, is_cluster
 from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
+from topologies.spark.declared_frames import check_frames
 from topologies.spark.jvm.java import explaining_javas_end
 from topologies.spark.jvm.session import (
     check_classes,
@@ -184,6 +185,7 @@ class SparkRun(CheckpointedRun):
         return SparkFrames(self.spark, self.senders)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        check_frames(self.given, self.halves, over_connect=False)
         check_sinks(partial(admin_of, self.spark), self.topology)
         check_owner = self.checkpoint.check_owner
         self.source = StreamSource(self.spark, self.topology, self._log_of_files, check_owner, self.watch)

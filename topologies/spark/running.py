@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from topologies.graph.graph import Graph
 from topologies.run.options import RunOptions, check_built, refuse_on_spark
 from topologies.run.summary import Summary
-from topologies.spark.sessions import given_or_active, is_over_connect
+from topologies.spark.sessions import is_over_connect, session_for
 from topologies.spark.time_metrics import TimeMetrics
 from windowing.calls import checked
 from windowing.errors import ConfigError
-
-
-def active_session() -> Any:
-    """The session that is active in this thread, of either kind; None where there is none."""
-    return SparkSession.getActiveSession()
 
 
 @checked
@@ -34,9 +27,9 @@ def run_on_spark(
     """Run a topology on Spark: with Structured Streaming in a classic session, and over Spark Connect with this process
     as the driver. A run on an existing checkpoint continues where the last run stopped.
 
-    ``spark``, or else the active session, is used; if there is none, a session is created (``master``, by default
-    ``local[*]``, or the address of a Connect server, ``sc://host:15002``; ``conf``), and stopped at the end of the last
-    run that uses it. ``metrics`` is given the report of each batch with Spark's progress.
+    ``spark``, or else the active session, is used. If there is none, or ``master`` is the address of a Connect server
+    (``sc://host:15002``), a session is created (``master``, by default ``local[*]``; ``conf``), and stopped at the end
+    of the last run that uses it. ``metrics`` is given the report of each batch with Spark's progress.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
     then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
@@ -44,9 +37,10 @@ def run_on_spark(
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
-    conf, spark = conf or {}, given_or_active(spark)
+    conf = conf or {}
     master = master or conf.get("spark.master")
-    if is_over_connect(spark, master):
+    session = session_for(spark, master)
+    if is_over_connect(session, master):
         if metrics is not None:
             raise ConfigError(
                 "metrics= with a session of Spark Connect",
@@ -55,7 +49,7 @@ def run_on_spark(
             )
         from topologies.spark.connect.connect_run import run_over_connect
 
-        return run_over_connect(topology, options, master=master, conf=conf, spark=spark)
+        return run_over_connect(topology, options, master=master, conf=conf, spark=session)
     from topologies.spark.runner import run_in_session
 
     return run_in_session(topology, options, master=master, conf=conf, spark=spark, metrics=metrics)

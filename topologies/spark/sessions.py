@@ -18,13 +18,12 @@ def is_over_connect(spark: Any, master: str | None) -> bool:
     return is_remote_master(master) or (not master and bool(os.environ.get(REMOTE)))
 
 
-def given_or_active(spark: Any) -> Any:
-    """The session given, or else the active one where that is of Spark Connect: a run in a classic session finds it
-    itself. None where there is none."""
+def session_for(spark: Any, master: str | None) -> Any:
+    """The session of a run: the one given; else a new one, where ``master`` is the address of a Connect server; else
+    the active one of this thread. None where a new one is opened."""
     if spark is not None:
         return spark
-    active = SparkSession.getActiveSession()
-    return active if active is not None and is_over_connect(active, None) else None
+    return None if is_remote_master(master) else SparkSession.getActiveSession()
 
 
 def is_remote_master(master: str | None) -> bool:

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType, TimestampNTZType
+from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType
 
 from manager.remote import root_and_path
 from manager.storage.files import during
@@ -38,13 +38,13 @@ from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
+from topologies.spark.declared_frames import declared_frame, quoted
 from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.kafka_frames import read_records
 from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_executor import TaskExecutor
 from topologies.spark.spark_tasks import spark_failures
-from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, conform
 
 # Files as a source of Spark's: windbolt lists them and cuts the batches, and Spark numbers these (decision 92).
@@ -352,44 +352,18 @@ class StreamSource:
 
     def _rows(self, spark: SparkSession, name: str) -> DataFrame:
         node = self.topology.spouts[name]
-        spout, declared = node.spout, node.outputs[DEFAULT_STREAM]
-        if isinstance(spout, KafkaSpout):
-            return self._row(name, read_records(spark, name, spout))
-        assert isinstance(spout, FrameSpout)
-        frame = spout.make(spark)
-        if not isinstance(frame, DataFrame) or not frame.isStreaming:
-            raise ConfigError(
-                f"spout {name!r} made {type(frame).__name__}, which is not a streaming DataFrame",
-                do="return spark.readStream...load() from its function",
-            )
+        if isinstance(node.spout, KafkaSpout):
+            return self._row(name, read_records(spark, name, node.spout))
+        frame = declared_frame(spark, node)
         for source in _sources(frame):
             if source in _ENDLESS:
                 self.endless[name] = source
-        absent = [column for column in declared.names if column not in frame.columns]
-        missing = [column for column in absent if column not in node.defaults.columns]
-        if missing:
-            raise ConfigError(
-                f"the DataFrame of spout {name!r} has no column {', '.join(map(repr, missing))}",
-                why=f"it has {', '.join(frame.columns)}, and {', '.join(declared.names)} were declared",
-                do="select and rename columns in its function, or declare those that it has",
-            )
-        zone = spark.conf.get("spark.sql.session.timeZone")
-        naive = [field.name for field in frame.schema if isinstance(field.dataType, TimestampNTZType)]
-        if zone != "UTC" and set(naive) & set(declared.names):
-            raise ConfigError(
-                f"spout {name!r} has times without a zone ({', '.join(naive)}), and the session is in {zone}",
-                why="windbolt reads a time without a zone as UTC, and Spark as in the session's zone",
-                do="set spark.sql.session.timeZone to UTC, or convert them to timestamps with a zone",
-            )
-        for column in from_arrow_schema(declared):
-            if column.name in absent:
-                frame = frame.withColumn(column.name, F.lit(None).cast(column.dataType))
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:
         """The rows of a spout as a struct column, or unchanged."""
         kinds = from_arrow_schema(self._columns(name))
-        columns = [_column(field.name).cast(field.dataType).alias(field.name) for field in kinds]
+        columns = [F.col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in kinds]
         if self.alone:
             return frame.select(*columns)
         row = F.struct(*columns)
@@ -461,12 +435,6 @@ class _FrameRows:
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """The rows."""
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
-
-
-def _column(name: str) -> Column:
-    """The column of exactly this name: an unquoted dot would denote a field of a column."""
-    quoted = name.replace("`", "``")
-    return F.col(f"`{quoted}`")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from topologies.scenarios.replay import judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
 from topologies.spark.replayed import Play, Replays
-from topologies.spark.sessions import given_or_active, is_over_connect
+from topologies.spark.sessions import is_over_connect, session_for
 
 
 def replay_on_spark(
@@ -41,11 +41,11 @@ def replay_on_spark(
 
 def _playing(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
     """Who runs tasks, and what plays batches, in a session of either kind."""
-    spark = given_or_active(spark)
-    if is_over_connect(spark, None):
+    session = session_for(spark, None)
+    if is_over_connect(session, None):
         from topologies.spark.connect import connect_replay
 
-        return connect_replay.playing(spark)
+        return connect_replay.playing(session)
     from topologies.spark import query_replay
 
     return query_replay.playing(spark)

@@ -235,14 +235,6 @@ def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
     assert "secret" not in str(told.value)
 
 
-def test_a_frame_is_refused_before_the_server_is_asked(tmp_path: Path) -> None:
-    write_orders(tmp_path / "orders", range(1))
-    built = _counts(tmp_path / "orders", spout=spouts.stream(lambda spark: spark.readStream.load(), SHOP))
-    with pytest.raises(ConfigError, match="spout 'orders' is a Spark DataFrame"):
-        run_on_spark(built, RunOptions(str(tmp_path / "ck")), master="sc://127.0.0.1:1")
-    assert not (tmp_path / "ck").exists()
-
-
 def test_a_parquet_table_has_each_batch_once(session: Any, tmp_path: Path) -> None:
     write_orders(tmp_path / "orders", range(2))
     expected = sinks.memory()

@@ -476,7 +476,6 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return Summary()
 
     monkeypatch.setitem(sys.modules, "topologies.spark.running", type(sys)("topologies.spark.running"))
-    monkeypatch.setattr(sys.modules["topologies.spark.running"], "active_session", lambda: None, raising=False)
     sys.modules["topologies.spark.running"].run_on_spark = fake  # type: ignore[attr-defined]
     options = ["--every", "10s", "--keep-open", "--master", "local[2]", "--conf", "a.b=c=d", "--conf", "e=f"]
     result = _invoke("run", _topology(tmp_path), "--checkpoint", "ck", *options)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from topologies.spark.connect.connect_session import SLOTS, connected, slots_of
+from topologies.spark import sessions
+from topologies.spark.connect.connect_session import SLOTS, _functions_over_connect, connected, slots_of
 from topologies.spark.jvm.session import environment_of_java
-from topologies.spark.sessions import is_over_connect
+from topologies.spark.sessions import is_over_connect, session_for
 from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, UnreachableError
 
@@ -37,6 +38,33 @@ def test_a_session_decides_then_the_master_then_the_variable(
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", variable)
     assert is_over_connect(spark, master) is over_connect
+
+
+@pytest.mark.parametrize("active", [CLASSIC, REMOTE, None])
+def test_an_address_opens_a_session_whichever_is_active(active: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``topology.run`` and ``run_on_spark`` both have it."""
+    monkeypatch.setattr(sessions, "SparkSession", SimpleNamespace(getActiveSession=lambda: active))
+    assert session_for(None, "sc://host:15002") is None
+    assert session_for(None, None) is active
+    assert session_for(None, "local[2]") is active
+    assert session_for(REMOTE, "sc://host:15002") is REMOTE
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_pysparks_variable_is_as_it_was_after_the_last_of_several_runs(
+    *, users: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "SPARK_CONNECT_MODE_ENABLED"
+    monkeypatch.delenv(name, raising=False)
+    if users:
+        monkeypatch.setenv(name, "1")
+    first, second = _functions_over_connect(), _functions_over_connect()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert name in os.environ
+    second.__exit__(None, None, None)
+    assert (name in os.environ) is users
 
 
 def test_the_number_of_slots_can_be_given() -> None:

@@ -170,8 +170,12 @@ def answering(registry: Registry) -> Iterator[None]:
             else "see to its address, and that it runs; a run goes on where it was",
             transient=not refused,
         ) from error
-    except (OSError, OAuthTokenError, ValueError, AttributeError) as error:  # the last: of an answer without content
+    except (OSError, OAuthTokenError, ValueError) as error:
         raise _away(registry, error) from error
+    except AttributeError as error:
+        if error.name is None or error.obj is not None:
+            raise
+        raise _away(registry, error) from error  # the client makes None of an answer without content, and uses it
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
             raise

@@ -117,7 +117,7 @@ class ConnectExecutor:
     def _results(self, work: Callable[[Any], list[Any]], hands: Sequence[Any]) -> Iterator[Any]:
         """What ``work`` makes of each hand in a worker, one after another."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
-        run = arriving.results(self._folders, code, [pickle.dumps(hand) for hand in hands])
+        run = arriving.rows(self._folders, code, [pickle.dumps(hand) for hand in hands])
         with spark_failures(self.reached.users):
             frame = self._over_numbers(len(hands)).mapInArrow(run, "output binary")
             rows = frame.toArrow().column("output").to_pylist()
@@ -141,14 +141,17 @@ def _is_held_here(item: Any) -> bool:
             return isinstance(item, Records)
 
 
-def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], bytes]:
-    """The function as it is sent: from and to bytes. It names nothing of windbolt, which may be missing where the
-    executors are asked what they have."""
+def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
+    """The function as it is sent: from bytes to a row of them. It names nothing of windbolt, which may be missing where
+    the executors are asked what they have."""
 
-    def over(hand: bytes) -> bytes:
+    def over(hand: bytes) -> Iterator[pa.RecordBatch]:
         import pickle
 
-        return pickle.dumps(work(pickle.loads(hand)))
+        import pyarrow as pa
+
+        output = pa.array([pickle.dumps(work(pickle.loads(hand)))], pa.binary())
+        yield pa.RecordBatch.from_arrays([output], ["output"])
 
     return over
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from urllib.parse import urlsplit
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
-from manager.remote import root_and_path
-from manager.storage.hdfs import is_hdfs
 from manager.storage.segments import Ref, SegmentStore
-from topologies.checkpoints.preflight import refuse_before_start
+from topologies.checkpoints.preflight import refuse_before_start, refuse_hdfs_without_host
+from topologies.checkpoints.pulled_files import pulled_rows
 from topologies.engine.commit import Frames
 from topologies.engine.librdkafka import check_options
 from topologies.engine.report import BatchReport
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
-from topologies.io.file_spout import FileSpout
-from topologies.io.paths import shown_path
+from topologies.io.file_spout import FileSpout, WatchedFiles
+from topologies.io.pulled import PulledRows
 from topologies.io.sinks import TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.local import LocalKafka, LocalRun
@@ -31,6 +31,8 @@ from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
 from topologies.spark.connect.connect_executor import ConnectExecutor
 from topologies.spark.connect.connect_session import connected, slots_of
+from topologies.spark.connect.frame_reader import FrameReader, refuse_endless
+from topologies.spark.declared_frames import check_frames, declared_frame
 from topologies.spark.tables import tables_of_files, with_tables
 from windowing.errors import ConfigError
 
@@ -58,22 +60,9 @@ def run_over_connect(
 def refuse_over_connect(topology: Graph) -> None:
     """Raise ConfigError for what does not go over Connect."""
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, FrameSpout):
-            raise ConfigError(
-                f"spout {name!r} is a Spark DataFrame, and the session is one of Spark Connect",
-                why="a query of Spark's would hand its batches to a process of the server, and the driver of the run "
-                "is this process",
-                do="read what it reads with spouts.kafka or spouts.files; or run in a classic session",
-            )
         if isinstance(node.spout, FileSpout):
-            for path in node.spout.paths:
-                shown = shown_path(path)
-                if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
-                    raise ConfigError(
-                        f"spout {name!r} reads {path!r}, which names no host",
-                        why="files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS",
-                        do="name it as fs.defaultFS in core-site.xml does, such as hdfs://shop/in",
-                    )
+            why = "files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS"
+            refuse_hdfs_without_host(name, node.spout, why)
 
 
 def refuse_other_tables(topology: Graph) -> None:
@@ -131,10 +120,31 @@ class ConnectRun(LocalRun):
     def _begin(self, held: ExitStack) -> None:
         self.executor = ConnectExecutor(self.spark, self._slots)
 
+    def _in_this_run(self, topology: Graph) -> Graph:
+        """The topology with rows that are kept in the checkpoint in place of each DataFrame."""
+        spouts = dict(topology.spouts)
+        for name, node in self.given.spouts.items():
+            if isinstance(node.spout, FrameSpout):
+                kept = pulled_rows(name, node.spout.declared, node.spout.defaults, self.halves.path)
+                spouts[name] = replace(spouts[name], spout=kept)
+        return replace(topology, spouts=spouts)
+
+    def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
+        """Makes the object that lists a spout's files; of a DataFrame it keeps the rows first."""
+        node = self.given.spouts[name]
+        if not (isinstance(spout, PulledRows) and isinstance(node.spout, FrameSpout)):
+            return super().watch(name, spout)
+        frame = declared_frame(self.spark, node)
+        refuse_endless(name, frame, once=self.options.interval is None)
+        reader = partial(FrameReader, node, frame, self.halves, self.options.stop, self.checkpoint.check_owner)
+        self.watched[name] = self._kept(name, spout, reader)
+        return self.watched[name]
+
     def _frames(self) -> Frames:
         return ConnectFrames(self.executor, self.kafka)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        check_frames(self.given, self.halves, over_connect=True)
         found = super()._open_source()
         ask_executors(self.executor, self.topology, self.halves.path)
         return found

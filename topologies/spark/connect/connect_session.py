@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -58,15 +59,36 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
             ) from error
         return
     session = _opened(master or os.environ[REMOTE], conf)
-    before = os.environ.get(_MODE)
-    os.environ[_MODE] = "1"  # by this pyspark.sql.functions, in functions of sinks, know what they are to make
     try:
-        yield session
+        with _functions_over_connect():
+            yield session
     finally:
-        if before is None:
-            os.environ.pop(_MODE, None)
         with suppress(*FROM_SPARK):  # the server may have ended
             session.stop()
+
+
+_OPENED: list[object] = []
+"""One for each present run with a session of its own: while there are any, PySpark's variable is set."""
+_OPENING = threading.Lock()
+
+
+@contextmanager
+def _functions_over_connect() -> Iterator[None]:
+    """By this pyspark.sql.functions, in functions of sinks and of DataFrames, know what they are to make."""
+    mine = object()
+    with _OPENING:
+        is_users = not _OPENED and _MODE in os.environ
+        if not is_users:
+            _OPENED.append(mine)
+            os.environ[_MODE] = "1"
+    try:
+        yield
+    finally:
+        with _OPENING:
+            if not is_users:
+                _OPENED.remove(mine)
+                if not _OPENED:
+                    os.environ.pop(_MODE, None)
 
 
 def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:

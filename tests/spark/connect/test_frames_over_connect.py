@@ -1,0 +1,213 @@
+"""Streaming DataFrames over Spark Connect: a query of the server's keeps their rows, and each is in one batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.connect import ConnectServer
+from tests.helpers.places import ROOT
+from tests.spark.connect.framed import SCHEMA, counts, frame_of
+from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
+from topologies.checkpoints.going_back import go_back
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.savepoint import take_savepoint
+from windowing import AggregateBolt
+from windowing.aggregates import count
+from windowing.errors import CheckpointError, ConfigError, WindboltError
+
+ROWS = 60
+
+
+def write(folder: Path, numbers: range) -> None:
+    """A file a minute."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        rows = [
+            {"user": f"u{row % 3}", "amount": row, "ts": f"2024-01-01T06:{number:02}:{row:02}Z"} for row in range(ROWS)
+        ]
+        draft, path = folder / f".{number}.json", folder / f"{number}.json"
+        draft.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(draft, (1_600_000_000 + number, 1_600_000_000 + number))
+        draft.rename(path)
+
+
+def expected(orders: Path) -> list[str]:
+    """The rows of a local run over the files themselves."""
+    out = sinks.memory()
+    run_local(counts(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), out))
+    return said(out)
+
+
+def said(out: Any) -> list[str]:
+    return sorted(map(str, out.rows))
+
+
+def kept(checkpoint: Path) -> list[str]:
+    """The files that Spark has written and that no batch has had."""
+    return [path.name for path in (checkpoint / "spouts" / "orders" / "rows").glob("part-*")]
+
+
+def test_two_runs_give_the_rows_of_a_local_run(session: Any, tmp_path: Path) -> None:
+    """The first ends with windows open, the second with a function in place of the DataFrame; Spark's log is joined at
+    its tenth entry, and nothing of what was read is left."""
+    orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
+    write(orders, range(7))
+    first = counts(spouts.stream(frame_of(session, orders)), out)
+    begun = run_on_spark(first, RunOptions(str(checkpoint), keep_open=True), spark=session)
+    assert (begun.batches, begun.rows) == (7, 7 * ROWS)
+    write(orders, range(7, 12))
+    second = counts(spouts.stream(lambda spark: frame_of(spark, orders), SCHEMA), out)
+    ended = run_on_spark(second, RunOptions(str(checkpoint)), spark=session)
+    assert (ended.batches, ended.rows) == (5 + 1, 5 * ROWS)
+    assert said(out) == expected(orders)
+    assert kept(checkpoint) == []
+
+
+def test_it_is_joined_with_a_table_beside_files_and_a_clock_of_sparks(session: Any, tmp_path: Path) -> None:
+    """Columns may have odd names, lack values, and be missing where they have a default."""
+    orders = tmp_path / "orders"
+    write(orders, range(2))
+
+    def joined(spark: Any) -> Any:
+        users = spark.createDataFrame([("u0", "ann"), ("u1", None)], "user string, `full.name` string")
+        return frame_of(spark, orders).join(users, "user").drop("amount")
+
+    def ticks(spark: Any) -> Any:
+        source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 7)
+        source = source.option("startTimestamp", 1_704_088_800_000).load()
+        return source.selectExpr("'x' AS user", "timestamp AS ts")
+
+    columns = "user string, `full.name` string, amount double, ts timestamp"
+    defaults = {"full.name": "nobody", "amount": 2.5}
+    builder, out, ticked = TopologyBuilder("joined"), sinks.memory(), sinks.memory()
+    builder.set_spout("joined", spouts.stream(joined, columns, defaults=defaults))
+    builder.set_spout("files", spouts.files(orders / "*.json", SCHEMA))
+    builder.set_spout("ticks", spouts.stream(ticks, "user string, ts timestamp"))
+    builder.set_sink("out", out).from_("joined")
+    builder.set_sink("ticked", ticked).from_("ticks")
+    counted = AggregateBolt(n=count()).with_tumbling_window("1h").with_timestamp_field("ts")
+    totals = sinks.memory()
+    builder.set_bolt("counted", counted).global_grouping("files").global_grouping("joined")
+    builder.set_sink("totals", totals).from_("counted")
+    run_on_spark(builder.build(), RunOptions(str(tmp_path / "ck")), spark=session)
+    assert sorted((row["user"], row["full.name"], row["amount"]) for row in out.rows) == (
+        [("u0", "ann", 2.5)] * (2 * ROWS // 3) + [("u1", "nobody", 2.5)] * (2 * ROWS // 3)
+    )
+    assert len(ticked.rows) == 7
+    assert sum(row["n"] for row in totals.rows) == 2 * ROWS + 4 * ROWS // 3
+
+
+def test_one_bolt_over_a_dataframe(session: Any, tmp_path: Path) -> None:
+    orders = tmp_path / "orders"
+    write(orders, range(2))
+    bolt = AggregateBolt(by="user", n=count()).with_tumbling_window("20s").with_timestamp_field("ts")
+    run = windowed(frame_of(session, orders), bolt, checkpoint=tmp_path / "ck")
+    run.wait()
+    found = sorted(str(row) for row in run.frame().toArrow().to_pylist())
+    assert found == [text for text in expected(orders) if text]
+
+
+def test_what_cannot_be_read_is_refused_before_the_first_batch(session: Any, tmp_path: Path) -> None:
+    orders = tmp_path / "orders"
+    write(orders, range(1))
+    rate = session.readStream.format("rate").load().selectExpr("'x' user", "1.0D amount", "timestamp AS ts")
+    for frame, why in (
+        (rate, "reads 'rate', which has no end"),
+        (session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load(), "has no column 'user'"),
+        (session.range(3), "not a streaming DataFrame"),
+    ):
+        built = counts(spouts.stream(partial(_given, frame), SCHEMA), sinks.memory())
+        with pytest.raises(ConfigError, match=why):
+            run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    summed = frame_of(session, orders).groupBy("user", "ts").sum("amount").withColumnRenamed("sum(amount)", "amount")
+    with pytest.raises(WindboltError, match=r"Spark's query over its DataFrame failed"):
+        run_on_spark(counts(spouts.stream(summed), sinks.memory()), RunOptions(str(tmp_path / "summed")), spark=session)
+    assert not list(tmp_path.glob("*/windbolt/manifests/*"))
+
+
+def _given(frame: Any, _: Any) -> Any:
+    return frame
+
+
+def test_a_checkpoint_of_the_other_kind_of_session_is_refused(session: Any, tmp_path: Path) -> None:
+    """Where a query has got to is in its own checkpoint: to go on would be to read all again."""
+    orders = tmp_path / "orders"
+    write(orders, range(1))
+    built = counts(spouts.stream(lambda spark: frame_of(spark, orders), SCHEMA), sinks.memory())
+    run_on_spark(built, RunOptions(str(tmp_path / "ck"), keep_open=True), spark=session)
+    shutil.rmtree(tmp_path / "ck" / "spouts")
+    with pytest.raises(CheckpointError, match="the checkpoint was made with a classic session"):
+        run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+
+
+@pytest.mark.extended
+def test_savepoints_and_going_back(session: Any, tmp_path: Path) -> None:
+    """A savepoint and its checkpoint go on, each for itself; what was gone back over comes again, from what is kept."""
+    orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
+    write(orders, range(4))
+    built = counts(spouts.stream(frame_of(session, orders)), out)
+    run_on_spark(built, RunOptions(str(checkpoint), keep_open=True, keep_batches=20), spark=session)
+    take_savepoint(PairedCheckpoint(str(checkpoint)), str(tmp_path / "saved"))
+    before = list(out.rows)
+    write(orders, range(4, 7))
+    run_on_spark(built, RunOptions(str(checkpoint), keep_batches=20), spark=session)
+    assert said(out) == expected(orders)
+    go_back(PairedCheckpoint(str(checkpoint)), "0000000003")
+    again = run_on_spark(built, RunOptions(str(checkpoint), keep_batches=20), spark=session)
+    assert again.rows == 3 * ROWS
+    there = sinks.memory()
+    run_on_spark(
+        counts(spouts.stream(frame_of(session, orders)), there), RunOptions(str(tmp_path / "saved")), spark=session
+    )
+    assert sorted(map(str, [*before, *there.rows])) == expected(orders)
+
+
+@pytest.mark.extended
+def test_clients_that_are_killed(server: ConnectServer, tmp_path: Path) -> None:
+    """At moments all over a run; the query of one that is dead may go on, until that of the next one stops it."""
+    orders, folder = tmp_path / "orders", tmp_path / "run"
+    write(orders, range(12))
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.spark.connect.framed", server.address, str(orders), str(folder)]
+    kills = 0
+    with (folder / "client.log").open("ab") as log:
+        while True:
+            process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
+            before = _progress(folder)
+            while process.poll() is None and _progress(folder) == before:
+                time.sleep(0.01)
+            time.sleep(0.03 * kills % 0.4)
+            if process.poll() is not None or kills == 20:
+                assert process.wait() == 0, (folder / "client.log").read_text()[-2000:]
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills >= 5
+    found = [str(json.loads(line)) for path in (folder / "out").glob("*.jsonl") for line in path.open()]
+    out = sinks.files(tmp_path / "expected", "jsonl")
+    run_local(counts(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), out))
+    wanted = [str(json.loads(line)) for path in (tmp_path / "expected").glob("*.jsonl") for line in path.open()]
+    assert sorted(found) == sorted(wanted)
+    assert kept(folder / "ck") == []
+
+
+def _progress(folder: Path) -> tuple[int, int, int]:
+    """How many batches there are: of Spark's query, kept, and committed."""
+    checkpoint = folder / "ck"
+    return (
+        len(list(checkpoint.glob("spouts/orders/query/offsets/[0-9]*"))),
+        max([int(path.stem) for path in checkpoint.glob("spouts/orders/*.arrow")], default=-1),
+        max([int(path.stem[:10]) for path in checkpoint.glob("windbolt/manifests/*.json")], default=-1),
+    )

@@ -1,0 +1,290 @@
+"""Streaming DataFrames over Spark Connect: a query of Spark's writes their rows into the checkpoint, batch by batch.
+
+The query has a checkpoint of its own there, and writes each of its micro-batches once, as files, which its log of a
+sink of files names. The run takes one such batch into each of its own, and keeps its rows as it keeps those of a
+spout that a user has written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyarrow import ipc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from manager.remote import hadoop_name
+from manager.storage.files import as_storage_error, entries, is_there
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.pulled_files import FOLDER, QUERY
+from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
+from topologies.engine.pulling import Pulled
+from topologies.graph.graph import SpoutNode
+from topologies.spark.connect import arriving
+from topologies.spark.declared_frames import quoted
+from topologies.spark.spark_errors import FROM_SPARK, kafka_error_in, passing_error_in, storage_error_in
+from windowing.errors import ConfigError, WindboltError
+from windowing.schema import DEFAULT_STREAM, conform
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_ROWS = "rows"
+"""The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
+_LOG = "_spark_metadata"
+"""Spark's folder, among the files of a sink, that says which of them belong to which batch."""
+_PART = re.compile(r"part-(\d+)-.*")
+_AHEAD = 20
+"""Number of batches that the query may be ahead of the run. Spark keeps the files of its log of the last 100."""
+_LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
+"""How long to wait before looking again whether the query has written a batch."""
+_SOURCE = re.compile(r"StreamingRelationV2 \S+, (rate|socket), ")
+"""How Spark's plan names a source."""
+_ENDLESS = {
+    "rate": "it has no rows yet when the run begins, so that there is nothing to read to the end",
+    "socket": "what arrives between two queries of Spark's is lost",
+}
+
+
+class FrameReader:
+    """The rows of a streaming DataFrame during a run. The offset is the number of a micro-batch of Spark's."""
+
+    def __init__(
+        self,
+        node: SpoutNode,
+        frame: DataFrame,
+        halves: PairedCheckpoint,
+        stop: threading.Event,
+        check_owner: Callable[[], None],
+        offset: Any,
+    ) -> None:
+        """``frame`` has the columns of the spout. ``stop`` ends the waiting for rows. ``check_owner`` raises
+        CheckpointError where another run has taken the checkpoint over."""
+        self._node, self._stop, self._check_owner = node, stop, check_owner
+        self._filesystem, self._uri = halves.filesystem, halves.uri
+        self._folder = f"{halves.root}/{FOLDER}/{node.name}"
+        self._place = _as_spark_names(f"{halves.place}/{FOLDER}/{node.name}")
+        self._schema = node.outputs[DEFAULT_STREAM]
+        self._packed = _packed(frame, self._schema)
+        self._batch = -1 if offset is None else int(offset)
+        self._log = _SinkLog(halves, f"{self._folder}/{_ROWS}")
+        self._query: StreamingQuery | None = None
+        self._read: list[str] = []
+        """The files of the batch that was returned last."""
+
+    @property
+    def wants_acknowledgements(self) -> bool:
+        """False: what the query has written is gone once it is kept."""
+        return False
+
+    def acknowledge(self, offset: Any) -> None:
+        """Never called."""
+
+    def pull(self) -> Pulled | None:
+        """Returns the rows of the query's next batch that has any. None where the query has ended, and all it has read
+        was returned: the next call starts it anew."""
+        self._delete(self._read)
+        self._read = []
+        while True:
+            ended = self._query is not None and not self._asked(lambda query: query.isActive)
+            found = list(self._log.after(self._batch))  # behind the question, so that its last batch is among them
+            for number, names in found:
+                rows = self._rows(names)
+                self._batch = number
+                if not rows.num_rows:
+                    self._delete(names)
+                    continue
+                if len(found) > _AHEAD:
+                    self._end()
+                self._read = names
+                return Pulled(rows, number)
+            if ended:
+                self._close_query()
+                return None
+            if self._stop.is_set():
+                return None
+            if self._query is None:
+                self._start()
+            seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
+            self._asked(methodcaller("awaitTermination", seconds))
+
+    def close(self) -> None:
+        """Stop the query."""
+        self._end()
+
+    def _start(self) -> None:
+        writer = self._packed.writeStream.format("parquet").option("path", f"{self._place}/{_ROWS}")
+        writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
+        with self._failing():
+            self._query = writer.start()
+        if not is_there(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
+            self._end()
+            raise ConfigError(
+                f"spout {self._node.name!r}: Spark's server does not see the folder of the checkpoint",
+                why=f"its query has a checkpoint in {self._place}/{QUERY}, and it is not there for this process",
+                do="put the checkpoint where this process, the server and its workers see the same folder",
+            )
+
+    def _asked(self, question: Callable[[StreamingQuery], Any]) -> Any:
+        assert self._query is not None
+        try:
+            with self._failing():
+                return question(self._query)
+        except WindboltError:
+            self._query = None
+            raise
+
+    def _close_query(self) -> None:
+        """The query has ended: raises its error. What is left of its attempts that failed is deleted."""
+        error = self._asked(lambda query: query.exception())
+        self._query = None
+        if error is not None:
+            with self._failing():
+                raise error
+        self._check_owner()  # who takes a checkpoint over stops its query
+        self._log.forget(self._batch)
+
+    def _end(self) -> None:
+        query, self._query = self._query, None
+        if query is not None:
+            with self._failing():
+                query.stop()
+
+    def _rows(self, names: list[str]) -> pa.Table:
+        schema = self._schema
+        parts = [part for name in names for part in _unpacked(self._filesystem, f"{self._folder}/{_ROWS}/{name}")]
+        tables = [conform(_with_all_columns(part, schema), schema) for part in parts]
+        return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
+
+    def _delete(self, names: list[str]) -> None:
+        for name in names:
+            self._log.delete(name)
+
+    def _failing(self) -> AbstractContextManager[None]:
+        return _failing(self._node.name)
+
+
+@contextmanager
+def _failing(name: str) -> Iterator[None]:
+    """Turn an error of Spark's into one sentence."""
+    try:
+        yield
+    except FROM_SPARK as error:
+        text = str(error)
+        raise (
+            kafka_error_in(text)
+            or storage_error_in(text)
+            or passing_error_in(text)
+            or WindboltError(
+                f"spout {name!r}: Spark's query over its DataFrame failed",
+                why=next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__),
+                do="correct it and rerun, nothing is lost; see the chained error (--debug) for Spark's whole message",
+            )
+        ) from error
+
+
+def refuse_endless(name: str, frame: DataFrame, *, once: bool) -> None:
+    """Raise ConfigError for a DataFrame of a source that cannot be read to an end, where a run is to, or not again and
+    again."""
+    for line in cast("Any", frame)._explain_string(extended=True).splitlines():
+        match = _SOURCE.search(line)
+        if match is not None and (once or match[1] == "socket"):
+            raise ConfigError(
+                f"spout {name!r} reads {match[1]!r}, "
+                + ("which has no end, and the run is to end with its input" if once else "over Spark Connect"),
+                why=_ENDLESS[match[1]],
+                do="say how often to read: run(..., every='10 s') goes on until it is stopped"
+                if match[1] == "rate"
+                else "read it in a classic session",
+            )
+
+
+def _as_spark_names(place: str) -> str:
+    """A folder of the checkpoint, by a name that Spark's server does not take for one of another file system."""
+    name = hadoop_name(place)
+    return f"file://{name}" if name.startswith("/") and not name.startswith("/Volumes/") else name
+
+
+def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The rows as Arrow's own bytes: what Spark writes of them is what it hands to Python, whatever the types."""
+    columns = [
+        frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
+        for at, field in enumerate(from_arrow_schema(schema))
+    ]
+    return frame.select(*columns).mapInArrow(arriving.packed(schema.names), "rows binary")
+
+
+def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
+    with as_storage_error(path, "read"), filesystem.open_input_file(path) as source:
+        rows = pq.read_table(source, columns=["rows"]).column("rows")
+    for chunk in rows.chunks:
+        for packed in chunk:
+            with ipc.open_stream(packed.as_buffer()) as reader:
+                yield reader.read_all()
+
+
+def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows that an earlier topology asked for may lack columns, and have others."""
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schema.names)
+
+
+class _SinkLog:
+    """Spark's log of a sink of files: which of them belong to which batch."""
+
+    def __init__(self, halves: PairedCheckpoint, folder: str) -> None:
+        self._filesystem, self._uri, self._folder = halves.filesystem, halves.uri, folder
+
+    def after(self, batch: int) -> Iterator[tuple[int, list[str]]]:
+        """Yields the batches after this one with the names of their files, in the order of their partitions."""
+        logged = self._logged()
+        for number in sorted(logged):
+            if number > batch:
+                mine = self._names(logged[number])
+                if logged[number].endswith(COMPACT):  # it has those of all batches before, too
+                    before = {name for each in logged if each < number for name in self._names(logged[each])}
+                    mine = [name for name in mine if name not in before]
+                yield number, sorted(mine, key=_partition)
+
+    def delete(self, name: str) -> None:
+        """Delete a file that has been read."""
+        delete_spark_file(self._filesystem, f"{self._folder}/{name}")
+
+    def forget(self, batch: int) -> None:
+        """Called when no query is writing, and the batches up to this one have been read: their files are forgotten,
+        as those of attempts that have failed; the log would be longer with every batch."""
+        logged = self._logged()
+        of_later = {name for number in logged if number > batch for name in self._names(logged[number])}
+        for entry in entries(self._filesystem, self._folder):
+            if _PART.fullmatch(entry.base_name) and entry.base_name not in of_later:
+                self.delete(entry.base_name)
+        last = max((number for number, name in logged.items() if name.endswith(COMPACT)), default=-1)
+        if 0 <= last <= batch and self._names(logged[last]):
+            path = f"{self._folder}/{_LOG}/{logged[last]}"
+            write_spark_file(self._filesystem, path, "v1", summed=self._uri is None)
+
+    def _logged(self) -> dict[int, str]:
+        names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_LOG}")]
+        return {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
+
+    def _names(self, name: str) -> list[str]:
+        _, *lines = read_spark_file(self._filesystem, f"{self._folder}/{_LOG}/{name}").split("\n")
+        return [unquote(json.loads(line)["path"]).rsplit("/", 1)[1] for line in lines if line]
+
+
+def _partition(name: str) -> tuple[int, str]:
+    match = _PART.fullmatch(name)
+    assert match is not None, name
+    return int(match[1]), name
