@@ -242,10 +242,10 @@ def kafka(bench: Bench) -> None:
                     "seconds": seconds}  # fmt: skip
 
         def ours(job: Job, ended: threading.Event) -> None:
-            source, out = topics[job.scratch]
+            topic, out = topics[job.scratch]
             bolt = counted("timestamp").with_lag(millis(LAG_MS)).with_watermark(partition=SOURCE)
-            source = spouts.kafka(servers, source, key="text")
-            run_ours(bench, wired(source, bolt, sinks.kafka(servers, out), last=Lines()), job, ended)
+            spout = spouts.kafka(servers, topic, key="text")
+            run_ours(bench, wired(spout, bolt, sinks.kafka(servers, out), last=Lines()), job, ended)
 
         def spark(job: Job, ended: threading.Event) -> None:
             source, out = topics[job.scratch]

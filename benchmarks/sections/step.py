@@ -222,7 +222,8 @@ def _arm(bench: Bench, name: str, run: Run, read: Read, slow: int | None, kafka:
 
     def check(job: Job, taken: Taken) -> str | None:
         assert isinstance(job.events, Orders)
-        return job.events.wrong(*taken.note["topics"], read)
+        out, dead = taken.note["topics"]
+        return job.events.wrong(out, dead, read)
 
     return Arm(name, take, check, ours=name == MAIN, most=slow)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,6 +22,7 @@ from benchmarks.machine import ROOT, Session, say
 from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
 from servers.processes import peak_memory
 from servers.standalone import PYTHON, standalone
+from topologies import Topology
 from windowing import Session as Gaps
 from windowing import TupleWindow, WindowedBolt, presets
 
@@ -319,12 +322,16 @@ def rules(bench: Bench) -> None:
         "Atlas, sessions of 200 ms": by_key,
     }
     columns, entries = "event_time timestamp, arrival timestamp, key int, value double", []
+
+    def ours(job: Job, bolt: Any) -> Topology:
+        return wired(spout(job, columns), bolt, out(job))
+
     for keys, bolts in ((1_000, few | many), (100_000, many)):
         events = Bursts(bench.some(100_000) * 20, keys)
         for name, bolt in bolts.items():
             asked = Question(
                 f"{keys:,} keys",
-                ways={"": lambda job, bolt=bolt: wired(spout(job, columns), bolt, out(job))},
+                ways={"": partial(ours, bolt=bolt)},
                 kind="rules",
             )
             arm = replace(windbolt(bench.session, name=name), check=by_itself)
