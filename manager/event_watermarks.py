@@ -212,7 +212,7 @@ def _lifted(mark: int, events: int, floor: NDArray[np.int64] | None) -> NDArray[
 # The watermark along one batch of events: the marks of each source, then of all sources together.
 
 
-class SequencedBatch:
+class WatermarkTrace:
     """The events of a batch, and the marks so far. Call ``take`` for each source, then ``after``."""
 
     def __init__(
@@ -345,7 +345,7 @@ class EventWatermarks:
         floor = self._floor(arrivals)
         if floor is not None:
             sources.add_missing_inputs()
-        batch = SequencedBatch(sources, arrivals, clock, floor)
+        batch = WatermarkTrace(sources, arrivals, clock, floor)
         for source, places in arrivals.by_source(sources.streams, sources.from_bolts):
             batch.take(source, places)
         after, marks = batch.after(), batch.marks

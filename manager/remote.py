@@ -306,14 +306,14 @@ def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = N
     return act()
 
 
-class AskingAgain(pafs.FileSystemHandler):  # type: ignore[misc]
+class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
     """A file system that passes each request on to one of Arrow's, and makes it again where that helps."""
 
     def __init__(self, plain: pafs.FileSystem) -> None:
         self.plain = plain
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AskingAgain) and bool(self.plain.equals(other.plain))
+        return isinstance(other, RetryingFileSystem) and bool(self.plain.equals(other.plain))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -127,7 +127,7 @@ class LocalRun(CheckpointedRun):
     def _batches_of_the_journal(self) -> None:
         heartbeats = self.topology.needs_heartbeat
         kafka = {name: topics.first for name, topics in self.kafka.topics.items()}
-        half, uri = self.halves.spark_half, self.halves.uri
+        half, uri = self.halves.spark_checkpoint, self.halves.uri
         journal = FileJournal(half, list(self.spouts), heartbeats=heartbeats, uri=uri, kafka=kafka)
         self.journal, self.files_read = journal, journal.seen
         if journal.unfinished is not None and not self.options.stop.is_set():

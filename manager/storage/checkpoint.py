@@ -23,7 +23,7 @@ from manager.storage.files import (
 )
 from manager.storage.manifest import Manifest, batch_in_words, batch_key, batch_name
 from manager.storage.object_store import is_object_store
-from manager.storage.sealed_files import Committed, Owner, SealedFolder, Turns, delete_all, last_turn, required
+from manager.storage.sealed_files import Committed, FencedLog, Owner, SealedFolder, delete_all, last_turn, required
 from manager.storage.segment_files import FileSegments, MemorySegments, epoch_of
 from manager.storage.segments import SegmentStore
 from windowing.errors import CheckpointError, DamagedCheckpoint
@@ -206,7 +206,7 @@ class FileCheckpoint:
         self.segments = FileSegments(f"{self.root}/segments", uri)
         self._fs = self.segments.filesystem
         self.files = SealedFolder(self.root, self._fs, uri)
-        self._turns = None if uri is None else Turns(self.files)
+        self._log = None if uri is None else FencedLog(self.files)
         self._committed = Committed()
         """Last commit that this run has made or found; empty before the claim."""
         self._kept: list[Manifest] = []
@@ -222,23 +222,23 @@ class FileCheckpoint:
     @property
     def epoch(self) -> int:
         """The number of this run's claim; 0 where a lock keeps others off, and before the claim."""
-        return 0 if self._turns is None else self._turns.epoch
+        return 0 if self._log is None else self._log.epoch
 
     def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
         """Take the checkpoint over from whoever had it, where there is no lock; the loser cannot commit any more.
 
         ``back_to``: the checkpoint is to be what it was after this batch. ``again``: from the same run only.
         """
-        if self._turns is not None:
-            self._committed = self._turns.claim(owner, lambda before: self._settle(before, back_to), again=again)
+        if self._log is not None:
+            self._committed = self._log.claim(owner, lambda before: self._settle(before, back_to), again=again)
             self.segments = replace(self.segments, epoch=self.epoch)
             if back_to is None:
                 self._refuse_uncommitted(self._committed.batch)
 
     def check_owner(self) -> None:
         """Raise TakenOver where another run has taken the checkpoint over; not before the claim."""
-        if self._turns is not None and self.epoch:
-            self._turns.check()
+        if self._log is not None and self.epoch:
+            self._log.check()
 
     def latest(self) -> Manifest | None:
         """Returns the manifest committed last. A damaged older manifest only means that the run cannot go back to
@@ -271,7 +271,7 @@ class FileCheckpoint:
             return written, False
         check_not_begun(self.files, key)
         document = {"batch": key, "plan": plan}
-        if self._turns is None:
+        if self._log is None:
             self.files.write(name, document)
         elif not self.files.create(name, document | {"epoch": self.epoch, "id": uuid.uuid4().hex}):
             return required(read_plan(self.files, key), self.files.path(name), "it was there a moment ago"), False
@@ -309,8 +309,8 @@ class FileCheckpoint:
     def begin(self, key: str) -> None:
         """Called before a batch writes its first segment. Deletes the segments of an earlier attempt where a lock keeps
         others off; elsewhere those of others may still be committed, and are deleted after the next commit."""
-        if self._turns is not None:
-            self._turns.check()
+        if self._log is not None:
+            self._log.check()
             return
         if not self._swept:
             self._sweep_drafts()
@@ -351,9 +351,9 @@ class FileCheckpoint:
 
     def _commit(self, key: str, manifest: Manifest, before: set[str]) -> None:
         values = manifest.to_values()
-        if self._turns is not None:
+        if self._log is not None:
             committed = replace(self._committed, batch=key, manifest=values)
-            self._turns.commit(committed)
+            self._log.commit(committed)
             self._committed = committed
             with during(f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"):
                 self.files.create(f"manifests/{key}", values)  # a later owner may have written it, too
@@ -428,7 +428,7 @@ class FileCheckpoint:
         runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
-        if self._turns is not None:
+        if self._log is not None:
             before = self._committed
             values = None if manifest is None else manifest.to_values()
             self._commit_turn(Committed(key, values, {**before.notes, **notes}, key if alone else before.first))
@@ -443,14 +443,14 @@ class FileCheckpoint:
 
     def replace_note(self, name: str, note: Mapping[str, Any]) -> None:
         """Replace a note about the whole checkpoint; the state stays as it is."""
-        if self._turns is None:
+        if self._log is None:
             self.files.write(name, note)
         else:
             self._commit_turn(replace(self._committed, notes={**self._committed.notes, name: note}))
 
     def _commit_turn(self, committed: Committed) -> None:
-        assert self._turns is not None
-        self._turns.commit(committed)
+        assert self._log is not None
+        self._log.commit(committed)
         self._committed = committed
         with during("copying what is committed", "it is committed, and the next run copies the rest"):
             self._copy(committed)
@@ -461,7 +461,7 @@ class FileCheckpoint:
         if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
             with during("deleting what an earlier run has left", "nothing is lost"):
-                if self._turns is None:
+                if self._log is None:
                     self._sweep_drafts()
                 self._clean(key, key, set())
 
@@ -492,8 +492,8 @@ class FileCheckpoint:
             if name < keep_from
         ]
         self.files.delete(*old)
-        if self._turns is not None:
-            self._turns.clean()
+        if self._log is not None:
+            self._log.clean()
             self._clean_of_others(key, named)
             return
         in_use = {segment.split("/")[0] for segment in named}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.remote import AskingAgain, Positioned, asking_again, root_and_path
+from manager.remote import Positioned, RetryingFileSystem, asking_again, root_and_path
 from windowing.errors import ConfigError, EnvironmentMissing
 
 # hdfs-native's client of an HDFS: which NameNode it asks, and what its errors are in Python.
@@ -184,7 +184,7 @@ def read_part(uri: str, path: str, start: int, length: int) -> bytes:
 
 def _of(uri: str) -> tuple[_Handler, pafs.FileSystem]:
     handler = _Handler(root_and_path(uri)[0])
-    return handler, pafs.PyFileSystem(AskingAgain(pafs.PyFileSystem(handler)))
+    return handler, pafs.PyFileSystem(RetryingFileSystem(pafs.PyFileSystem(handler)))
 
 
 class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from manager.remote import KNOWN, RETRIES, AskingAgain, root_and_path
+from manager.remote import KNOWN, RETRIES, RetryingFileSystem, root_and_path
 from manager.storage.hdfs import is_hdfs, open_hdfs
 from windowing.errors import ConfigError, EnvironmentMissing
 
@@ -141,7 +141,7 @@ def is_object_store(uri: str | None) -> bool:
 
 
 def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
-    return pafs.PyFileSystem(AskingAgain(plain))
+    return pafs.PyFileSystem(RetryingFileSystem(plain))
 
 
 def _process() -> _Process:

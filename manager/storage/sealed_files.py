@@ -275,7 +275,7 @@ class Owner:
     """The command that claims it, which ends when it has changed the checkpoint; empty for a run."""
 
 
-class Turns:
+class FencedLog:
     """The sequence of claims and commits of one checkpoint, as one run sees and extends it."""
 
     def __init__(self, files: SealedFolder) -> None:

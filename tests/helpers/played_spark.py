@@ -43,7 +43,7 @@ class PlayedRun:
             self.halves.lock.release()
             raise
         (self.spout,) = topology.spouts
-        self.log = SourceLog(self.halves.filesystem, self.halves.spark_half.root, (self.spout,), ())
+        self.log = SourceLog(self.halves.filesystem, self.halves.spark_checkpoint.root, (self.spout,), ())
 
     def run(self, files: Path, *, keep_open: bool = False) -> None:
         """Read the files that are new, one a batch, and close."""
@@ -102,7 +102,7 @@ class PlayedRun:
             plan, _ = self.checkpoint.plan(key, drafted)
             splits = file_splits(self.topology, [(spout, path) for spout, path in plan["files"]], 2)
             ready = BatchPlan(number, TimeAdvance(plan["clock"]), splits)
-            self.micro_batch.run(ready, query=self.halves.spark_half.query())
+            self.micro_batch.run(ready, query=self.halves.spark_checkpoint.query())
         self._write(f"commits/{number}", 'v1\n{"nextBatchWatermarkMs":0}')
 
     def _close(self) -> None:
@@ -110,7 +110,7 @@ class PlayedRun:
         if not before.closing:
             plan, _ = self.checkpoint.plan(batch_key(before.batch, True), {"clock": _CLOCK + before.batch})
             ready = BatchPlan(before.batch, TimeAdvance(plan["clock"], close=True), closing=True)
-            self.micro_batch.run(ready, query=self.halves.spark_half.query())
+            self.micro_batch.run(ready, query=self.halves.spark_checkpoint.query())
 
     def _entries(self) -> tuple[list[dict[str, Any]], int]:
         """All files that have been read, from the last file of the log that holds all before it."""

@@ -16,7 +16,7 @@ def _page(name: str) -> str:
 
 
 def _facts(picture: str) -> list[str]:
-    """What a picture of time shows, whatever its style: the events with their fates, and the windows."""
+    """What a picture of time shows, whatever its style: the events with their outcomes, and the windows."""
     return re.findall(r"data-event='\w+' data-fate='\w+'|data-start='\d+' data-end='\d+'", picture)
 
 

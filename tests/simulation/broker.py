@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from manager.storage.files import make_folder
-from topologies.checkpoints.spark_checkpoint import SparkHalf, delete_spark_file, write_spark_file
+from topologies.checkpoints.spark_checkpoint import SparkCheckpoint, delete_spark_file, write_spark_file
 from topologies.engine.batch import Context, Executor
 from topologies.engine.kafka_records import Records
 from topologies.engine.merging import MergeInput, runs, write_parts
@@ -81,7 +81,7 @@ def _sent(line: str, before: int) -> int:
 class RecordJournal:
     """Spark's half of a checkpoint as Spark writes it for a topic: how far each batch goes, and which are done."""
 
-    def __init__(self, half: SparkHalf, *, heartbeats: bool) -> None:
+    def __init__(self, half: SparkCheckpoint, *, heartbeats: bool) -> None:
         self._half, self._heartbeats = half, heartbeats
         self._planned, self._committed = max(half.offsets(), default=-1), max(half.commits(), default=-1)
         self.seen: dict[str, set[str]] = {}

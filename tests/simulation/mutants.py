@@ -38,7 +38,7 @@ from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.moved_state import Route, TaskMove
 from topologies.checkpoints.paired_checkpoint import START, FolderLock
-from topologies.checkpoints.spark_checkpoint import SparkHalf
+from topologies.checkpoints.spark_checkpoint import SparkCheckpoint
 from topologies.engine import commit, event_times, micro_batch, repeats
 from topologies.local import LocalRun
 
@@ -275,7 +275,7 @@ MUTANTS: dict[str, Mutant] = {
     "Spark's logs are not synced": lambda: patch.object(spark_checkpoint, "sync_file", _nothing),
     "files that a dead run has not named stay so": lambda: patch.object(commit, "publish", _nothing),
     "drafts of documents are not swept": lambda: patch.object(SealedFolder, "sweep", _nothing),
-    "drafts of Spark's logs are not swept": lambda: patch.object(SparkHalf, "sweep", _nothing),
+    "drafts of Spark's logs are not swept": lambda: patch.object(SparkCheckpoint, "sweep", _nothing),
     "drafts of sinks are not deleted": _drafts_are_kept,
     "a file is read twice": _file_read_twice,
     "a watermark is restored one too far": _watermark_one_too_far,

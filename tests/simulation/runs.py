@@ -100,7 +100,7 @@ class BrokerRun(LocalRun):
         return rows
 
     def _open_journal(self) -> RecordJournal:
-        journal = RecordJournal(self.halves.spark_half, heartbeats=self.topology.needs_heartbeat)
+        journal = RecordJournal(self.halves.spark_checkpoint, heartbeats=self.topology.needs_heartbeat)
         self.journal: Any = journal
         return journal
 

@@ -18,7 +18,7 @@ from tests.helpers.places import ROOT
 from tests.spark.shop import shop_in_memory, write_orders
 from tests.spark.tools import run
 from topologies.spark.jvm import java
-from topologies.spark.jvm.java import without_programs
+from topologies.spark.jvm.java import permissions_without_chmod
 
 pytestmark = pytest.mark.usefixtures("spark")
 FEW, MANY = 2, 7
@@ -110,7 +110,7 @@ def test_the_logs_are_as_hadoop_writes_them(spark: SparkSession, tmp_path: Path)
 
 def test_who_asks_meanwhile_gets_local_files_too(spark: SparkSession, tmp_path: Path) -> None:
     usual = given_out(spark)
-    with without_programs(spark):
+    with permissions_without_chmod(spark):
         assert given_out(spark).startswith("LocalFiles")
         spark.range(5).write.parquet(str(tmp_path / "numbers"))
         assert spark.read.parquet(str(tmp_path / "numbers")).count() == 5
@@ -143,7 +143,7 @@ def test_files_and_folders_are_what_they_are_otherwise(spark: SparkSession, tmp_
         return [made, renamed, moved, modes, files.getConf().get("fs.permissions.umask-mode")]
 
     before = tried("before")
-    with without_programs(spark):
+    with permissions_without_chmod(spark):
         assert given_out(spark).startswith("LocalFiles")
         assert tried("within") == before
 
@@ -159,9 +159,9 @@ def test_where_they_cannot_be_had_nothing_changes(
         (tmp_path / "LocalFiles.java").write_text("public class LocalFiles {")
         monkeypatch.setattr(java, "_SOURCE", tmp_path / "LocalFiles.java")
     try:
-        with without_programs(spark):
+        with permissions_without_chmod(spark):
             assert given_out(spark) == usual
-        with pytest.raises(ZeroDivisionError), without_programs(spark):
+        with pytest.raises(ZeroDivisionError), permissions_without_chmod(spark):
             raise ZeroDivisionError
     finally:
         conf.unset("fs.file.impl")

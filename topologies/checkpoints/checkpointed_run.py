@@ -350,7 +350,7 @@ class CheckpointedRun(ABC):
     def _open_log(self) -> None:
         """Opens the log of files and offsets by batch, and removes what a run that died has left unfinished."""
         check_registries(self.topology)
-        half = self.halves.spark_half
+        half = self.halves.spark_checkpoint
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark begins no query beside the draft of a first batch
 
@@ -529,7 +529,7 @@ class CheckpointedRun(ABC):
             self._close()
 
     def _run(self, plan: BatchPlan) -> None:
-        query = self.halves.spark_half.query()
+        query = self.halves.spark_checkpoint.query()
         report = self.micro_batch.run(plan, query=query)
         if self.options.every is not None:
             report.complaints.extend(self._remarks())

@@ -21,7 +21,7 @@ from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoin
 from topologies.checkpoints.spark_checkpoint import (
     COMPACT,
     SourceLog,
-    SparkHalf,
+    SparkCheckpoint,
     as_offsets,
     create_spark_file,
     delete_spark_file,
@@ -61,7 +61,7 @@ class FileLog:
     Both engines write it here; Spark asks for the number of its last entry (spark/source.py).
     """
 
-    def __init__(self, half: SparkHalf, source: int, uri: str | None) -> None:
+    def __init__(self, half: SparkCheckpoint, source: int, uri: str | None) -> None:
         """``source``: its place among the sources of the query. ``uri`` as for ``FileJournal``."""
         self._half, self._source, self._uri = half, source, uri
         # One listing for all, so that files which another run adds meanwhile are not seen in part.
@@ -104,7 +104,7 @@ class FileJournal:
 
     def __init__(
         self,
-        half: SparkHalf,
+        half: SparkCheckpoint,
         spouts: Sequence[str],
         *,
         heartbeats: bool,
@@ -247,7 +247,7 @@ def _fits(place: Any, keys: set[str] | None) -> bool:
     return all(isinstance(offsets, dict) for offsets in place.values())
 
 
-def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
     """Writes a file; raises JournalMoved if another run has written it first, where there is no lock."""
     if uri is None:
         write(half, uri, name, text)
@@ -255,7 +255,7 @@ def create(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
         raise JournalMoved
 
 
-def write(half: SparkHalf, uri: str | None, name: str, text: str) -> None:
+def write(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
     """Write a file in place of one that may be there."""
     path = f"{half.root}/{name}"
     if not is_object_store(uri):
@@ -493,7 +493,7 @@ def follow_moved_input(
     for source, name in enumerate(of_files):
         spout = topology.spouts[name].spout
         if isinstance(spout, FileSpout):
-            moved = _moved(halves, name, spout, halves.spark_half.files(source))
+            moved = _moved(halves, name, spout, halves.spark_checkpoint.files(source))
             if moved is not None:
                 check_owner()
                 _rewrite(halves, source, Relocation((moved,)))
@@ -547,7 +547,7 @@ def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> N
             changed = relocation.document(document)
             if changed != document:
                 halves.files.write(f"{folder}/{key}", changed)
-    half = halves.spark_half
+    half = halves.spark_checkpoint
     for _, name in sorted(half.entries(source).items()):
         text = half.read(f"sources/{source}/{name}")
         changed = relocation.log(text)

@@ -161,7 +161,7 @@ class _Inspection:
         for name in (START, GOING_BACK):
             self._tried(lambda name=name: files.read(name))  # type: ignore[misc]
         look.sinks = self._tried(lambda: read_sinks(files)) or []
-        look.query = self._tried(self.halves.spark_half.query)
+        look.query = self._tried(self.halves.spark_checkpoint.query)
 
     def _batches(self) -> None:
         for key in kept_batches(self.halves.files):
@@ -185,7 +185,7 @@ class _Inspection:
                 self.look.planned.append(batch_name(key))
 
     def _spark(self) -> None:
-        spark = self.halves.spark_half
+        spark = self.halves.spark_checkpoint
         planned, committed = spark.offsets(), spark.commits()
         if planned or committed:
             self.look.spark_batches = (max(planned, default=-1), max(committed, default=-1))
@@ -339,7 +339,7 @@ def _begun(halves: PairedCheckpoint, key: str) -> str | None:
 
 
 def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
-    spark, batch = halves.spark_half, batch_of(key)
+    spark, batch = halves.spark_checkpoint, batch_of(key)
     if batch >= 0:
         for source, last in spark.logged(batch).items():
             for number in spark.missing(source, last):
@@ -531,7 +531,7 @@ def _check_rest(
     before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat
-    beats = halves.spark_half.has_heartbeat(len(now.spouts))
+    beats = halves.spark_checkpoint.has_heartbeat(len(now.spouts))
     if not changed and beats is not None and beats != heartbeat:
         changed = [
             "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"

@@ -27,7 +27,7 @@ from manager.storage.files import UNREADABLE, as_storage_error, delete_folder, i
 from manager.storage.manifest import Manifest, batch_key, batch_name
 from manager.storage.sealed_files import Owner, SealedFolder
 from manager.storage.segment_files import FileSegments
-from topologies.checkpoints.spark_checkpoint import SparkHalf
+from topologies.checkpoints.spark_checkpoint import SparkCheckpoint
 from topologies.engine.commit import next_batches
 from topologies.io.paths import locate
 from topologies.run.attempts import Attempts
@@ -155,7 +155,7 @@ class PairedCheckpoint:
         """Path of Spark's half, as Spark names it."""
         self.lock = FolderLock(self.path, self.filesystem, None if self.uri else self.root)
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
-        self.spark_half = SparkHalf(self.filesystem, f"{self.root}/spark")
+        self.spark_checkpoint = SparkCheckpoint(self.filesystem, f"{self.root}/spark")
         self.is_beginning = False
         """True while this object writes the events with which the checkpoint begins (``savepoint.py``)."""
 
@@ -185,7 +185,7 @@ class PairedCheckpoint:
     @property
     def found(self) -> bool:
         """True if there is a checkpoint."""
-        return self.has_our_half or is_there(self.filesystem, f"{self.spark_half.root}/offsets")
+        return self.has_our_half or is_there(self.filesystem, f"{self.spark_checkpoint.root}/offsets")
 
     def check_found(self) -> None:
         """Raises CheckpointError where there is none."""
@@ -323,7 +323,7 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
         _check_query(halves, manifest, spark)
     elif manifest is None and spark.committed:
         raise _refused(halves, "the windbolt half holds no batch", spark.in_words)
-    halves.spark_half.check(-1 if manifest is None else manifest.batch)
+    halves.spark_checkpoint.check(-1 if manifest is None else manifest.batch)
     for key in next_batches(keys[-1] if keys else batch_key(-1, True)):
         if not halves.files.has(f"plans/{key}"):
             check_not_begun(halves.files, key)
@@ -348,7 +348,7 @@ def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
     """
     check_savepoint_complete(halves)
     check_beginning_complete(halves)
-    half = halves.spark_half
+    half = halves.spark_checkpoint
     spark = SparkBatches(half.query(), half.offsets(), half.commits())
     if not halves.has_our_half and spark.planned + spark.committed:
         raise _refused(halves, "the windbolt half is missing", spark.in_words)
@@ -365,10 +365,10 @@ def check_whole(halves: PairedCheckpoint, key: str) -> None:
             f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
         )
     manifest = check_batch(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
-    query = halves.spark_half.query()
+    query = halves.spark_checkpoint.query()
     if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
         raise _refused(halves, "its halves belong to different queries", f"{manifest.query} and {query}")
-    halves.spark_half.check_batch(manifest.batch)
+    halves.spark_checkpoint.check_batch(manifest.batch)
 
 
 def _check_notes(halves: PairedCheckpoint, *, begun: bool) -> None:

@@ -211,7 +211,7 @@ class _Taking:
             make_folder(target.filesystem, f"{target.root}/{folder}")
 
     def _spark_half(self) -> None:
-        half, target = self.source.spark_half, self.target
+        half, target = self.source.spark_checkpoint, self.target
         for name in self._spark_names(""):
             path = f"{target.root}/spark/{name}"
             if not is_object_store(target.uri):
@@ -222,7 +222,7 @@ class _Taking:
 
     def _spark_names(self, folder: str) -> Iterator[str]:
         """Yields the files of Spark's half, by their paths in it; drafts and checksums left out."""
-        half = self.source.spark_half
+        half = self.source.spark_checkpoint
         for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
             name = f"{folder}/{entry.base_name}".lstrip("/")
             if entry.base_name.startswith("."):

@@ -124,7 +124,7 @@ _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\
 
 
 @dataclass(frozen=True)
-class SparkHalf:
+class SparkCheckpoint:
     """The folder ``spark/``: ``metadata``, and the logs ``offsets``, ``commits`` and ``sources``."""
 
     filesystem: pafs.FileSystem

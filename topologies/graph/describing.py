@@ -156,7 +156,7 @@ def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     """Yields a phrase for each way in which events are rejected or moved; ``diverted``: the phrase for diverted
     ones."""
     settings, arrival = node.bolt.settings, node.bolt.settings.arrival
-    fates = {
+    outcomes = {
         LateAction.DIVERT: diverted,
         LateAction.DROP: "dropped, and counted as such",
         LateAction.CUT: "what lasts beyond the watermark is cut to begin there, the rest dropped",
@@ -165,14 +165,14 @@ def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     early = arrival is not None and arrival.early is not None
     by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
     moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
-    behind = moved or fates[settings.late_action]
+    behind = moved or outcomes[settings.late_action]
     if by_arrival is None and not early:
         yield behind
         return
     if by_arrival is LateAction.ADJUST:
         yield "by arrival: moved to the earliest time that is in time"
     elif by_arrival is not None:
-        yield f"by arrival: {fates[by_arrival]}"
+        yield f"by arrival: {outcomes[by_arrival]}"
     yield f"behind the watermark: {behind}"
     if early:
         yield f"early: {diverted}"

@@ -15,7 +15,7 @@ from windowing.reprs import cut, printable
 
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, darkened or lightened until text in them
-# reads well on its ground; no two fates differ in colour alone.
+# reads well on its ground; no two outcomes differ in colour alone.
 LIGHT: Mapping[str, str] = {
     "surface": "#ffffff",
     "panel": "#f6f7f9",

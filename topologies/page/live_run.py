@@ -418,7 +418,7 @@ class StoredRun:
 
     def _journal(self) -> list[dict[str, Any]]:
         """Returns the latest batches that the journal has, the last one first."""
-        half = self._halves.spark_half
+        half = self._halves.spark_checkpoint
         found, done = [], set(half.commits())
         for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:
             with suppress(*UNREADABLE, ValueError, KeyError, IndexError, AttributeError):

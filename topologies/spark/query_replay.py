@@ -51,7 +51,7 @@ def _query(
         ((_, path),) = log.files(number)
         run(number, shown_path(path))
 
-    half, options = halves.spark_half, RunOptions()
+    half, options = halves.spark_checkpoint, RunOptions()
     log = SourceLog(half.filesystem, half.root, ("batches",))
     planned = PlannedFiles(WatchedFiles("batches", spout), lambda: FileLog(half, 0, halves.uri))
     guarded = Guarded(each, options.stop, executor.cancel, [planned])

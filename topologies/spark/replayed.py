@@ -146,7 +146,7 @@ class _Group:
             if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
                 self.crashed.add(number)
                 micro_batch.hook = _fail
-            report = micro_batch.run(plan, query=halves.spark_half.query())
+            report = micro_batch.run(plan, query=halves.spark_checkpoint.query())
             for member in self.members:
                 if number < len(member.batches):
                     self.recording.note(member.batches[number], report, member.prefix)

@@ -201,7 +201,7 @@ class SparkRun(CheckpointedRun):
         if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:
-            half = self.halves.spark_half
+            half = self.halves.spark_checkpoint
             self.files_read = self._noted = {
                 spout: {path_of(entry) for entry in half.files(source)}
                 for source, spout in enumerate(self.source.file_spouts)
@@ -214,7 +214,7 @@ class SparkRun(CheckpointedRun):
         forget_unplanned(self.log.filesystem, self.log.root, self.checkpoint.check_owner)
 
     def _log_of_files(self, source: int) -> FileLog:
-        return FileLog(self.halves.spark_half, source, self.halves.uri)
+        return FileLog(self.halves.spark_checkpoint, source, self.halves.uri)
 
     def _run(self, plan: BatchPlan) -> None:
         words = f"{self.topology.name}, batch {batch_name(batch_key(plan.batch, plan.closing))}"
@@ -280,7 +280,7 @@ class SparkRun(CheckpointedRun):
             files = tuple(name for name in files if name in new)
         counts = [read.get(name, 0) for name in (*files, *delivering)]
         if any(counts):
-            query = self.halves.spark_half.query() if self.query is None else str(self.query.id)
+            query = self.halves.spark_checkpoint.query() if self.query is None else str(self.query.id)
             count_rows(self.spark, query, counts)
 
     def _rows_by_spout(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from manager import remote
-from manager.remote import RETRIES, AskingAgain
+from manager.remote import RETRIES, RetryingFileSystem
 from manager.storage.object_store import open_uri, write_object
 from servers.s3 import S3
 from tests.helpers.examples import sampled
@@ -61,7 +61,7 @@ class _FailingFile:
 
 
 def on(failing: Any) -> pafs.FileSystem:
-    return pafs.PyFileSystem(AskingAgain(failing))
+    return pafs.PyFileSystem(RetryingFileSystem(failing))
 
 
 OPERATIONS: dict[str, Callable[[pafs.FileSystem, str], object]] = {

@@ -19,7 +19,7 @@ from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.file_journal import FileLog
-from topologies.checkpoints.spark_checkpoint import SourceLog, SparkHalf
+from topologies.checkpoints.spark_checkpoint import SourceLog, SparkCheckpoint
 from topologies.io.file_spout import WatchedFiles
 from topologies.spark.source import PlannedFiles, planned_files
 from topologies.topology import Topology
@@ -153,7 +153,7 @@ def test_files_that_were_listed_and_kept_do_not_come_before_older_ones(
             os.utime(tmp_path / "in" / "00", (1_700_000_000,) * 2)
 
     spout = spouts.files(tmp_path / "in", "line string", format="jsonl", files_per_batch=5)
-    half = SparkHalf(pafs.LocalFileSystem(), str(tmp_path / "checkpoint"))
+    half = SparkCheckpoint(pafs.LocalFileSystem(), str(tmp_path / "checkpoint"))
     planned = PlannedFiles(WatchedFiles("in", spout), lambda: FileLog(half, 0, None))
     writer = planned_files(spark, planned).writeStream.foreachBatch(note)
     query = (

@@ -499,7 +499,7 @@ def test_the_journal_forgets_what_is_too_old_to_be_gone_back_to(tmp_path: Path) 
     builder.set_sink("out", sinks.discard()).from_("ids")
     options = RunOptions(str(tmp_path / "ck"), keep_batches=100)
     assert run_local(builder.build(), options).batches == count + 1
-    half = PairedCheckpoint(str(tmp_path / "ck")).spark_half
+    half = PairedCheckpoint(str(tmp_path / "ck")).spark_checkpoint
     assert half.offsets() == half.commits() == list(range(count - 101, count))
     assert min(half.entries(0)) == 29, "the last that holds all before it"
     journal = FileJournal(half, ["in"], heartbeats=False, uri=None)

@@ -107,10 +107,10 @@ def every_row_is_told(picture: BoltPicture) -> None:
 
 
 def the_accounts_are_those_of_the_answer(answer: Replayed, picture: BoltPicture) -> None:
-    fates = Counter(mark.data["fate"] for mark in picture.events)
+    outcomes = Counter(mark.data["fate"] for mark in picture.events)
     for account in TURNED_AWAY:
         if not answer.steps:
-            assert fates[account] == answer.counts.get(account, 0), account
+            assert outcomes[account] == answer.counts.get(account, 0), account
 
 
 def the_watermark_goes_the_same_way(scenario: Scenario, answer: Replayed, picture: BoltPicture) -> None:

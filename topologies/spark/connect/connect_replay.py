@@ -28,7 +28,7 @@ def playing(spark: SparkSession | None) -> Iterator[tuple[ConnectExecutor, Play]
 
 
 def _play(spout: FileSpout, halves: PairedCheckpoint, run: Callable[[int, str], None]) -> None:
-    half = halves.spark_half
+    half = halves.spark_checkpoint
     journal = FileJournal(half, [_SPOUT], heartbeats=False, uri=halves.uri)
     log = SourceLog(half.filesystem, half.root, (_SPOUT,))
 

@@ -378,7 +378,7 @@ _TOGETHER = Together()
 
 
 @contextmanager
-def without_programs(spark: SparkSession) -> Iterator[None]:
+def permissions_without_chmod(spark: SparkSession) -> Iterator[None]:
     """Makes Hadoop use, within the block, a local file system that sets permissions without starting programs.
 
     Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and more for one

@@ -47,8 +47,8 @@ from topologies.spark.jvm.java import (
     java_not_started,
     java_runs,
     passed_on,
+    permissions_without_chmod,
     spark_not_started,
-    without_programs,
 )
 from topologies.spark.sessions import REMOTE
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -510,7 +510,7 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    with without_programs(spark), _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
+    with permissions_without_chmod(spark), _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
         yield
 
 
@@ -519,7 +519,7 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     FileContext, unless somebody has said how. What is returned takes that back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two, or none (``without_programs``).
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, or none (``permissions_without_chmod``).
     """
     if spark.conf.get(_FILE_MANAGER, None) is not None:
         return lambda: None
