@@ -19,7 +19,6 @@ import urllib.request
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
@@ -368,49 +367,6 @@ def _wrong_with(python: str) -> str:
     if version.rsplit(".", 1)[0] != platform.python_version().rsplit(".", 1)[0]:
         return f"is Python {version}"
     return f"has no {', '.join(missing)}" if missing else ""
-
-
-# Hadoop's local files without a program for each (decision 90).
-
-
-_SOURCE = Path(__file__).with_name("LocalFiles.java")
-_TOGETHER = Together()
-
-
-@contextmanager
-def permissions_without_chmod(spark: SparkSession) -> Iterator[None]:
-    """Makes Hadoop use, within the block, a local file system that sets permissions without starting programs.
-
-    Without its native library Hadoop's own starts a program, ``chmod``, for each file that it creates, and more for one
-    with a checksum: 3 to 4 ms each. In all else they are the same, so other users of Hadoop may get it too. Nothing
-    changes if it is not available, or if somebody has set ``fs.file.impl``.
-    """
-    with _TOGETHER.during(spark.sparkContext._gateway, partial(_enter, spark)):
-        yield
-
-
-def _enter(spark: SparkSession) -> Callable[[], None]:
-    """Have Hadoop give them out; what is returned ends that."""
-    java: Any = spark.sparkContext._jsc
-    if java is None:  # the session has been stopped, which the query will say
-        return lambda: None
-    try:
-        files, conf = made(spark, compiled(spark, _SOURCE)), java.hadoopConfiguration()
-    except (*FAILURES, OSError):
-        return lambda: None
-    leave = partial(_leave, files, conf)
-    try:
-        with suppress(*FAILURES):
-            files.enter(conf)
-    except BaseException:  # an interrupt: Java may have heard the call
-        leave()
-        raise
-    return leave
-
-
-def _leave(files: Any, conf: Any) -> None:
-    with suppress(*FAILURES, OSError):  # Java may have ended
-        files.leave(conf)
 
 
 # The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it dies.

@@ -47,7 +47,6 @@ from topologies.spark.jvm.java import (
     java_not_started,
     java_runs,
     passed_on,
-    permissions_without_chmod,
     spark_not_started,
 )
 from topologies.spark.sessions import REMOTE
@@ -510,7 +509,7 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    with permissions_without_chmod(spark), _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
+    with _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
         yield
 
 
@@ -519,7 +518,7 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     FileContext, unless somebody has said how. What is returned takes that back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two, or none (``permissions_without_chmod``).
+    (chmod, readlink) for each of the three files of a batch, FileSystem two.
     """
     if spark.conf.get(_FILE_MANAGER, None) is not None:
         return lambda: None
