@@ -188,7 +188,7 @@ class SessionWindows(WindowAssigner):
         checks = _checks(natural.starts, natural.starts, longest)
         for session in np.flatnonzero(checks < natural.ends).tolist():
             if session >= reached:
-                reached = self._cut(times, heads, natural, longest, session, cut)
+                reached = self._cut(times, heads, natural, session, cut)
                 kept[session:reached] = False
         forced = np.zeros(len(natural.lows), dtype=bool)
         if not cut:
@@ -205,7 +205,6 @@ class SessionWindows(WindowAssigner):
         times: NDArray[np.int64],
         heads: NDArray[np.bool_],
         natural: Runs,
-        longest: int,
         session: int,
         cut: list[Cut],
     ) -> int:
