@@ -631,3 +631,23 @@ def test_a_checkpoint_in_a_store(
     assert [os.path.dirname(name) for name in empty_store.names() if f"/{FOLDER}/" in name] == [
         f"ck/{FOLDER}/parts"
     ] * 4
+
+
+def test_offsets_are_kept_where_the_number_of_tasks_changes(tmp_path: Path) -> None:
+    def counting(parallelism: int) -> Topology:
+        builder = TopologyBuilder("parts")
+        builder.set_spout("parts", Parts())
+        bolt = Ids().with_tumbling_window(seconds(LENGTH)).with_timestamp_field("ts").with_watermark(partition=SOURCE)
+        builder.set_bolt("ids", bolt, parallelism).fields_grouping("parts", "partition")
+        builder.set_sink("out", sinks.files(str(tmp_path / "out"), "jsonl")).from_("ids")
+        return builder.build()
+
+    calls = iter(range(1, 1_000))
+    stopped = RunOptions(
+        str(tmp_path / "ck"), keep_open=True, on_report=lambda report: stopped.stop.set() if next(calls) == 3 else None
+    )
+    first = run_local(counting(1), stopped)
+    rest = run_local(counting(3), RunOptions(str(tmp_path / "ck"), allow_rescale=True))
+    assert first.rows + rest.rows == sum(SIZES.values())
+    ids = [name for line in rows_in(tmp_path / "out") for name in json.loads(line)["ids"].replace("ü ", "ü_").split()]
+    assert sorted(ids) == sorted(f"{partition}{n}".replace(" ", "_") for partition, n in expected(SIZES))
