@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -27,6 +29,9 @@ from windowing.errors import UnreachableError
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.extended]
 ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="{}";'
+SCRAM = LOGIN.replace("plain.Plain", "scram.Scram")
+PASSWORD = "s;e c=ret"
+MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,11 @@ class Secured:
     def servers(self, protocol: str) -> str:
         return f"127.0.0.1:{self.ports[protocol]}"
 
-    def options(self, protocol: str, password: str = "s;e c=ret") -> dict[str, Any]:
+    def options(self, protocol: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> dict[str, Any]:
         options: dict[str, Any] = {"kafka.security.protocol": protocol}
         if "SASL" in protocol:
-            options |= {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": LOGIN.format(password)}
+            login = LOGIN if mechanism == "PLAIN" else SCRAM
+            options |= {"kafka.sasl.mechanism": mechanism, "kafka.sasl.jaas.config": login.format(password)}
         if "SSL" in protocol:
             options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(self.trusted)}
         if protocol == "SSL":
@@ -92,16 +98,21 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     protocols = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
     ports = {name: free_port() for name in protocols}
     listeners = "".join(f",{name}://127.0.0.1:{port}" for name, port in ports.items())
-    user = LOGIN.format("any").replace(";", ' user_ann="s;e c=ret";')
+    user = LOGIN.format("any").replace(";", f' user_ann="{PASSWORD}";')
+    modules = {"plain": user} | {name.lower(): f"{SCRAM.split()[0]} required;" for name in MECHANISMS}
+    logins = [
+        f"listener.name.{listener}.{mechanism}.sasl.jaas.config={module}\n"
+        for listener in ("sasl_plaintext", "sasl_ssl")
+        for mechanism, module in modules.items()
+    ]
     settings = folder / "more.properties"
     settings.write_text(
         f"listeners=PLAINTEXT://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{{controller}}{listeners}\n"
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{{port}}{listeners}\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
         f"{','.join(f'{name}:{name}' for name in protocols)}\n"
-        "sasl.enabled.mechanisms=PLAIN\n"
-        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={user}\n"
-        f"listener.name.sasl_ssl.plain.sasl.jaas.config={user}\n"
+        f"sasl.enabled.mechanisms={','.join(('PLAIN', *MECHANISMS))}\n"
+        f"{''.join(logins)}"
         f"ssl.keystore.type=PEM\nssl.keystore.location={folder / 'broker-key.pem'}\n"
         f"ssl.truststore.type=PEM\nssl.truststore.location={folder / 'authority.pem'}\n"
         "listener.name.ssl.ssl.client.auth=required\n",
@@ -109,6 +120,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     )
     with running_broker(settings=settings) as running:
         kafka = Kafka(running.address)
+        admin = AdminClient({"bootstrap.servers": running.address})
+        for mechanism in MECHANISMS.values():  # a broker takes one of a user at a time
+            user_with = UserScramCredentialUpsertion("ann", ScramCredentialInfo(mechanism, 8192), PASSWORD.encode())
+            for made in admin.alter_user_scram_credentials([user_with]).values():
+                made.result()
         yield Secured(kafka, ports, *(folder / f"{name}.pem" for name in ("authority", "client-key", "stranger")))
         kafka.close()
 
@@ -121,16 +137,28 @@ def read(engine: str, servers: str, topic: str, options: dict[str, Any], checkpo
     return [row["value"] for row in out.rows]
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SSL", "PLAIN"),
+    ],
+)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_records_are_written_and_read(engine: str, protocol: str, secured: Secured, tmp_path: Path) -> None:
-    topic, servers = secured.kafka.topic(f"{engine}-{protocol}"), secured.servers(protocol)
+def test_records_are_written_and_read(
+    engine: str, protocol: str, mechanism: str, secured: Secured, tmp_path: Path
+) -> None:
+    topic, servers = secured.kafka.topic(f"{engine}-{protocol}-{mechanism}"), secured.servers(protocol)
+    options = secured.options(protocol, mechanism=mechanism)
     builder = TopologyBuilder("secured")
     builder.set_spout("in", spouts.memory("value string", [("a",), ("b",)]))
-    builder.set_sink("out", sinks.kafka(servers, topic, options=secured.options(protocol))).from_("in")
+    builder.set_sink("out", sinks.kafka(servers, topic, options=options)).from_("in")
     ENGINES[engine].run(builder.build(), tmp_path / "written")
     assert [record.value for record in secured.kafka.records(topic)] == [b"a", b"b"]
-    assert read(engine, servers, topic, secured.options(protocol), tmp_path / "read") == ["a", "b"]
+    assert read(engine, servers, topic, options, tmp_path / "read") == ["a", "b"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -139,6 +167,10 @@ def test_who_is_refused_is_told_so_without_the_password(engine: str, secured: Se
     options = secured.options("SASL_SSL", "wrong;")
     with pytest.raises(UnreachableError, match=r"spout 'in': .*[Aa]uthentication failed") as refused:
         read(engine, secured.servers("SASL_SSL"), topic, options, tmp_path / "user")
+    assert "wrong;" not in str(refused.value)
+    options = secured.options("SASL_PLAINTEXT", "wrong;", "SCRAM-SHA-256")
+    with pytest.raises(UnreachableError, match=r"spout 'in': .*[Aa]uthentication failed") as refused:
+        read(engine, secured.servers("SASL_PLAINTEXT"), topic, options, tmp_path / "scram")
     assert "wrong;" not in str(refused.value)
     options = {**secured.options("SSL"), "kafka.ssl.truststore.location": str(secured.stranger)}
     with pytest.raises(UnreachableError, match=r"spout 'in': .*(certificate verify failed|SSL handshake failed)"):
