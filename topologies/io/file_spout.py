@@ -220,7 +220,7 @@ def check_merging(column: str, schema: pa.Schema) -> None:
     why = "the rows of a batch arrive in the order of that column, a timestamp or a whole number"
     if column not in schema.names:
         raise ConfigError(
-            f"merge_by={column!r} is not a column: there are {', '.join(schema.names)}"
+            f"merge_by={column!r} is not a column of the rows: they have {', '.join(schema.names)}"
             + did_you_mean(column, schema.names),
             why=why,
             do="name one of them, or leave merge_by out",

@@ -574,7 +574,7 @@ SAME = Parts()
     [
         ([NoColumns()], r"NoColumns declares no columns"),
         ([NoLimit()], r"NoLimit has rows_per_batch = 0"),
-        ([Misspelt()], r"spout 'spout0'.*merge_by='time' is not a column: there are ts, "),
+        ([Misspelt()], r"spout 'spout0'.*merge_by='time' is not a column of the rows: they have ts, "),
         ([MergedByText()], r"merge_by='partition' is partition string"),
         ([Parts], r"that is a class. give Parts\(\)"),
         ([SAME, SAME], r"spouts 'spout0' and 'spout1' are the same Parts"),
