@@ -361,7 +361,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             closed_until=NONE if forced is None else forced,
         )
         due = has_work(node, state, waiting.sections, frontiers)
-        if due or waiting.sections or _may_fire_otherwise(node, state, frontiers, end):
+        if due or waiting.sections or _may_fire_otherwise(node, state, end):
             evaluated = frontiers if due else Frontiers(frontiers.previous, None)
             items.append(
                 FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
@@ -384,18 +384,13 @@ def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvanc
     return frontiers_of(node, bolt_state, still_open, progress.new_watermarks.get(node.name)).current
 
 
-def _may_fire_otherwise(node: WindowedNode, task: TaskState, frontiers: Frontiers, end: BatchEnd) -> bool:
+def _may_fire_otherwise(node: WindowedNode, task: TaskState, end: BatchEnd) -> bool:
     """True if a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
-    early or once more."""
+    early or once more, by a trigger or because it was repaired."""
     settings = node.bolt.settings
-    if not task.refs:
-        return False
-    if settings.watermark_per_key and end.floor > task.key_floor:
-        return True
-    if settings.panes is None:
-        return False
-    time_is_known = not node.event_time or end.watermark is not None or frontiers.current == FOREVER
-    return settings.panes.uses_clock or time_is_known
+    return bool(task.refs) and (
+        settings.panes is not None or (settings.watermark_per_key and end.floor > task.key_floor)
+    )
 
 
 # Closing: the frontier and the watermark of a bolt after its streams have ended.

@@ -425,7 +425,11 @@ class Bolt:
             for e in self.accepted
             if e.message == event.message and e.task == event.task and (not self.times.per_key or e.key == event.key)
         ]
-        return any(self.needs(each) for each in same)
+        return any(self.remembers(each) for each in same)
+
+    def remembers(self, event: Event) -> bool:
+        over = self.over(event.key)
+        return any(self.of(event.key, place).remembers(event, over) for place in range(len(self.kinds)))
 
     def needs(self, event: Event) -> bool:
         over = self.over(event.key)

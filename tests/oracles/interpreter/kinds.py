@@ -82,6 +82,10 @@ class Kind:
         """True if an open window may still need an event that was put here."""
         return any(event in window.events for window in self.open if not over(window.end))
 
+    def remembers(self, event: Event, over: Over) -> bool:
+        """True if the id of an event that was put here still counts (guide, "Messages that come again")."""
+        return self.needs(event, over)
+
     def window(self, start: int | None, end: int, events: list[Event]) -> Window:
         return Window(start, end, events, self.key, self.place)
 
@@ -157,6 +161,12 @@ class Fixed(Kind):
         if isinstance(self.kind, Onset):
             return not over(event.time + 1 if event.until is None else event.until)
         return super().needs(event, over)
+
+    def remembers(self, event: Event, over: Over) -> bool:
+        """Until the last window of its time has ended, also where a firing has closed that before."""
+        if isinstance(self.kind, Onset):
+            return self.needs(event, over)
+        return any(not over(end) for _, end in self.spans(event))
 
     def next_edges(self, end: int) -> tuple[int, int]:
         """The first window that ends after this moment."""
