@@ -7,7 +7,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +119,7 @@ def schedule(seed: int) -> list[Fault]:
     """The faults of a seed; some seeds have one kind, others several."""
     chance = random.Random(f"faults {seed}")
     faults = _of_a_store(chance) if in_a_store(seed) else _of_a_disk(chance)
+    faults += _beside_drafts(random.Random(f"taken over {seed}")) if in_a_store(seed) else ()
     faults += _at_starts(NEW_CODE, random.Random(f"code {seed}"))
     return faults + _at_starts(OLD_LISTINGS, random.Random(f"mount {seed}"))
 
@@ -127,6 +128,13 @@ def _at_starts(kind: str, chance: random.Random) -> list[Fault]:
     """What is so from the start of a process on: in one of five seeds, in some of its lives."""
     some = range(1, MOST_LIVES) if chance.random() < 0.2 else ()
     return [Fault(life, kind, 1) for life in some if chance.random() < 0.5]
+
+
+def _beside_drafts(chance: random.Random) -> Iterator[Fault]:
+    """In half of the seeds in a store another run comes while one looks for drafts beside the files of its sinks: it
+    must not delete those of the other."""
+    if chance.random() < 0.5:
+        yield Fault(1, "another run takes over", chance.randint(1, 5), "list objects", "out/")
 
 
 def _of_a_disk(chance: random.Random) -> list[Fault]:

@@ -36,8 +36,10 @@ class Drivers:
         """``held``: whether the one that continues must not be interrupted."""
         self.all: list[Driver] = []
         self.now: Driver | None = None
-        self.share = self.contested = 0.0
-        """How often another one continues before a request; and before one that both may make."""
+        self.share = 0.0
+        """How often another one continues before a request."""
+        self.contested: dict[str, float] = {}
+        """And before one of these kinds (``place._contested``)."""
 
     def run(self, first: Driver) -> None:
         """Run this one, and all that come meanwhile, to their ends."""
@@ -51,16 +53,18 @@ class Drivers:
         assert self.now is not None
         self.all.append(driver)
         self.share = self.chance.choice([0.0, 0.0, 0.02, 0.1, 0.4])
-        self.contested = self.chance.choice([0.0, 0.5])
+        self.contested = self.chance.choice(
+            [{}, {"both may make it": 0.5, "it ends a draft": 0.5}, {"it ends a draft": 1.0}]
+        )
         threading.Thread(target=self._thread, args=[driver], daemon=True).start()
         self._switch(self.now, driver)
 
-    def turn(self, *, contested: bool = False) -> None:
-        """Called by the one that continues, before each of its requests. ``contested``: before one that another may
-        make as well, where it matters most who is first."""
+    def turn(self, contested: str = "") -> None:
+        """Called by the one that continues, before each of its requests. ``contested``: why it matters most who is
+        first."""
         if self.now is None or self.held() or not self._others():
             return
-        if self.chance.random() < (max(self.share, self.contested) if contested else self.share):
+        if self.chance.random() < max(self.share, self.contested.get(contested, 0.0)):
             self._switch(self.now)
 
     def _others(self) -> list[Driver]:

@@ -104,7 +104,7 @@ class StorePlace:
 
     def _before(self, kind: str, path: str) -> str:
         self._counted(kind, path)
-        self.drivers.turn(contested=_is_contested(kind, path))
+        self.drivers.turn(_contested(kind, path))
         driver = self.drivers.now
         assert driver is not None
         if driver.dead:
@@ -124,10 +124,12 @@ class StorePlace:
             driver.lost = driver is not self._acting
 
 
-def _is_contested(kind: str, path: str) -> bool:
-    """True for a request that another driver may make as well, and for one that gives a sink's file its name: before
-    it, the file is a draft like those that dead runs have left."""
-    return (kind == "create object" and "/spark/" in path) or (kind == "copy" and "/out/" in path)
+def _contested(kind: str, path: str) -> str:
+    """Why it matters who is first: another driver may make the request as well, or it gives a sink's file its name, and
+    before it the file is a draft like those that dead runs have left. "" where it does not."""
+    if kind == "create object" and "/spark/" in path:
+        return "both may make it"
+    return "it ends a draft" if kind == "copy" and "/out/" in path else ""
 
 
 @cache
