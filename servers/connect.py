@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,9 +27,9 @@ _START = 120
 class ConnectServer:
     """A server in a process of its own, which can be killed and started again at its address."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
-        """``folder`` takes what it writes: its log, and what it is sent."""
-        self.folder, self.port = folder, port or free_port()
+    def __init__(self, folder: Path, port: int | None = None, conf: Mapping[str, str] | None = None) -> None:
+        """``folder`` takes what it writes: its log, and what it is sent. ``conf``: more settings of Spark's."""
+        self.folder, self.port, self.conf = folder, port or free_port(), conf or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,6 +48,7 @@ class ConnectServer:
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.ui.enabled": "false",
             "spark.pyspark.python": sys.executable,
+            **self.conf,
         }
         command = [*DIES_WITH_PARENT, f"{SPARK}/bin/spark-submit", "--master", "local[2,4]"]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
@@ -91,9 +92,11 @@ class ConnectServer:
 
 
 @contextmanager
-def connect_server(folder: Path, port: int | None = None) -> Iterator[ConnectServer]:
+def connect_server(
+    folder: Path, port: int | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[ConnectServer]:
     """A server until the end of the block."""
-    server = ConnectServer(folder, port)
+    server = ConnectServer(folder, port, conf)
     try:
         server.start()
         yield server

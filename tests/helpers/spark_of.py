@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from servers.jars import jars
@@ -17,6 +18,9 @@ from tests.helpers.places import ROOT
 
 VERSIONS = {"delta": "4.2.0", "iceberg": "4.1.4"}
 """The newest that each is built for, in November 2026: ``delta-spark`` 4.4.0, ``iceberg-spark-runtime`` 1.12.0."""
+
+CLIENT = "4.2.0"
+"""The newest of ``pyspark-client``, the package without Java, in November 2026."""
 
 SETTINGS = {
     "delta": {
@@ -60,3 +64,21 @@ def environment(format: str) -> dict[str, str]:
 def settings(format: str) -> dict[str, str]:
     """The settings of a session that has these tables."""
     return {"spark.jars": ",".join(jars(format)), **SETTINGS[format]}
+
+
+def client_alone() -> Path:
+    """A Python with windbolt's dependencies, and ``pyspark-client`` in place of PySpark; it is made where it is not
+    there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt")
+    folder = cache / f"pyspark-client-{CLIENT}-{sys.version_info.major}.{sys.version_info.minor}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        others = [each for each in needed if not each.startswith("pyspark")]
+        uv = [sys.executable, "-m", "uv"]
+        subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], check=True)
+        install = ["pip", "install", "--quiet", "--python", str(python), f"pyspark-client=={CLIENT}", *others]
+        subprocess.run([*uv, *install], check=True)
+        (folder / "complete").touch()
+    return python

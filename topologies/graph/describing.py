@@ -319,7 +319,7 @@ def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind
             by = f", schemas by {spout.registry.shown}" if spout.registry else ""
             return f"{what}{inside} of Kafka {spout.display_name} at {spout.servers}{by}{limit}{_zone(spout)}"
         case FrameSpout():
-            return "a streaming DataFrame"
+            return "a streaming DataFrame (over Spark Connect its rows are kept in the checkpoint first)"
         case RangedSpout():
             limit = f", about {spout.spout.rows_per_batch:,} rows a batch"
             order = f", merged by {spout.merge_by}" if spout.merge_by else ""

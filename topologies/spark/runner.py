@@ -54,7 +54,7 @@ from topologies.spark.kafka_frames import admin_of, reaches_kafka, send_records
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
-from topologies.spark.tables import ROWS_OF_A_FILE, Appender, tables_of_files, with_tables
+from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
 from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
 from topologies.spark.workers.processes import WorkerDied
@@ -69,7 +69,7 @@ class SparkFrames:
     def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
         """``senders`` write small batches to Kafka; None where Spark writes all."""
         self.spark, self._senders = spark, senders
-        self._appenders: dict[str, Appender] = {}
+        self._tables = Appenders(spark)
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
         """A DataFrame with one partition per reference, read whenever it is used."""
@@ -98,13 +98,9 @@ class SparkFrames:
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
         """Append rows to a table, unless an earlier attempt of the batch has done so."""
-        if node.name not in self._appenders:
-            self._appenders[node.name] = Appender(self.spark, node)
-        frame = self.frame(store, refs, node.schema)
-        parts = min(len(refs), sum(ref.rows for ref in refs) // ROWS_OF_A_FILE + 1)
         words = f"{batch.topology}, batch {batch_name(batch.key)}: sink {node.name!r}"
         with described(self.spark, words):
-            self._appenders[node.name].append(frame, parts, batch)
+            self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
 
 
 # The Spark runner: a topology as one streaming query, whose sink is the micro-batch.

@@ -14,16 +14,17 @@ from typing import Any
 import pyarrow.fs as pafs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from manager.remote import hadoop_name
+from manager.storage.segments import Ref
 from topologies.engine.work import SinkBatch
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
+from topologies.spark.declared_frames import quoted
 from topologies.spark.sessions import is_over_connect
 from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
@@ -34,7 +35,7 @@ _RECENT = 1000
 """Number of the latest commits of a Delta table among which the last batch of a sink is looked for."""
 _FACTS = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
-ROWS_OF_A_FILE = 1_000_000
+_ROWS_OF_A_FILE = 1_000_000
 """Rows from which on a batch is written as several files."""
 
 
@@ -42,7 +43,8 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
     """The topology for a run in this session: its tables are there and take the rows; a sink of a Parquet table is one
     of files in the folder of the table.
 
-    Raises ConfigError for a table that is missing, has other columns, or cannot be appended to exactly once.
+    Raises ConfigError for a table that is missing, has other columns, or cannot be appended to exactly once; over Spark
+    Connect for one of Iceberg.
     """
     sinks: dict[str, SinkNode] = dict(topology.sinks)
     folders = {shown_path(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
@@ -50,6 +52,13 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
         if not isinstance(node.sink, TableSink):
             continue
         table = _found(spark, node, node.sink)
+        if table.format == "iceberg" and is_over_connect(spark, None):
+            raise ConfigError(
+                f"sink {name!r} appends to {node.sink.table}, a table of iceberg, over Spark Connect",
+                why="appending each batch once to Iceberg has been tried in classic sessions only",
+                do="use a table of delta or parquet, write files (sinks.files), or append in a function that knows "
+                "what is there: sinks.foreach_batch(function)",
+            )
         if table.format == "parquet":
             folder = shown_path(table.location)
             if folder in folders:
@@ -223,11 +232,10 @@ class Appender:
     def _in_full(self, frame: DataFrame) -> DataFrame:
         """The rows with the table's columns, in its order."""
         given = set(frame.columns)
-        return frame.select(
-            *(
-                frame[_quoted(field)] if field.name in given else F.lit(None).cast(field.dataType).alias(field.name)
-                for field in self._table.columns
-            )
+        absent = [field for field in self._table.columns if field.name not in given]
+        full = frame.selectExpr("*", *(f"NULL AS {quoted(field.name)}" for field in absent))
+        return full.select(
+            *(full[quoted(field.name)].cast(field.dataType).alias(field.name) for field in self._table.columns)
         )
 
     def _id(self, batch: SinkBatch) -> str:
@@ -293,6 +301,22 @@ class Appender:
         )
 
 
+class Appenders:
+    """The tables that the sinks of a run append to."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._by_sink: dict[str, Appender] = {}
+
+    def append(self, node: SinkNode, batch: SinkBatch, frame: DataFrame, refs: list[Ref]) -> None:
+        """Append rows to the table of a sink, unless an earlier attempt of the batch has done so; ``refs`` of these
+        rows."""
+        if node.name not in self._by_sink:
+            self._by_sink[node.name] = Appender(self._spark, node)
+        parts = min(len(refs), sum(ref.rows for ref in refs) // _ROWS_OF_A_FILE + 1)
+        self._by_sink[node.name].append(frame, parts, batch)
+
+
 def _note(text: str | None) -> dict[str, Any]:
     """What a commit of a Delta table says of itself, if windbolt wrote it."""
     try:
@@ -300,11 +324,6 @@ def _note(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _quoted(field: StructField) -> str:
-    quoted = field.name.replace("`", "``")
-    return f"`{quoted}`"
 
 
 def _first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -21,8 +22,8 @@ from tests.spark.tools import Trap, memory_rows
 from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.spark.connect.connect_run import refuse_other_tables
-from windowing import AggregateBolt, Bolt, Tuple, WindowedBolt
+from topologies.spark import tables
+from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, UnreachableError
 from windowing.schema import EmittedRows
@@ -58,6 +59,26 @@ def test_it_takes_turns_with_a_local_run_on_a_checkpoint(session: Any, tmp_path:
     look = inspect(PairedCheckpoint(str(turns / "ck")))
     assert not look.damage
     assert not look.refused
+
+
+class Numbers(Spout):
+    """Counts to thirty, ten at a time."""
+
+    schema = "n long"
+    rows_per_batch = 10
+
+    def read(self, offset: Any, limit: int) -> Any:
+        first = offset or 0
+        return ([(number,) for number in range(first, first + 10)], first + 10) if first < 30 else None
+
+
+def test_a_spout_of_the_users_begins_a_checkpoint(session: Any, tmp_path: Path) -> None:
+    """The folder of its rows is made with the first batch."""
+    builder, out = TopologyBuilder("numbers"), sinks.memory()
+    builder.set_spout("numbers", Numbers())
+    builder.set_sink("out", out).from_("numbers")
+    run_on_spark(builder.build(), RunOptions(str(tmp_path / "ck")), spark=session)
+    assert [row["n"] for row in out.rows] == list(range(30))
 
 
 def test_a_task_that_fails_once_is_repeated_by_spark(session: Any, tmp_path: Path) -> None:
@@ -244,5 +265,15 @@ def test_a_parquet_table_has_each_batch_once(session: Any, tmp_path: Path) -> No
     run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
     found = session.table("counts_over_connect").toArrow().column("n").to_pylist()
     assert sorted(found) == sorted(row["n"] for row in expected.rows)
-    with pytest.raises(ConfigError, match="sink 'out' appends to counts_over_connect, which is no Parquet table"):
-        refuse_other_tables(built)
+
+
+def test_a_table_of_iceberg_is_refused_before_the_first_batch(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_orders(tmp_path / "orders", range(1))
+    there = tables._found
+    monkeypatch.setattr(tables, "_found", lambda *given: replace(there(*given), format="iceberg"))
+    built = _counts(tmp_path / "orders", sink=sinks.table("refused_over_connect", format="parquet"))
+    with pytest.raises(ConfigError, match="sink 'out' appends to refused_over_connect, a table of iceberg"):
+        run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    assert not (tmp_path / "ck" / "windbolt" / "manifests").exists()

@@ -1,7 +1,7 @@
 """A table of Delta Lake or Iceberg gets each batch once: in one session of the Spark that the format is built for.
 
-``python -m tests.spark.tables.appending delta FOLDER``; test_tables.py starts it. It fails where a row is missing or
-twice, and prints what it has tried.
+``python -m tests.spark.tables.appending delta FOLDER [connect]``; test_tables.py starts it. It fails where a row is
+missing or twice, and prints what it has tried.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from servers.connect import connect_server
 from tests.helpers.spark_of import VERSIONS, settings
-from tests.spark.tools import CONF, at_phase, run, run_until
+from tests.spark.tools import CONF, at_phase, crashed, run
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.run.options import RunOptions
+from topologies.spark.connect.connect_run import ConnectRun
 from topologies.spark.jvm.session import open_session
+from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
 from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts, windowed
 from windbolt.aggregates import count, sum, window_end
@@ -52,10 +56,22 @@ def topology(spark: SparkSession, orders: Path, **out: Any) -> Topology:
     return builder.build()
 
 
-def main(format: str, folder: Path) -> None:
+def main(format: str, folder: Path, over: str = "") -> None:
+    """``over``: connect, for a session of a Connect server; a classic one without it."""
     warehouse = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     lake = {"spark.sql.catalog.lake.warehouse": str(folder / "lake")} if format == "iceberg" else {}
-    spark, _ = open_session("local[2]", CONF | settings(format) | warehouse | lake)
+    conf = CONF | settings(format) | warehouse | lake
+    if over:
+        with connect_server(folder / "server", conf=conf) as server:
+            tried(format, folder, SparkSession.builder.remote(server.address).getOrCreate(), ConnectRun)
+        return
+    spark, _ = open_session("local[2]", conf)
+    tried(format, folder, spark, SparkRun)
+    spark.stop()
+
+
+def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> None:
+    """``kind`` of a run in the session."""
     assert spark.version == VERSIONS[format], spark.version
     catalog = "lake." if format == "iceberg" else ""
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {catalog}shop")
@@ -66,6 +82,10 @@ def main(format: str, folder: Path) -> None:
     expected = sinks.memory()
     run(topology(spark, orders, out=expected), folder / "expected")
     right = Counter(str(row) for row in spark.createDataFrame(expected.table).collect())
+
+    def run_until(built: Topology, checkpoint: Path, crash: Any, **options: Any) -> None:
+        crashed(kind(spark, built, RunOptions(str(checkpoint), **options)), crash)
+
     assert len(right) == right.total() == 2 * (3 * FILES + 1)
 
     def there() -> Counter[str]:
@@ -123,8 +143,7 @@ def main(format: str, folder: Path) -> None:
         with pytest.raises(ConfigError, match=why):
             run(topology(spark, orders, out=sinks.table(f"{catalog}shop.{wrong}")), folder / "wrong")
     print("what does not fit is refused")
-    spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

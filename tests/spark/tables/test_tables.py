@@ -15,19 +15,20 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.places import ROOT
-from tests.helpers.spark_of import VERSIONS, environment, settings, spark_home
+from tests.helpers.spark_of import environment, settings, spark_home
 
 pytestmark = pytest.mark.extended
 _PROGRAM = ROOT / "docs" / "examples" / "revenue.py"
 _FILES, _USERS = 40, ("ann", "bob")
 
 
-@pytest.mark.parametrize("format", sorted(VERSIONS))
+@pytest.mark.parametrize(("format", "over"), [("delta", "classic"), ("delta", "connect"), ("iceberg", "classic")])
 @pytest.mark.timeout(900)
-def test_a_table_has_each_batch_once(format: str, tmp_path: Path) -> None:
+def test_a_table_has_each_batch_once(format: str, over: str, tmp_path: Path) -> None:
     """Through deaths before and after the append, after going back, and beside what others write."""
+    session = [over] * (over == "connect")
     played = subprocess.run(
-        [sys.executable, "-m", "tests.spark.tables.appending", format, str(tmp_path)],
+        [sys.executable, "-m", "tests.spark.tables.appending", format, str(tmp_path), *session],
         env=environment(format), cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert played.returncode == 0, played.stdout + played.stderr[-5000:]

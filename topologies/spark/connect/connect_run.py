@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,7 +22,6 @@ from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout, WatchedFiles
 from topologies.io.pulled import PulledRows
-from topologies.io.sinks import TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.local import LocalKafka, LocalRun
 from topologies.page.site import asked_observers
@@ -33,8 +33,7 @@ from topologies.spark.connect.connect_executor import ConnectExecutor
 from topologies.spark.connect.connect_session import connected, slots_of
 from topologies.spark.connect.frame_reader import FrameReader, refuse_endless
 from topologies.spark.declared_frames import check_frames, declared_frame
-from topologies.spark.tables import tables_of_files, with_tables
-from windowing.errors import ConfigError
+from topologies.spark.tables import Appenders, tables_of_files, with_tables
 
 
 def run_over_connect(
@@ -49,7 +48,6 @@ def run_over_connect(
         refuse_before_start(topology, options)
         with connected(spark, master, conf) as session:
             with_files = with_tables(topology, session)
-            refuse_other_tables(with_files)
             with ConnectRun(session, with_files, options, observers, attempts, slots=slots) as over_connect:
                 over_connect.tables = tables_of_files(topology, with_files)
                 return over_connect.run()
@@ -65,23 +63,12 @@ def refuse_over_connect(topology: Graph) -> None:
             refuse_hdfs_without_host(name, node.spout, why)
 
 
-def refuse_other_tables(topology: Graph) -> None:
-    """Raise ConfigError for tables that are no folders of files, which ``with_tables`` has left."""
-    for name, node in topology.sinks.items():
-        if isinstance(node.sink, TableSink):
-            raise ConfigError(
-                f"sink {name!r} appends to {node.sink.table}, which is no Parquet table, over Spark Connect",
-                why="appending each batch once to Delta and Iceberg has been tried in classic sessions only",
-                do="use a Parquet table, write files (sinks.files), or append in a function that knows what is there: "
-                "sinks.foreach_batch(function)",
-            )
-
-
 class ConnectFrames:
     """Spark's work for sinks, over Connect; Kafka is written to by this process."""
 
     def __init__(self, executor: ConnectExecutor, kafka: LocalKafka) -> None:
         self._executor, self._kafka = executor, kafka
+        self._tables = Appenders(cast("Any", executor.spark))
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
         """The rows as a DataFrame of the session, for a function."""
@@ -92,8 +79,8 @@ class ConnectFrames:
         self._kafka.send(node, batch, sink_rows, store)
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        """Never called: such tables are refused before the first batch."""
-        raise AssertionError(node.name)
+        """Append rows to a table, unless an earlier attempt of the batch has done so."""
+        self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
 
 
 class ConnectRun(LocalRun):
