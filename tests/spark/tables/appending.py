@@ -63,7 +63,9 @@ def main(format: str, folder: Path, over: str = "") -> None:
     conf = CONF | settings(format) | warehouse | lake
     if over:
         with connect_server(folder / "server", conf=conf) as server:
-            tried(format, folder, SparkSession.builder.remote(server.address).getOrCreate(), ConnectRun)
+            remote = SparkSession.builder.remote(server.address).getOrCreate()
+            tried(format, folder, remote, ConnectRun)
+            remote.stop()  # it would ask the server for ten minutes
         return
     spark, _ = open_session("local[2]", conf)
     tried(format, folder, spark, SparkRun)
