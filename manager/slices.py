@@ -312,18 +312,21 @@ class Slicing(Summing):
         states: Sequence[State],
         weights: NDArray[np.int64],
     ) -> Events:
-        arrays = [
-            column.cast(kind)
-            for column, kind in zip(keys.columns(groups.cells % keys.size), self._key_types, strict=True)
-        ]
+        return self.rows(self.slices.times(slices), keys.columns(groups.cells % keys.size), states, weights)
+
+    def rows(
+        self, times: NDArray[np.int64], keys: Sequence[pa.Array], states: Sequence[State], weights: NDArray[np.int64]
+    ) -> Events:
+        """Returns folded rows with these keys and states. ``times``: the last microsecond of the slice of each row;
+        ``weights``: the number of events that it stands for, by stream."""
+        arrays = [column.cast(kind) for column, kind in zip(keys, self._key_types, strict=True)]
         names = list(self.key_columns)
         for accumulator, state, columns in zip(self.accumulators, states, self.columns, strict=True):
             arrays.extend(accumulator.stored(state))
             names.extend(columns)
         if not arrays:  # a count of all events needs only the weights
-            arrays, names = [pa.nulls(len(groups))], ["nothing"]
-        payload = pa.RecordBatch.from_arrays(arrays, names=names)
-        return Events(self.slices.times(slices), payload, None, weights)
+            arrays, names = [pa.nulls(len(times))], ["nothing"]
+        return Events(times, pa.RecordBatch.from_arrays(arrays, names=names), None, weights)
 
     def _loaded(self, rows: Events, *, ordered: bool) -> Sums:
         payload, weights = rows.payload, rows.weights

@@ -414,10 +414,28 @@ def record(
         _trace_decisions(node, events, decisions, dropped, ledger)
         if node.deferred:  # at a reader the order of arrival is not known
             _trace(node, events, decisions, dropped, ledger)
-    if _any(decisions.codes, Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER):
+    if any_turned_away(decisions.codes):
         if ledger.samples:
             _sample(node, events, decisions, dropped, ledger)
         _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
+
+
+def record_groups(
+    node: WindowedNode, events: Incoming, decisions: Decisions, sizes: NDArray[np.int64], ledger: Ledger
+) -> None:
+    """Enter groups of events into the accounts, each of so many that all are decided alike."""
+    if all_accepted(decisions.codes):
+        ledger.count_all(node, "received", events.inputs, int(sizes.sum()))
+        return
+    each = np.repeat(np.arange(len(sizes)), sizes)
+    decisions = replace(
+        decisions,
+        codes=decisions.codes[each],
+        adjusted=decisions.adjusted[each],
+        out_of_order=decisions.out_of_order[each],
+    )
+    events = replace(events, codes=events.codes[each])
+    _count(node, events, decisions, _dropped(node, events, decisions), ledger, 1)
 
 
 def _count(
@@ -593,8 +611,9 @@ def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return late
 
 
-def _any(codes: NDArray[np.int8], *wanted: Decision) -> bool:
-    return any((codes == decision).any() for decision in wanted)
+def any_turned_away(codes: NDArray[np.int8]) -> bool:
+    """True if an event is early or late, and so not admitted."""
+    return any((codes == decision).any() for decision in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
 
 
 def _reasons(

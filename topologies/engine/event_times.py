@@ -23,6 +23,7 @@ from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
 from windowing.events import Tuple
 from windowing.schema import DEFAULT_STREAM
+from windowing.settings import WindowSettings
 from windowing.settings.kinds import Session, WindowKind
 from windowing.settings.rules import START, Lifetime
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, OPEN_END, finer, from_column, from_datetime, is_time, show
@@ -248,14 +249,20 @@ def _failure(error: Exception) -> str:
     return f"the timestamp extractor failed: {type(error).__name__}: {error}"
 
 
+def valid_times(settings: WindowSettings) -> tuple[int, int]:
+    """Returns the first and the last valid event time in microseconds: windows that hold others may exceed the years 1
+    to 9999."""
+    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
+    margin = max([margin, *(kind.reach for kind in settings.kinds)])
+    return EARLIEST + margin, LATEST - margin
+
+
 def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
     """Marks times as invalid that are so close to the year 1 or 9999 that a window holding them would exceed the
     range."""
-    settings = node.bolt.settings
-    margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
-    margin = max([margin, *(kind.reach for kind in settings.kinds)])
-    outside = (times < EARLIEST + margin) | (times > LATEST - margin)
-    if not margin or not outside.any():
+    first, last = valid_times(node.bolt.settings)
+    outside = (times < first) | (times > last)
+    if first == EARLIEST or not outside.any():
         return times, reasons
     beyond = reasons_of(outside, "timestamp so near to the year 1 or 9999 that its window would lie beyond")
     return np.where(outside, 0, times), first_reasons(reasons, beyond)

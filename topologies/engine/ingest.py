@@ -395,6 +395,10 @@ class Router:
             else:
                 self._run(self.topology.plain[name], input_index, rows)
 
+    def take_sums(self, node: WindowedNode, folded: Events) -> None:
+        """Take in admitted events of a bolt that have been added up elsewhere."""
+        self._staging.queue_sums(node, folded)
+
     def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
         """Write all routed rows and all records; return their references. ``owner``: the windowed bolt whose task this
         is, or the input. ``spouts`` are counts of rows by spout."""
@@ -439,6 +443,7 @@ class Staging:
     def __init__(self, context: Context) -> None:
         self._context, self._topology = context, context.topology
         self._queued: dict[str, _Queued] = {}
+        self._sums: dict[str, Events] = {}
         self._arriving: dict[str, Arriving] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
         self.work: dict[str, BoltWork] = {}
@@ -461,6 +466,10 @@ class Staging:
         if tasks is not None:
             queued.tasks.append(tasks)
 
+    def queue_sums(self, node: WindowedNode, folded: Events) -> None:
+        """Add events that have been added up elsewhere, for the tasks of a bolt."""
+        self._sums[node.name] = folded
+
     def arriving(self, node: WindowedNode) -> Arriving:
         """Returns the collector of events that the tasks of a bolt are to admit."""
         return self._arriving.setdefault(node.name, Arriving(node))
@@ -476,6 +485,9 @@ class Staging:
             node = self._topology.windowed[name]
             streams, parts = len(node.inputs), self._by_task(node, of_bolt)
             queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
+        for name, folded in self._sums.items():
+            parts = self._sums_by_task(self._topology.windowed[name], folded)
+            queued[name] = Sections.of([(task, write_events(writer, sums, 1)) for task, sums in parts])
         deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
         self.work |= {name: BoltWork(column_bytes=arriving.column_bytes) for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
@@ -502,7 +514,12 @@ class Staging:
         with bolt_failure(node.name, self._context.batch, "in adding up events"):
             folded = slicing.fold(events)
         self.work[node.name] = BoltWork(perf_counter() - began)
-        grouping = node.inputs[0].grouping
+        yield from self._sums_by_task(node, folded)
+
+    def _sums_by_task(self, node: WindowedNode, folded: Events) -> Iterator[tuple[int, Events]]:
+        """Yields (task, partial sums) of a bolt; ordered by (time, arrival)."""
+        slicing, grouping = node.slicing(self._context.traced), node.inputs[0].grouping
+        assert slicing is not None
         tasks = np.zeros(len(folded), np.int64)
         if node.parallelism > 1 and not isinstance(grouping, AllGrouping | GlobalGrouping):
             tasks = grouping.tasks(slicing.keys_of(folded), None, node.parallelism)

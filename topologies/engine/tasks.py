@@ -38,7 +38,7 @@ from topologies.graph.graph import ERROR_SCHEMA, WindowedNode
 from topologies.io.file_spout import FileSpout
 from windowing.schema import DEFAULT_STREAM
 
-_COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
+COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
 """Names of the counts of a spout; "tombstones" is there too where some were left out."""
 
 
@@ -46,7 +46,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
     """Read a split of a source and route its events to the bolts and sinks that read them."""
     spouts, router = dict[str, dict[str, int]](), Router(context)
     for source_batch in split.read(context.topology):
-        spout = spouts.setdefault(source_batch.component, dict.fromkeys(_COUNTED, 0))
+        spout = spouts.setdefault(source_batch.component, dict.fromkeys(COUNTED, 0))
         spout["rows"] += source_batch.table.num_rows
         if source_batch.tombstones:
             spout["tombstones"] = spout.get("tombstones", 0) + source_batch.tombstones

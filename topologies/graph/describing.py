@@ -13,6 +13,7 @@ import pyarrow as pa
 from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
 from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from topologies.graph.frame_sums import reads_frame, why_rows
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
 from topologies.io.file_spout import FileSpout
@@ -429,9 +430,17 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
         if isinstance(node.bolt, WindowJoin):
             yield "joins", f"{node.bolt.left}, {node.bolt.right} on {node.bolt.keys} ({node.bolt.how})"
         if isinstance(node.bolt, AggregateBolt):
-            yield "adds up", _sums_in_words(node.bolt)
-            yield "keeps", _kept_in_words(node)
+            yield from _adding_facts(topology, node)
     yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
+
+
+def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, str]]:
+    assert isinstance(node.bolt, AggregateBolt)
+    yield "adds up", _sums_in_words(node.bolt)
+    yield "keeps", _kept_in_words(node)
+    if reads_frame(topology, node):
+        why = why_rows(topology, node)
+        yield "added up", f"in Python: {why}" if why else "in Java with a local master; on a cluster in Python"
 
 
 def _kept_in_words(node: WindowedNode) -> str:

@@ -194,7 +194,9 @@ class SparkRun(CheckpointedRun):
                 )
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
-        if isinstance(self.executor, SparkExecutor) and is_cluster(self.spark.sparkContext.master or ""):
+        if not is_cluster(self.spark.sparkContext.master or ""):
+            self.source.add_up_in_java()
+        elif isinstance(self.executor, SparkExecutor):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:
             half = self.halves.spark_checkpoint

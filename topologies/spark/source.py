@@ -33,12 +33,14 @@ from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.merging import MergedRange, MergeInput, runs, write_parts
 from topologies.engine.tasks import ingest
 from topologies.engine.work import Output, SourceBatch
+from topologies.graph.frame_sums import frame_sums
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
 from topologies.spark.declared_frames import declared_frame, quoted
+from topologies.spark.frame_sums import SummedFrame
 from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.kafka_frames import read_records
@@ -240,6 +242,7 @@ class StreamSource:
         """True if all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
         self._ranges: KafkaRanges | None = None
+        self._summed: SummedFrame | None = None
         self.endless: dict[str, str] = {}
         """The spouts of DataFrames that never have an end, by their names, and what of them has none."""
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
@@ -260,9 +263,14 @@ class StreamSource:
         Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions may
         have some, by ``there``, they are first only read and written, and then ingested in their order by about
         ``slots`` tasks. They are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise
-        by a job of Spark's, as rows of DataFrames are. A job of Spark's fails on a record whose timestamp does not fit
-        into microseconds: then the driver's Java reads the batch, wherever its tasks run.
+        by a job of Spark's, as rows of DataFrames are. Java adds these up where Spark reads them, if
+        ``add_up_in_java`` was called and sums are all that is asked for (decision 141). A job of Spark's fails on a
+        record whose timestamp does not fit into microseconds: then the driver's Java reads the batch, wherever its
+        tasks run.
         """
+        added_up = None if self._summed is None else self._summed.ingest(batch, executor, context)
+        if added_up is not None:
+            return added_up
         merged = {name for name in self.kafka_spouts if name not in there or there[name].delivering > 1}
         if self._ranges is not None:
             with self._ranges.read({name: found.ranges for name, found in there.items()}, context) as files:
@@ -284,6 +292,13 @@ class StreamSource:
         """Let the driver's Java read the records, where nothing but records comes through Spark."""
         if self.rows and len(self.rows) == len(self.kafka_spouts):
             self._ranges = self._reader(spark, threads)
+
+    def add_up_in_java(self) -> None:
+        """Let Spark's tasks add up the rows of a DataFrame where that is possible; they see the driver's files."""
+        sums = frame_sums(self.topology)
+        if sums is not None:
+            names = self._columns(sums.spout).names
+            self._summed = SummedFrame(self.topology, sums, names, self.stream.columns, self.alone)
 
     def close(self) -> None:
         """Disconnect from what the driver itself has read."""

@@ -19,6 +19,7 @@ from pyspark import cloudpickle
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Refs
 from topologies.engine.batch import Context
+from topologies.engine.summed_input import take_in
 from topologies.engine.tasks import compact, fire
 from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
@@ -44,6 +45,8 @@ from windowing.errors import EnvironmentMissing, WindboltError
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
 """Limits for what the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
+MOST_SUMS = 1 << 16
+"""The limit for sums that Java has made of rows."""
 
 
 def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
@@ -52,6 +55,9 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
     That is so for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
     a request, and the requests of several tasks are better made at the same time.
     """
+    if function is take_in:
+        sizes: list[int] = [item.size for item in items]
+        return sum(sizes) <= MOST_SUMS
     in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
     if not in_files or function not in (fire, compact):
         return False

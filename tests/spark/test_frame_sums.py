@@ -1,0 +1,271 @@
+"""Sums that Java makes of the rows of a DataFrame are those that windbolt makes of the rows (decision 141)."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.helpers.examples import examples
+from tests.spark.tools import Crash, run
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.graph.describing import topology_text
+from topologies.io.sinks import MemorySink
+from topologies.spark import source
+from topologies.spark.frame_sums import SummedFrame
+from topologies.topology import Topology
+from windowing import AggregateBolt, aggregates
+from windowing.errors import DataError
+from windowing.schema import parse_schema
+
+BASE = datetime(2024, 1, 1, tzinfo=UTC)
+
+DOUBLES = [0.0, -0.0, 1.5, -2.25, 0.1, 0.2, 0.3, 1e300, -1e300, math.inf, -math.inf, math.nan, None]
+LONGS = [0, 1, -1, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63), None]
+VALUES: dict[str, list[Any]] = {
+    "byte": [0, 127, -128, 5, None],
+    "int": [0, 2**31 - 1, -(2**31), 17, None],
+    "long": LONGS,
+    "float": [0.0, -0.0, 0.1, 3e38, -3e38, math.nan, math.inf, None],
+    "double": DOUBLES,
+    "boolean": [True, False, None],
+    "string": ["", "a", "A", "ä", "a b", None],
+    "date": [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), None],
+    "timestamp": [BASE, datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), BASE + timedelta(microseconds=1), None],
+    "decimal(10,2)": [Decimal("0.00"), Decimal("-1.10"), Decimal("99999999.99"), None],
+}
+SUMMED = ("byte", "int", "long", "float", "double", "decimal(10,2)")
+TIMES: dict[str, Any] = {
+    "timestamp": lambda moment: moment,
+    "long": lambda moment: (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1),
+    "date": lambda moment: moment.date(),
+}
+SHAPES = [("10s", None), ("10s", "5s"), ("10s", "3s"), ("2s", "5s"), ("3d", "1d"), ("1500ms", "1s")]
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> dict[str, Any]:
+    """Files of rows, and what is asked of them."""
+    key, value, time = (
+        draw(st.sampled_from([*VALUES])),
+        draw(st.sampled_from([*VALUES])),
+        draw(st.sampled_from([*TIMES])),
+    )
+    base = draw(st.sampled_from([BASE, datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)]))
+    seconds = st.integers(-15, 60).map(lambda half: timedelta(seconds=half / 2))
+    offsets = st.integers(-2, 9).map(lambda day: timedelta(days=day)) if time == "date" else seconds
+    odd = st.sampled_from([None, datetime(1, 1, 1, tzinfo=UTC)])
+    moments = (
+        st.one_of(offsets.map(lambda offset: base + offset), odd)
+        if draw(st.integers(0, 3)) == 0
+        else offsets.map(lambda offset: base + offset)
+    )
+    row = st.tuples(moments, st.sampled_from(VALUES[key]), st.sampled_from(VALUES[value]))
+    return {
+        "key": key, "value": value, "time": time,
+        "files": draw(st.lists(st.lists(row, min_size=1, max_size=25), min_size=1, max_size=4)),
+        "shape": draw(st.sampled_from(SHAPES)), "lag": draw(st.sampled_from(["0s", "2s", "1d"])),
+        "bounds": draw(st.sampled_from(["(start, end]", "[start, end)"])),
+        "offset": draw(st.sampled_from(["0s", "700ms"])),
+        "tasks": draw(st.sampled_from([1, 3])), "by_key": draw(st.booleans()),
+        "per_batch": draw(st.sampled_from([1, 2])),
+    }  # fmt: skip
+
+
+def write(folder: Path, question: dict[str, Any]) -> str:
+    """The files of a question; returns their columns."""
+    columns = f"ts {question['time']}, k {question['key']}, v {question['value']}"
+    for number, rows in enumerate(question["files"]):
+        moments, keys, values = zip(*rows, strict=True)
+        times = [None if moment is None else TIMES[question["time"]](moment) for moment in moments]
+        arrays = [
+            pa.array(each, field.type) for each, field in zip((times, keys, values), parse_schema(columns), strict=True)
+        ]
+        path = folder / f"{number}.parquet"
+        pq.write_table(pa.table(arrays, names=["ts", "k", "v"]), path)
+        os.utime(path, (1_600_000_000 + number,) * 2)
+    return columns
+
+
+def aggregates_of(kind: str) -> dict[str, Any]:
+    found = {"n": aggregates.count(), "present": aggregates.count("v"), "start": aggregates.window_start()}
+    if kind in SUMMED:
+        found |= {"sum": aggregates.sum("v"), "mean": aggregates.mean("v")}
+    return found | {"least": aggregates.min("v"), "most": aggregates.max("v")}
+
+
+def topology(folder: Path, columns: str, question: dict[str, Any]) -> tuple[Topology, MemorySink]:
+    def frame(spark: SparkSession) -> Any:
+        reader = spark.readStream.schema(columns).option("maxFilesPerTrigger", question["per_batch"])
+        return reader.parquet(str(folder))
+
+    builder, out = TopologyBuilder("sums"), sinks.memory()
+    builder.set_spout("events", spouts.stream(frame, columns))
+    bolt = AggregateBolt(by=["k"] if question["by_key"] else [], **aggregates_of(question["value"]))
+    length, slide = question["shape"]
+    bolt = bolt.with_tumbling_window(length) if slide is None else bolt.with_window(length, slide)
+    bolt = bolt.with_timestamp_field("ts").with_lag(question["lag"])
+    bolt = bolt.with_alignment(bounds=question["bounds"], offset=question["offset"])
+    declared = builder.set_bolt("sums", bolt, parallelism=question["tasks"] if question["by_key"] else 1)
+    if question["by_key"]:
+        declared.fields_grouping("events", "k")
+    else:
+        declared.global_grouping("events")
+    builder.set_sink("out", out).from_("sums")
+    return builder.build(), out
+
+
+@contextmanager
+def rows_in_python() -> Iterator[None]:
+    with patch.object(source, "frame_sums", lambda topology: None):
+        yield
+
+
+@contextmanager
+def watched() -> Iterator[list[bool]]:
+    """Per batch, whether Spark has added it up."""
+    found: list[bool] = []
+    ingest = SummedFrame.ingest
+
+    def noted(*given: Any) -> Any:
+        outputs = ingest(*given)
+        found.append(outputs is not None)
+        return outputs
+
+    with patch.object(SummedFrame, "ingest", noted):
+        yield found
+
+
+def same(one: Any, other: Any) -> bool:
+    """True for equal values; sums of doubles may differ in their last digits."""
+    if isinstance(one, float) and isinstance(other, float):
+        return (math.isnan(one) and math.isnan(other)) or one == other or math.isclose(one, other, rel_tol=1e-12)
+    return bool(one == other)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: str([row["start"], row.get("k")]))
+
+
+def usable(files: list[list[Any]]) -> bool:
+    """True if all rows have a time that some window can hold."""
+    return all(moment is not None and moment.year > 1 for rows in files for moment, *_ in rows)
+
+
+def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any], str]:
+    """The rows of a run, the accounts of each batch, and the error that ended it, if one did."""
+    with tempfile.TemporaryDirectory() as folder:
+        place, reports, error = Path(folder, "in"), list[Any](), ""
+        place.mkdir()
+        built, out = topology(place, write(place, question), question)
+        try:
+            run(built, Path(folder, "checkpoint"), on_report=reports.append)
+        except DataError as failure:
+            error = str(failure)
+        return in_order(out.rows), [(report.bolts, report.spouts, report.rows) for report in reports], error
+
+
+@given(questions())
+@examples(150, by_default=4, deadline=None)
+def test_rows_and_accounts_are_those_of_the_rows_themselves(spark: SparkSession, question: dict[str, Any]) -> None:
+    with rows_in_python():
+        expected, accounts_before, error_before = answers(spark, question)
+    with watched() as added_up:
+        found, accounts, error = answers(spark, question)
+    decimals = question["by_key"] and question["key"] == "decimal(10,2)"
+    if decimals or question["value"] in ("string", "decimal(10,2)"):
+        assert not added_up
+    else:
+        assert added_up[0] is usable(question["files"][: question["per_batch"]])
+    assert error == error_before
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.keys() == other.keys()
+        assert all(same(one[name], other[name]) for name in one), (one, other)
+    assert accounts == accounts_before
+
+
+ASKED: dict[str, Any] = {
+    "key": "string", "value": "long", "time": "timestamp", "shape": ("10s", "5s"), "lag": "2s", "offset": "0s",
+    "bounds": "[start, end)", "tasks": 3, "by_key": True, "per_batch": 1,
+}  # fmt: skip
+
+
+def second(number: float, key: str | None = "a") -> tuple[datetime, str | None, int]:
+    """A row of this second."""
+    return BASE + timedelta(seconds=number), key, 1
+
+
+def test_late_rows_that_somebody_reads_go_to_python(spark: SparkSession, tmp_path: Path) -> None:
+    question = ASKED | {"files": [[second(0)], [second(60)], [second(1, "late"), second(61)]]}
+    columns, late = write(tmp_path, question), sinks.memory()
+    builder, out = TopologyBuilder("sums"), sinks.memory()
+    reader = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
+    builder.set_spout("events", spouts.stream(reader.parquet(str(tmp_path)), columns))
+    bolt = AggregateBolt(by="k", n=aggregates.count()).with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("sums", bolt.with_late_tuple_stream("late")).global_grouping("events")
+    builder.set_sink("out", out).from_("sums")
+    builder.set_sink("late", late).from_("sums", "late")
+    with watched() as added_up:
+        run(builder.build(), tmp_path / "checkpoint")
+    assert added_up[:3] == [True, True, False]
+    assert [row["k"] for row in late.rows] == ["late"]
+    assert [row["n"] for row in out.rows] == [1, 1, 1]
+
+
+def test_rows_that_are_hardly_more_than_sums_go_to_python(spark: SparkSession, tmp_path: Path) -> None:
+    place, count = tmp_path / "in", 70_000
+    place.mkdir()
+    question = ASKED | {"files": []}
+    table = pa.table({"ts": pa.array([BASE] * count), "k": [str(at) for at in range(count)], "v": [1] * count})
+    pq.write_table(table, place / "0.parquet")
+    built, out = topology(place, "ts timestamp, k string, v long", question)
+    with watched() as added_up:
+        run(built, tmp_path / "checkpoint")
+    assert added_up == [False]
+    assert len(out.rows) == 2 * count
+
+
+def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "in"
+    place.mkdir()
+    question = ASKED | {"files": [[second(0)], [second(1), second(2, "b")], [second(3, None)]]}
+    built, out = topology(place, write(place, question), question)
+    ingest, broken = SummedFrame.ingest, list[int]()
+
+    def breaks(*given: Any) -> Any:
+        outputs = ingest(*given)
+        if given[3].batch == 1 and not broken:
+            broken.append(1)
+            raise Crash
+        return outputs
+
+    with patch.object(SummedFrame, "ingest", breaks), suppress(Exception):
+        run(built, tmp_path / "checkpoint")
+    assert broken
+    run(built, tmp_path / "checkpoint")
+    counted = {(row["start"], row["k"]): row["n"] for row in out.rows}
+    assert {key: n for (start, key), n in counted.items() if start == BASE} == {"a": 2, "b": 1, None: 1}
+    assert len(counted) == len(out.rows)
+
+
+def test_the_description_says_who_adds_up(tmp_path: Path) -> None:
+    question = ASKED | {"files": [[second(0)]]}
+    assert "in Java with a local master" in topology_text(
+        topology(tmp_path, "ts timestamp, k string, v long", question)[0]
+    )
+    texts = topology(tmp_path, "ts timestamp, k string, v string", question | {"value": "string"})[0]
+    assert "in Python: what is kept of v (string) is no sum of numbers" in topology_text(texts)

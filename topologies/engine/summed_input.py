@@ -1,0 +1,141 @@
+"""Input that comes added up: the same decisions, accounts and partial results as of the rows themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from policies.admission import Decision, accepted, all_accepted
+from topologies.engine.admission import (
+    AdmissionContext,
+    Decisions,
+    Incoming,
+    Marks,
+    any_turned_away,
+    decide,
+    record_groups,
+)
+from topologies.engine.batch import Context
+from topologies.engine.ingest import Router
+from topologies.engine.tasks import COUNTED
+from topologies.engine.work import InputProgress, Output, Rows
+from topologies.graph.frame_sums import FrameSums
+from windowing.settings.rules import LateAction
+from windowing.timestamps import EARLIEST, FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.graph.graph import Graph, WindowedNode
+
+
+def first_in_time(node: WindowedNode, watermark: int | None) -> int:
+    """Returns the first time in microseconds at which an event is not behind the watermark: from there on, and before
+    it, all events of a slice are decided alike."""
+    if watermark is None:
+        return EARLIEST
+    if watermark == FOREVER:
+        return FOREVER
+    _, decisions = _decided(node, np.array([watermark]), watermark)
+    return watermark + int(decisions.codes[0] == Decision.OUT_OF_ORDER)
+
+
+def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:
+    codes, marks = np.zeros(len(times), np.int8), Marks.of_tick(watermark, len(times))
+    events = Incoming(Rows(pa.table({}), times, np.arange(len(times)), 0), 0, times, codes, marks)
+    return events, decide(node, events, AdmissionContext())
+
+
+@dataclass(frozen=True)
+class SumsFile:
+    """The sums of one partition of a batch, at least one, as FrameSums.java writes them."""
+
+    sums: FrameSums
+    path: str
+    rows: int
+    """How many rows they are of."""
+    size: int
+    """How many sums there are."""
+
+
+def take_in(file: SumsFile, context: Context) -> Output | None:
+    """Take in the sums of one partition; None where the rows themselves are needed, since somebody wants to see those
+    that were not admitted, or they get other times."""
+    sums, node = file.sums, context.topology.windowed[file.sums.bolt]
+    slicing = node.slicing(traced=False)
+    assert slicing is not None
+    read = _Read(file)
+    events, decisions = _decided(node, read.latest, context.watermarks[node.name])
+    turned_away = any_turned_away(decisions.codes)
+    if decisions.adjusted.any() or (
+        turned_away and (context.samples_turned_away or _shows_late(context.topology, node))
+    ):
+        return None
+    router = Router(context)
+    progress = InputProgress(int(read.latest.max()), None, None, context.clock, context.clock)
+    router.ledger.see(node, 0, progress)
+    record_groups(node, events, decisions, read.counts, router.ledger)
+    keys, times, counts, terms = read.keys, read.times, read.counts, read.terms
+    if not all_accepted(decisions.codes):
+        kept = np.flatnonzero(accepted(decisions.codes))
+        keys, times, counts = [key.take(pa.array(kept)) for key in keys], times[kept], counts[kept]
+        terms = [term[kept] for term in terms]
+    if len(times):
+        router.take_sums(node, slicing.rows(times, keys, sums.states(terms), counts[:, None]))
+    return router.finish(spouts={sums.spout: dict.fromkeys(COUNTED, 0) | {"rows": file.rows}})
+
+
+def _shows_late(topology: Graph, node: WindowedNode) -> bool:
+    """True if late events go to somebody, or stop the run."""
+    settings = node.bolt.settings
+    stream = None if settings.late_stream is None else (node.name, settings.late_stream)
+    stops = any(settings.of_input(label).late_action is LateAction.ERROR for label in node.streams)
+    return stops or (stream is not None and bool(topology.readers.get(stream) or topology.takers.get(stream)))
+
+
+class _Read:
+    """The columns of a file of sums."""
+
+    def __init__(self, file: SumsFile) -> None:
+        sums = file.sums
+        self._numbers, self._at = np.fromfile(file.path, np.uint8), 0
+        (size,) = self._next(1)
+        texts = self._next(len(sums.keys)).tolist()
+        self.times, flags = self._next(size), self._next(size)
+        codes = [self._next(size) for _ in sums.keys]
+        self.counts, self.latest = self._next(size), self._next(size)
+        self.terms = [self._next(size) for _ in sums.terms]
+        lengths = [self._next(count) for count in texts]
+        self.keys = [
+            self._key(kind, letter.letter, code, flags >> (1 + place) & 1 != 0, lengths[place])
+            for place, (kind, letter, code) in enumerate(zip(sums.kinds, sums.keys, codes, strict=True))
+        ]
+
+    def _next(self, count: int) -> NDArray[np.int64]:
+        start, self._at = self._at, self._at + 8 * int(count)
+        return self._numbers[start : self._at].view(np.int64)
+
+    def _key(
+        self,
+        kind: pa.DataType,
+        letter: str,
+        codes: NDArray[np.int64],
+        null: NDArray[np.bool_],
+        lengths: NDArray[np.int64],
+    ) -> pa.Array:
+        """A column of the key: numbers as they are, and texts by their places among those at the end of the file."""
+        mask = null if null.any() else None
+        if letter in "TX":
+            start, self._at = self._at, self._at + int(lengths.sum())
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._numbers[start : self._at])]
+            return pa.Array.from_buffers(kind, len(lengths), buffers).take(pa.array(codes, mask=mask))
+        if letter in "FD":
+            return pa.array(codes.view(np.float64), mask=mask).cast(kind)
+        if letter == "Z":
+            return pa.array(codes != 0, mask=mask)
+        width = np.int32 if letter == "I" else np.int64
+        return pa.array(codes.astype(width), mask=mask).cast(kind)

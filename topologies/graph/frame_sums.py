@@ -1,0 +1,215 @@
+"""Which sums windbolt's Java adds up from the rows of a DataFrame, so that only these go to Python (decision 141)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from topologies.graph.groupings import AllGrouping
+from topologies.io.kafka import KafkaSpout
+from topologies.io.spouts import FrameSpout
+from windowing.aggregates.accumulators import Accumulator, Extreme, Present, State, Total, WideTotal
+from windowing.aggregates.groups import Groups
+from windowing.schema import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topologies.graph.graph import Graph, WindowedNode
+
+# How Java reads a column: each type by a letter, of which FrameSums.java knows the same.
+
+
+_LETTERS = {
+    pa.bool_(): "Z", pa.int8(): "B", pa.int16(): "S", pa.int32(): "I", pa.int64(): "L", pa.date32(): "I",
+    pa.float32(): "F", pa.float64(): "D",
+}  # fmt: skip
+_OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
+"""More types, of which Java can tell the values apart, and no more."""
+
+
+def _letter(kind: pa.DataType) -> str | None:
+    """The letter for a type of numbers, truth values or times; None where Java does not read it."""
+    return "L" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
+
+
+def _key_letter(kind: pa.DataType) -> str | None:
+    return _letter(kind) or _OF_KEYS.get(kind)
+
+
+def _micros(kind: pa.DataType) -> int | None:
+    """How many microseconds the numbers of a column of times stand for; None where Java does not read it."""
+    if pa.types.is_date32(kind):
+        return 86_400_000_000
+    if pa.types.is_timestamp(kind):
+        return 1 if kind.unit == "us" else None
+    return 1_000 if pa.types.is_signed_integer(kind) else None
+
+
+# The terms: numbers of 64 bits that Java keeps for each sum, and how they become the state of an accumulator.
+
+
+@dataclass(frozen=True)
+class Term:
+    """One number for each sum: what Java does with the values of a column that are not null."""
+
+    field: str
+    letter: str
+    action: str
+    start: int = 0
+    """The number of a sum without values."""
+
+
+def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | None:
+    """The terms of an accumulator; None where Java has none for it."""
+    if not isinstance(accumulator, Present | Total | WideTotal | Extreme):
+        return None
+    field = accumulator.field
+    if isinstance(accumulator, Present):
+        return (Term(field, "-", "n"),)
+    letter = _letter(schema.field(field).type)
+    if letter is None:
+        return None
+    floating = letter in "FD"
+    if isinstance(accumulator, WideTotal):
+        return Term(field, letter, "h"), Term(field, letter, "l")
+    if isinstance(accumulator, Total):
+        return (Term(field, letter, "d" if floating else "s"),)
+    none = accumulator.empty(1)[0]
+    start = none.astype(np.float64).view(np.int64) if floating else none.astype(np.int64)
+    actions = "Mm" if floating else "><"
+    return (Term(field, letter, actions[0 if accumulator.greatest else 1], int(start[0])),)
+
+
+def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
+    """The state of an accumulator by its terms, with an entry for each sum."""
+    if isinstance(accumulator, WideTotal):  # of which the lower bits have more than 32 now
+        each = np.arange(len(columns[0]))
+        return accumulator.merge(list(columns), Groups(each, len(each)))
+    (column,) = columns
+    if isinstance(accumulator, Total) and accumulator.floating:
+        return [column.view(np.float64)]
+    if isinstance(accumulator, Extreme):
+        kind = np.dtype(accumulator.kind)
+        return [(column.view(np.float64) if kind.kind == "f" else column).astype(kind)]
+    return [column]
+
+
+# Of which bolt Java adds up the events.
+
+
+@dataclass(frozen=True)
+class FrameSums:
+    """The sums of one bolt that Java makes, by slice of time and key, of the rows of one partition of a batch."""
+
+    spout: str
+    bolt: str
+    time: Term
+    micros: int
+    """How many microseconds the numbers of the column of times stand for."""
+    keys: tuple[Term, ...]
+    kinds: tuple[pa.DataType, ...]
+    """The types of the columns of the key."""
+    terms: tuple[Term, ...]
+    """Each once."""
+    accumulators: tuple[tuple[Accumulator, tuple[int, ...]], ...]
+    """In the order of the bolt, each with its terms, by their places."""
+
+    def states(self, terms: Sequence[NDArray[np.int64]]) -> list[State]:
+        """The state of each accumulator, with an entry for each sum."""
+        return [_state(accumulator, [terms[at] for at in places]) for accumulator, places in self.accumulators]
+
+
+def frame_sums(topology: Graph) -> FrameSums | None:
+    """The sums that Java makes in a run of a topology; None where all rows go to Python."""
+    for node in topology.windowed.values():
+        if reads_frame(topology, node) and why_rows(topology, node) is None:
+            return _sums(node)
+    return None
+
+
+def reads_frame(topology: Graph, node: WindowedNode) -> bool:
+    """True if a bolt reads the rows of a DataFrame with no other bolt between."""
+    return any(_is_frame(topology, each.stream) for each in node.inputs)
+
+
+def why_rows(topology: Graph, node: WindowedNode) -> str | None:
+    """Why the rows of a DataFrame have to go to Python for a bolt that reads them; None where Java adds them up."""
+    return next(_reasons(topology, node), None)
+
+
+def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
+    settings, (name, _) = node.bolt.settings, node.inputs[0].stream
+    if node.slicing(traced=False) is None:
+        yield "sums by slice of time are not all that it needs"
+        return
+    if len(node.inputs) > 1 or isinstance(node.inputs[0].grouping, AllGrouping):
+        yield "it reads several streams, or each of its tasks reads all events"
+        return
+    through_spark = [
+        each for each, spout in topology.spouts.items() if isinstance(spout.spout, FrameSpout | KafkaSpout)
+    ]
+    if len(through_spark) > 1:
+        yield f"several streams come through Spark: {', '.join(through_spark)}"
+    stream = node.inputs[0].stream
+    if len(topology.readers.get(stream, ())) > 1 or topology.takers.get(stream):
+        yield f"{name} is read by others too"
+    if topology.spouts[name].defaults:
+        yield f"{name} has defaults for columns"
+    if not node.event_time or settings.timestamp_field is None:
+        yield "its events have their times from no column"
+        return
+    if node.deferred or settings.arrival is not None or settings.watermark_field is not None:
+        yield "which events are late is not decided by the watermark before the batch alone"
+    yield from _types(node, settings.timestamp_field)
+
+
+def _types(node: WindowedNode, time: str) -> Iterator[str]:
+    """The columns that Java does not read, and what it does not add up."""
+    slicing = node.slicing(traced=False)
+    assert slicing is not None
+    if _micros(node.schema.field(time).type) is None:
+        yield f"times are {node.schema.field(time).type}"
+    for name in slicing.aggregates.by:
+        if _key_letter(node.schema.field(name).type) is None:
+            yield f"the key {name} is {node.schema.field(name).type}"
+    if len(slicing.aggregates.by) > _MOST_KEYS:
+        yield f"the key has more than {_MOST_KEYS} columns"
+    for accumulator in slicing.accumulators:
+        if _terms(accumulator, node.schema) is None:
+            field = getattr(accumulator, "field", None)
+            what = type(accumulator).__name__ if field is None else f"{field} ({node.schema.field(field).type})"
+            yield f"what is kept of {what} is no sum of numbers"
+
+
+_MOST_KEYS = 60
+"""So many columns have a bit each that says where they are null."""
+
+
+def _is_frame(topology: Graph, stream: tuple[str, str]) -> bool:
+    component, name = stream
+    spout = topology.spouts.get(component)
+    return spout is not None and name == DEFAULT_STREAM and isinstance(spout.spout, FrameSpout)
+
+
+def _sums(node: WindowedNode) -> FrameSums:
+    slicing, time = node.slicing(traced=False), node.bolt.settings.timestamp_field
+    assert slicing is not None
+    assert time is not None
+    made = [(each, _terms(each, node.schema) or ()) for each in slicing.accumulators]
+    terms = tuple(dict.fromkeys(term for _, of_one in made for term in of_one))
+    types: dict[str, Any] = {field.name: field.type for field in node.schema}
+    return FrameSums(
+        spout=node.inputs[0].stream[0],
+        bolt=node.name,
+        time=Term(time, str(_letter(types[time])), "-"),
+        micros=_micros(types[time]) or 1,
+        keys=tuple(Term(name, str(_key_letter(types[name])), "-") for name in slicing.aggregates.by),
+        kinds=tuple(types[name] for name in slicing.aggregates.by),
+        terms=terms,
+        accumulators=tuple((each, tuple(map(terms.index, of_one))) for each, of_one in made),
+    )
