@@ -55,7 +55,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
 def check_frames(topology: Graph, halves: PairedCheckpoint, *, over_connect: bool) -> None:
     """Raise CheckpointError where a DataFrame was read by the other kind of session before: where a query of Spark's
     has got to, it notes for itself."""
-    begun = bool(halves.spark_half.offsets())
+    begun = bool(halves.spark_checkpoint.offsets())
     for name, node in topology.spouts.items():
         if not isinstance(node.spout, FrameSpout):
             continue
