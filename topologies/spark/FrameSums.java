@@ -101,7 +101,7 @@ static final class FrameSums extends BufferedRowIterator {
             rows++;
             if (!take(row)) {
                 sums = NO_TIME;
-            } else if (size > MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
+            } else if (size == MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
