@@ -128,6 +128,11 @@ class Caller(Generic[OwnSpout]):
         )
 
 
+def _own(offset: Any) -> Any:
+    """Returns a copy of an offset for the user's code, which may change it: a call is repeated with the old one."""
+    return copy.deepcopy(offset)
+
+
 def _repr(value: Any) -> str:
     try:
         return printable(f"{value!r:.60}")
@@ -195,7 +200,7 @@ class Puller:
         """Called when a batch is committed, with the rows before this offset."""
         self._caller.open()
         with self._caller.failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
-            self._caller.spout.acknowledge(offset)
+            self._caller.spout.acknowledge(_own(offset))
 
     def close(self) -> None:
         """Close the user's spout, if it was opened."""
@@ -204,7 +209,7 @@ class Puller:
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
         call = f"read({_shown(self._offset)}, {limit})"
         with self._caller.failing(call, _NOTHING_LOST):
-            answer = self._caller.spout.read(self._offset, limit)
+            answer = self._caller.spout.read(_own(self._offset), limit)
         if answer is None:
             return None
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -267,7 +272,7 @@ class RangePlanner:
         read = {name: end for name, end in ends.items() if end is not None}
         self._caller.open()
         with self._caller.failing(f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"):
-            self._caller.spout.acknowledge(read)
+            self._caller.spout.acknowledge(_own(read))
 
     def close(self) -> None:
         """Close the user's spout, if it was opened."""
@@ -342,7 +347,7 @@ class RangePlanner:
 
         def once() -> Any:
             with self._caller.failing(call, _NOTHING_LOST):
-                return self._caller.spout.end(name, start, limit)
+                return self._caller.spout.end(name, _own(start), limit)
 
         end = self._caller.plain(call, self._caller.tried(once))
         if end is None:
@@ -441,7 +446,7 @@ def read_range(
 
     def once() -> pa.Table:
         with caller.failing(wanted.call, "no row is lost: the next run reads the same range"):
-            rows = caller.spout.read(wanted.partition, wanted.start, wanted.end)
+            rows = caller.spout.read(wanted.partition, _own(wanted.start), _own(wanted.end))
         return caller.table(wanted.call, rows, schema, defaults)
 
     return caller.tried(once)

@@ -423,6 +423,26 @@ def test_what_may_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch, right: li
     assert queue.called.count("close") == 1
 
 
+class Moving(Numbers):
+    """Moves its offset on before it fails, once for each."""
+
+    def read(self, offset: Any, limit: int) -> Any:
+        moved = {"next": 0} if offset is None else offset
+        start, moved["next"] = moved["next"], min(moved["next"] + 3, ROWS)
+        if f"failed {start}" not in self.queue.events:
+            self.queue.events.append(f"failed {start}")
+            raise ConnectionResetError("reset by peer")
+        return [self.queue.rows[number] for number in range(start, moved["next"])], moved
+
+
+def test_a_spout_may_change_the_offset_that_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, right: list[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pulling, "PAUSES", (0,))
+    run_local(topology(Moving(Queue()), tmp_path)[0])
+    assert rows_in(tmp_path) == right
+
+
 class NoColumns(Spout):
     def read(self, offset: Any, limit: int) -> Any:
         return None

@@ -516,6 +516,50 @@ def test_what_fails_is_told_with_the_users_line_and_nothing_is_lost(
         assert numbers_in(tmp_path / "out") == expected({"a": 5})
 
 
+class Counts(PartitionedSpout):
+    """Moves its offsets on in place; each range fails once after that."""
+
+    schema, rows_per_batch = "n long", 4
+
+    def __init__(self) -> None:
+        self.failed: set[int] = set()
+
+    def partitions(self) -> Any:
+        return ["a", "b"]
+
+    def end(self, partition: str, start: Any, limit: int) -> Any:
+        start = {"n": 0} if start is None else start
+        start["n"] = min(start["n"] + limit, 9)
+        return start
+
+    def read(self, partition: str, start: Any, end: Any) -> Any:
+        start, rows = {"n": 0} if start is None else start, []
+        while start["n"] < end["n"]:
+            rows.append((start["n"],))
+            start["n"] += 1
+        if end["n"] not in self.failed:
+            self.failed.add(end["n"])
+            raise ConnectionResetError("reset by peer")
+        return rows
+
+    def acknowledge(self, offsets: Any) -> None:
+        for offset in offsets.values():
+            offset["n"] = 9
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_spout_may_change_the_offsets_that_it_is_given(
+    kept: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pulling, "PAUSES", (0, 0, 0))
+    builder = TopologyBuilder("counts")
+    builder.set_spout("counts", Counts())
+    out = sinks.memory()
+    builder.set_sink("out", out).from_("counts")
+    run_local(builder.build(), RunOptions(str(tmp_path) if kept else None))
+    assert sorted(row["n"] for row in out.rows) == sorted([*range(9)] * 2)
+
+
 def test_a_partition_that_goes_away_is_told(tmp_path: Path) -> None:
     run_local(plain(Parts({"a": 5, "b": 5}), tmp_path / "out"), RunOptions(str(tmp_path / "ck")))
     with pytest.raises(SpoutError, match=r"partitions\(\) does not return 'b' any more. it was read up to 5"):
