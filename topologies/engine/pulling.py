@@ -447,6 +447,12 @@ def read_range(
     def once() -> pa.Table:
         with caller.failing(wanted.call, "no row is lost: the next run reads the same range"):
             rows = caller.spout.read(wanted.partition, _own(wanted.start), _own(wanted.end))
+        if rows is None:
+            raise caller.error(
+                f"{wanted.call} returned None",
+                why="it returns the rows of the range, and without a return they would be lost in silence",
+                do="return them; [] where there are none",
+            )
         return caller.table(wanted.call, rows, schema, defaults)
 
     return caller.tried(once)

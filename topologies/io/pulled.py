@@ -77,6 +77,12 @@ def _declared(spout: Spout | PartitionedSpout) -> pa.Schema:
         raise ConfigError(
             f"{kind} has rows_per_batch = {limit!r}", why="a batch takes at least one row", do="give a whole number"
         )
+    if spout.timezone is not None and not isinstance(spout.timezone, str):
+        raise ConfigError(
+            f"{kind} has timezone = {spout.timezone!r}",
+            why="zones go by their names, or by their offset",
+            do="give a text, such as 'Europe/Berlin'",
+        )
     checked_zone(spout.timezone)
     return parse_schema(spout.schema)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pyarrow as pa
@@ -456,6 +457,10 @@ class NoSchema(Answers):
     schema = "ts timestamp, n lang"
 
 
+class NoName(Answers):
+    timezone = ZoneInfo("Europe/Berlin")  # type: ignore[assignment]
+
+
 class WrongDefault(Answers):
     defaults = {"m": 1}  # noqa: RUF012
 
@@ -468,6 +473,7 @@ SAME = Answers()
     [
         ([NoColumns()], r"NoColumns declares no columns"),
         ([NoLimit()], r"NoLimit has rows_per_batch = 0"),
+        ([NoName()], r"NoName has timezone = zoneinfo.ZoneInfo.* give a text, such as 'Europe/Berlin'"),
         ([NoSchema()], r"spout 'spout0'.*lang"),
         ([WrongDefault()], r"spout 'spout0'.*defaults name 'm'"),
         ([Numbers], r"that is a class. give Numbers\(\)"),

@@ -500,6 +500,7 @@ def endless(*given: Any) -> Iterator[Any]:
         ({"end": float("nan")}, r"returned the offset nan"),
         ({"end": 10**5_000}, r"returned the offset .*offsets are kept as JSON"),
         ({"begin": lambda name: 5, "end": 4.5}, r"end\('a', 5, 9\) returned 4.5. that is before the offset"),
+        ({"read": None}, r"read\('a', null, 5\) returned None. it returns the rows of the range"),
         ({"read": "text"}, r"read\('a', null, 5\) returned rows that are not of the columns"),
         ({"read": [(BEGIN, "a", "x")]}, r"rows that are not of the columns 'ts timestamp, partition .*'n'"),
         ({"read": [(BEGIN, 1)]}, r"rows that are not of the columns .*2 values, 3 were declared"),
@@ -652,6 +653,20 @@ def test_to_look_at_it_finds_that_it_cannot_be_read_again() -> None:
     spout = Says(read=lambda partition, start, end: [row_of(partition, next(calls))])
     (problem,) = find_sources(topology(spout)[0])["parts"].problems
     assert "Says.read('a', null, 5) returned other rows when it was called again" in str(problem)
+
+
+def test_rows_with_numbers_that_are_none_are_the_same_again() -> None:
+    class NotNumbers(Parts):
+        schema = "partition string, x double, more array<double>"
+
+        def read(self, partition: str, start: Any, end: Any) -> Any:
+            return [(partition, float("nan"), [float("nan"), 1.0])]
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("parts", NotNumbers())
+    builder.set_sink("out", sinks.memory()).from_("parts")
+    found = find_sources(builder.build())["parts"]
+    assert (found.problems, dict(found.facts)["read"]) == ((), "3 rows")
 
 
 def test_given_events_are_of_no_partition(tmp_path: Path) -> None:
