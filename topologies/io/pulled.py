@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from topologies.io.file_spout import FoundFile, KeptRows, check_merging, checked_zone, in_zone
 from topologies.io.formats.text_values import from_wall_times
-from topologies.io.spout_columns import given_table
+from topologies.io.spout_columns import given_table, is_data_frame
 from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, EmittedRows, parse_schema
 from windowing.spout import PartitionedSpout, Spout
@@ -112,8 +113,14 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
         table = table.rename_columns(schema.names)
     for place, column in enumerate(table.columns):
         kind = _type_of(schema, table.column_names[place])
-        if kind is not None and column.type != kind:
-            table = table.set_column(place, table.column_names[place], _zoned_column(column, kind))
+        if kind is None or column.type == kind:
+            continue
+        if _has_times(kind) and is_data_frame(rows) and rows.dtypes.iloc[place].kind == "O":
+            values = [_zoned_value(each, kind) for each in rows.iloc[:, place]]
+            zoned = pa.array(values, from_pandas=True)
+        else:
+            zoned = _zoned_column(column, kind)
+        table = table.set_column(place, table.column_names[place], zoned)
     return table
 
 
@@ -123,6 +130,8 @@ def _type_of(schema: pa.Schema, name: object) -> pa.DataType | None:
 
 def _zoned_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
     own = column.type
+    if pa.types.is_dictionary(own):
+        return _zoned_column(column.cast(own.value_type), kind)
     if pa.types.is_timestamp(own) and own.tz is None and pa.types.is_timestamp(kind):
         chunks = [from_wall_times(chunk, pa.timestamp(own.unit, kind.tz)) for chunk in column.chunks]
         return pa.chunked_array(chunks, pa.timestamp(own.unit, kind.tz))
@@ -141,6 +150,9 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
     if kind is None or value is None:
         return value
     if pa.types.is_timestamp(kind):
+        if isinstance(value, np.datetime64):
+            micros = value.astype("datetime64[us]")
+            value = micros.item() if micros == value else value  # which is NaT, or finer and refused
         if isinstance(value, datetime):
             return value.replace(tzinfo=zone_of(kind.tz)) if value.tzinfo is None else value
         return datetime.combine(value, time(), zone_of(kind.tz)) if isinstance(value, date) else value
@@ -148,9 +160,14 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
         types = {field.name: field.type for field in kind}
         return {name: _zoned_value(each, types.get(name)) for name, each in value.items()}
     if pa.types.is_map(kind):
-        pairs = value.items() if isinstance(value, Mapping) else value
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        if not isinstance(pairs, list | tuple) or any(
+            not isinstance(each, list | tuple) or len(each) != 2 for each in pairs
+        ):
+            return value  # which is refused in words
         return [(_zoned_value(key, kind.key_type), _zoned_value(each, kind.item_type)) for key, each in pairs]
-    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and isinstance(value, list | tuple):
+    several = isinstance(value, Collection) and not isinstance(value, Mapping | bytes | str)
+    if several and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return [_zoned_value(each, kind.value_type) for each in value]
     return value
 

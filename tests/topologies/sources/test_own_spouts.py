@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -26,8 +27,10 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
+from topologies.io.pulled import in_their_zone
 from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
+from windowing.schema import DEFAULT_STREAM, parse_schema, tables
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 ROWS = 40
@@ -336,6 +339,45 @@ def test_times_without_a_zone_are_of_the_spouts_zone(given: Any, wanted: Any, ki
         builder.set_sink("out", out).from_("in")
         run_local(builder.build())
         assert [(row["ts"], row["more"][0]["at"]) for row in out.rows] == [(wanted, wanted)]
+
+
+class Zoned(Local):
+    schema = "ts timestamp, n long, more map<string, timestamp>"
+
+
+LATER = datetime(2024, 7, 1, 12, tzinfo=UTC)
+BOTH = [wall(2024, 7, 1, 12), LATER]
+
+
+@pytest.mark.parametrize(
+    ("ts", "rows"),
+    [
+        ("timestamp", [(np.datetime64("2024-07-01T12:00"), 1), (np.datetime64("2024-07-01T14:00:00"), 2)]),
+        ("timestamp", pa.table({"ts": pa.array([BOTH[0], wall(2024, 7, 1, 14)]).dictionary_encode(), "n": [1, 2]})),
+        ("timestamp", pd.DataFrame({"ts": BOTH, "n": [1, 2]})),
+        ("timestamp", pd.DataFrame([[LATER, 1], [BOTH[0], 2]])),
+        ("array<timestamp>", [(BOTH, 1)]),
+        ("array<timestamp>", [({*BOTH}, 1)]),
+        ("array<timestamp>", [(np.array(BOTH), 1)]),
+        ("array<timestamp>", pd.DataFrame({"ts": [BOTH], "n": [1]})),
+        ("map<string, timestamp>", [({"a": BOTH[0], "b": BOTH[1]}, 1)]),
+        ("map<string, timestamp>", [([("a", BOTH[0]), ["b", BOTH[1]]], 1)]),
+    ],
+    ids=str,
+)
+def test_times_without_a_zone_are_of_it_whatever_holds_them(ts: str, rows: Any) -> None:
+    schema = parse_schema(f"ts {ts}, n long")
+    ((_, found),) = tables(in_their_zone(rows, schema, "Europe/Berlin"), {DEFAULT_STREAM: schema})
+    times = found.column("ts").to_pylist()
+    if ts != "timestamp":
+        times = [each[1] if isinstance(each, tuple) else each for each in times[0]]
+    assert sorted(times) == [LATER.replace(hour=10), LATER]
+
+
+def test_values_that_are_no_maps_are_refused_in_a_zone_as_without_one() -> None:
+    for wrong in (5, [1], [("a", LATER, 1)]):
+        with pytest.raises(SpoutError, match=r"rows that are not of the columns .*is not a (map|key and a value)"):
+            run_local(topology(Zoned(([(BEGIN, 1, wrong)], 1)))[0])
 
 
 def test_a_text_is_no_time_and_a_zone_exists() -> None:
