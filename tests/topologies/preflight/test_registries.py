@@ -131,6 +131,15 @@ def test_a_registry_that_is_slow_is_asked_once_in_a_look_and_the_report_says_so(
     assert "it was asked once, with 0.2 seconds for an answer" in " ".join(text.getvalue().split())
 
 
+@pytest.mark.parametrize("timeout", [None, 2.5, 60])
+def test_a_look_asks_once_whatever_limit_the_settings_have(timeout: float | None) -> None:
+    away, text = Registry(url="http://127.0.0.1:1"), io.StringIO()
+    looked_at = reading(away, registry={"url": away.url, "timeout": timeout})
+    print_report(Console(file=text, width=120), looked_at, strict=False)
+    seconds = 3 if timeout is None else min(timeout, 3)
+    assert f"it was asked once, with {seconds} seconds for an answer" in " ".join(text.getvalue().split())
+
+
 def test_the_report_has_a_line_for_each(told: Registry) -> None:
     told.register("orders-value", avro(("user", "string"), ("amount", "double")))
     text = io.StringIO()

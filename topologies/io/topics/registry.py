@@ -53,7 +53,8 @@ class Registry:
     def asked_once(self) -> Registry:
         """The same registry, which is asked once, and soon given up."""
         settings = dict(self.settings)
-        seconds = min(settings.get("timeout", _SOON), _SOON)
+        given = settings.get("timeout")
+        seconds = min(given, _SOON) if isinstance(given, int | float) else _SOON
         return replace(self, settings=(*({**settings, "timeout": seconds, _TRIES: 0}).items(),))
 
 
