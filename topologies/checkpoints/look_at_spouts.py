@@ -157,23 +157,23 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
     with closing(RangePlanner(node.name, spout)) as planner:
         pulled = planner.pull(MOST_ROWS)
     ranges = [] if pulled is None else ranges_in(pulled.rows)
-    rows = schema.empty_table()
-    for number, each in enumerate(ranges):
+    tables = [schema.empty_table()]
+    with copied(node.name, spout.spout) as caller:
+        for each in ranges:
+            tables.append(read_range(caller, each, schema, node.defaults))
+            if sum(map(len, tables)) >= MOST_ROWS:
+                break
+    for each, found in zip(ranges[:1], tables[1:], strict=False):
         with copied(node.name, spout.spout) as caller:
-            found = read_range(caller, each, schema, node.defaults)
-        if not number:
-            with copied(node.name, spout.spout) as caller:
-                again = read_range(caller, each, schema, node.defaults)
-                if repr(again.to_pylist()) != repr(found.to_pylist()):  # equals() has it that NaN is another NaN
-                    raise caller.error(
-                        f"{each.call} returned other rows when it was called again",
-                        why="what has crashed is read again: a batch would have other rows than before",
-                        do="return the same rows in the same order, of these arguments alone; a source that cannot be "
-                        "read again is a Spout",
-                    )
-        rows = pa.concat_tables([rows, found])
-        if len(rows) >= MOST_ROWS:
-            break
+            again = read_range(caller, each, schema, node.defaults)
+            if repr(again.to_pylist()) != repr(found.to_pylist()):  # equals() has it that NaN is another NaN
+                raise caller.error(
+                    f"{each.call} returned other rows when it was called again",
+                    why="what has crashed is read again: a batch would have other rows than before",
+                    do="return the same rows in the same order, of these arguments alone; a source that cannot be "
+                    "read again is a Spout",
+                )
+    rows = pa.concat_tables(tables)
     return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS))), 0 if pulled is None else len(pulled.offset)
 
 

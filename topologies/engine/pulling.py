@@ -199,7 +199,7 @@ class Puller:
     def acknowledge(self, offset: Any) -> None:
         """Called when a batch is committed, with the rows before this offset."""
         self._caller.open()
-        with self._caller.failing(f"acknowledge({offset!r})", "the batch is committed, and nothing is lost"):
+        with self._caller.failing(f"acknowledge({_repr(offset)})", "the batch is committed, and nothing is lost"):
             self._caller.spout.acknowledge(_own(offset))
 
     def close(self) -> None:

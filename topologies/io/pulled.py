@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
@@ -34,8 +35,8 @@ class PulledSpout:
         return self.spout.defaults
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. ConfigError where there are none, or the limit is invalid."""
-        return {DEFAULT_STREAM: _declared(self.spout)}
+        """Returns the declared columns. ConfigError where there are none, or the limit or a method is invalid."""
+        return {DEFAULT_STREAM: _declared(self.spout, Spout)}
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,15 @@ class RangedSpout:
         return self.spout.merge_by
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. ConfigError where there are none, or the limit or ``merge_by`` is invalid."""
-        schema = _declared(self.spout)
+        """Returns the declared columns. ConfigError where there are none, or the limit, ``merge_by`` or a method is
+        invalid."""
+        schema = _declared(self.spout, PartitionedSpout)
         if self.merge_by is not None:
             check_merging(self.merge_by, schema)
         return {DEFAULT_STREAM: schema}
 
 
-def _declared(spout: Spout | PartitionedSpout) -> pa.Schema:
+def _declared(spout: Spout | PartitionedSpout, base: type) -> pa.Schema:
     kind = type(spout).__name__
     if getattr(spout, "schema", None) is None:
         raise ConfigError(
@@ -85,7 +87,27 @@ def _declared(spout: Spout | PartitionedSpout) -> pa.Schema:
             do="give a text, such as 'Europe/Berlin'",
         )
     checked_zone(spout.timezone)
+    for name, method in vars(base).items():
+        if inspect.isfunction(method):
+            _check_call(spout, name, list(inspect.signature(method).parameters)[1:])
     return parse_schema(spout.schema)
+
+
+def _check_call(spout: Spout | PartitionedSpout, name: str, given: list[str]) -> None:
+    """Raise ConfigError for a method that cannot be called with so many values."""
+    method = getattr(spout, name)
+    try:
+        inspect.signature(method).bind(*given)
+    except ValueError:  # code that is not written in Python cannot be inspected
+        return
+    except TypeError as error:
+        code = getattr(method, "__code__", None)
+        where = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
+        raise ConfigError(
+            f"{type(spout).__name__}.{name}{where} cannot be called as {name}({', '.join(given)})",
+            why=str(error),
+            do=f"write def {name}({', '.join(['self', *given])})",
+        ) from error
 
 
 # Times without a zone in rows that users return: those of the zone that their spout names.

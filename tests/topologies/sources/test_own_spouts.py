@@ -437,6 +437,18 @@ def test_what_fails_is_told_with_the_users_line_and_nothing_is_committed(
     assert len(out.rows) == 1
 
 
+class Names(Answers):
+    def acknowledge(self, offset: Any) -> None:
+        raise KeyError("gone")
+
+
+def test_an_error_has_no_more_of_an_offset_than_one_reads_and_can_be_printed(tmp_path: Path) -> None:
+    offset = [f"\ud800{number}" for number in range(1_000)]
+    with pytest.raises(SpoutError, match=r"acknowledge\(.*\) failed. KeyError: 'gone' at .*, in acknowledge") as failed:
+        run_local(topology(Names(([ROW], offset)))[0], RunOptions(str(tmp_path)))
+    assert len(str(failed.value).encode()) < 500
+
+
 class Flaky(Numbers):
     failures = 3
 
@@ -503,6 +515,11 @@ class NoName(Answers):
     timezone = ZoneInfo("Europe/Berlin")  # type: ignore[assignment]
 
 
+class Longer(Answers):
+    def read(self, partition: str, start: Any, end: Any) -> Any:  # type: ignore[override]
+        return None
+
+
 class WrongDefault(Answers):
     defaults = {"m": 1}  # noqa: RUF012
 
@@ -516,6 +533,10 @@ SAME = Answers()
         ([NoColumns()], r"NoColumns declares no columns"),
         ([NoLimit()], r"NoLimit has rows_per_batch = 0"),
         ([NoName()], r"NoName has timezone = zoneinfo.ZoneInfo.* give a text, such as 'Europe/Berlin'"),
+        (
+            [Longer()],
+            r"Longer.read at .*cannot be called as read\(offset, limit\).*write def read\(self, offset, limit\)",
+        ),
         ([NoSchema()], r"spout 'spout0'.*lang"),
         ([WrongDefault()], r"spout 'spout0'.*defaults name 'm'"),
         ([Numbers], r"that is a class. give Numbers\(\)"),

@@ -607,6 +607,15 @@ class Misspelt(Parts):
     merge_by = "time"
 
 
+class Shorter(Parts):
+    def read(self, partition: str, start: Any) -> Any:  # type: ignore[override]
+        return []
+
+
+class NoMethod(Parts):
+    partitions = ["a"]  # type: ignore[assignment]  # noqa: RUF012
+
+
 class MergedByText(Parts):
     merge_by = "partition"
 
@@ -620,6 +629,8 @@ SAME = Parts()
         ([NoColumns()], r"NoColumns declares no columns"),
         ([NoLimit()], r"NoLimit has rows_per_batch = 0"),
         ([Misspelt()], r"spout 'spout0'.*merge_by='time' is not a column of the rows: they have ts, "),
+        ([Shorter()], r"Shorter.read at .*spouts.py:\d+ cannot be called as read\(partition, start, end\). too many "),
+        ([NoMethod()], r"NoMethod.partitions cannot be called as partitions\(\). .* write def partitions\(self\)"),
         ([MergedByText()], r"merge_by='partition' is partition string"),
         ([Parts], r"that is a class. give Parts\(\)"),
         ([SAME, SAME], r"spouts 'spout0' and 'spout1' are the same Parts"),
@@ -642,7 +653,10 @@ def test_to_look_at_it_reads_its_first_rows_and_acknowledges_nothing() -> None:
     found = find_sources(topology(spout)[0])["parts"]
     assert dict(found.facts)["partitions"] == "2"
     assert dict(found.facts)["read"] == "3 rows"
-    assert {call.partition(" ")[0] for call in spout.calls} == {"open", "read", "close"}
+    assert [call.partition(" ")[0] for call in spout.calls] == ["open", "close", *["open", "read", "close"] * 2]
+    many = Parts({f"p{number}": 1 for number in range(20)})
+    assert dict(find_sources(topology(many)[0])["parts"].facts)["read"] == "20 rows"
+    assert many.calls.count("open") == many.calls.count("close") == 3
     assert dict(find_sources(topology(Parts({}))[0])["parts"].facts)["read"] == "no rows"
     (problem,) = find_sources(topology(Says(read=broken))[0])["parts"].problems
     assert "KeyError: 'price'" in str(problem)
