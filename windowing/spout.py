@@ -69,7 +69,7 @@ class Spout(_OwnSpout):
         """
 
     def close(self) -> None:
-        """Called at the end of a run, also of one that fails, if ``open`` was called."""
+        """Called at the end of a run, also of one that fails, if ``open`` has succeeded."""
 
 
 class PartitionedSpout(_OwnSpout):
@@ -106,7 +106,7 @@ class PartitionedSpout(_OwnSpout):
     arrive partition by partition, in order of their names."""
 
     def open(self) -> None:
-        """Called before the first other call, in each process that makes some: connect here."""
+        """Called before the first other call of each copy: connect here."""
 
     @abstractmethod
     def partitions(self) -> Iterable[str]:
@@ -119,7 +119,7 @@ class PartitionedSpout(_OwnSpout):
     def begin(self, partition: str) -> Any:
         """Returns the offset from which a new partition is read; None, which this returns, stands for its beginning.
 
-        Called once for each partition.
+        Called once for each partition, and again where the run ended before it was noted.
         """
 
     @abstractmethod
@@ -147,4 +147,4 @@ class PartitionedSpout(_OwnSpout):
         """
 
     def close(self) -> None:
-        """Called after the last other call in each process, also after one that fails, if ``open`` was called."""
+        """Called after the last other call of each copy, also after one that fails, if ``open`` has succeeded."""
