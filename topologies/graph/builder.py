@@ -45,7 +45,7 @@ from topologies.graph.graph import (
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.pulled import PulledSpout, RangedSpout
+from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, check_types, copied
@@ -347,6 +347,7 @@ class _Compilation:
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
             given = getattr(spout, "defaults", None)  # spouts of scenarios have none
+            given = given and zoned_defaults(given, outputs[DEFAULT_STREAM], getattr(spout, "timezone", None))
             defaults = Defaults.of(given, outputs[DEFAULT_STREAM]) if given else Defaults()
         except WindboltError as error:
             self.mistakes.tell_of(f"spout {name!r}", error)

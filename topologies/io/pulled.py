@@ -32,7 +32,7 @@ class PulledSpout:
     @property
     def defaults(self) -> Mapping[str, Any]:
         """Returns the values for columns in which its rows have none."""
-        return self.spout.defaults
+        return zoned_defaults(self.spout.defaults, parse_schema(self.spout.schema), self.spout.timezone)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the declared columns. ConfigError where there are none, or the limit or a method is invalid."""
@@ -51,7 +51,7 @@ class RangedSpout:
     @property
     def defaults(self) -> Mapping[str, Any]:
         """Returns the values for columns in which its rows have none."""
-        return self.spout.defaults
+        return zoned_defaults(self.spout.defaults, parse_schema(self.spout.schema), self.spout.timezone)
 
     @property
     def merge_by(self) -> str | None:
@@ -144,6 +144,14 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
             zoned = _zoned_column(column, kind)
         table = table.set_column(place, table.column_names[place], zoned)
     return table
+
+
+def zoned_defaults(given: Mapping[str, Any], schema: pa.Schema, zone: str | None) -> Mapping[str, Any]:
+    """Returns the defaults of a spout; their times without a zone are those of its zone."""
+    if checked_zone(zone) is None or not isinstance(given, Mapping):
+        return given
+    zoned = in_zone(schema, zone)
+    return {name: _zoned_value(value, _type_of(zoned, name)) for name, value in given.items()}
 
 
 def _type_of(schema: pa.Schema, name: object) -> pa.DataType | None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from topologies.graph.describing import to_json, topology_text
 from topologies.io.spout_columns import Defaults
-from windbolt import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import ConfigError, TopologyError
 from windowing.schema import parse_schema
 
@@ -200,3 +200,18 @@ def test_rows_have_what_each_would_have_alone(chunks: list[list[int | None]], de
     filled = Defaults.of({"a": default}, schema).filled(table).column(name).to_pylist()
     given_ = [value for chunk in chunks for value in chunk]
     assert filled == ([default if value is None else value for value in given_] if name == "a" else given_)
+
+
+@pytest.mark.parametrize(
+    "ts", [parse_schema("ts timestamp").field(0).type, pa.timestamp("ms"), pa.timestamp("us", "Asia/Tokyo")]
+)
+def test_a_time_without_a_zone_is_of_the_spouts(ts: pa.DataType, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n')
+    schema = pa.schema([("ts", ts), ("n", pa.int64())])
+    for wall, zone in ((datetime(2024, 7, 1, 12), "Europe/Berlin"), (MOMENT.replace(month=7, hour=10), None)):  # noqa: DTZ001
+        builder, out = TopologyBuilder("times"), sinks.memory()
+        files = spouts.files(str(tmp_path), schema, timezone=zone, defaults={"ts": wall})
+        builder.set_spout("in", files)
+        builder.set_sink("out", out).from_("in")
+        run_local(builder.build())
+        assert [row["ts"].astimezone(UTC).hour for row in out.rows] == [10]

@@ -374,6 +374,25 @@ def test_times_without_a_zone_are_of_it_whatever_holds_them(ts: str, rows: Any) 
     assert sorted(times) == [LATER.replace(hour=10), LATER]
 
 
+class LocalDefault(Local):
+    defaults = {"ts": BOTH[0], "more": [{"at": BOTH[0]}]}  # noqa: RUF012
+
+
+class LocalPartsDefault(LocalParts):
+    defaults = LocalDefault.defaults
+
+
+def test_defaults_without_a_zone_are_of_the_spouts_zone(tmp_path: Path) -> None:
+    rows = [{"n": 1}]
+    given: list[Spout | PartitionedSpout] = [LocalDefault((rows, 1)), LocalPartsDefault(rows)]
+    for number, spout in enumerate(given):
+        builder, out = TopologyBuilder("times"), sinks.memory()
+        builder.set_spout("in", spout)
+        builder.set_sink("out", out).from_("in")
+        run_local(builder.build(), RunOptions(str(tmp_path / str(number))))
+        assert [(row["ts"], row["more"][0]["at"]) for row in out.rows] == [(LATER.replace(hour=10),) * 2]
+
+
 def test_values_that_are_no_maps_are_refused_in_a_zone_as_without_one() -> None:
     for wrong in (5, [1], [("a", LATER, 1)]):
         with pytest.raises(SpoutError, match=r"rows that are not of the columns .*is not a (map|key and a value)"):
