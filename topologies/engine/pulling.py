@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import time
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -234,6 +235,8 @@ class Puller:
 
 _RANGES = pa.schema([("partition", pa.string()), ("start", pa.string()), ("end", pa.string())])
 """The ranges of a batch, in order of arrival; offsets as JSON."""
+_NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
+"""Categories of characters that names of partitions lack: control characters, halves of others, and line breaks."""
 
 
 class RangePlanner:
@@ -299,10 +302,10 @@ class RangePlanner:
                 do='return a list of texts, such as ["a", "b"]',
             )
         for name in names:
-            if not isinstance(name, str) or not name or not name.isprintable():
+            if not isinstance(name, str) or not name or {unicodedata.category(each) for each in name} & _NOT_IN_NAMES:
                 raise self._caller.error(
                     f"{call} returned the name {_repr(name)}",
-                    why="the name of a partition is a text without control characters, of at least one letter",
+                    why="it is a text without line breaks and control characters, of at least one letter",
                     do="return texts, such as str(number)",
                 )
         twice = next((name for at, name in enumerate(sorted(names)) if at and name == sorted(names)[at - 1]), None)

@@ -36,7 +36,7 @@ from windowing import SOURCE, PartitionedSpout, Spout, SpoutError, TupleWindow, 
 from windowing.errors import CheckpointError, ConfigError, WindboltError
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
-SIZES = {"a": 23, "b": 11, "ü c": 17}
+SIZES = {"a": 23, "b": 11, "ü\u3000c\xa0d": 17}
 LENGTH = 4
 
 OFFSETS: dict[str, Callable[[int], Any]] = {
@@ -490,9 +490,11 @@ def endless(*given: Any) -> Iterator[Any]:
         ({"read": lambda *given: exit(0)}, r"read\('a', null, 5\) failed. SystemExit"),
         ({"partitions": None}, r"partitions\(\) returned NoneType None. it returns the names of all partitions"),
         ({"partitions": "a"}, r"partitions\(\) returned str 'a'. it returns the names"),
-        ({"partitions": ["a", 1]}, r"partitions\(\) returned the name 1. the name of a partition is a text"),
+        ({"partitions": ["a", 1]}, r"partitions\(\) returned the name 1. it is a text"),
         ({"partitions": [["a"]]}, r"partitions\(\) returned the name \['a'\]"),
         ({"partitions": [""]}, r"partitions\(\) returned the name ''"),
+        ({"partitions": ["a\ud800"]}, r"partitions\(\) returned the name 'a\\ud800'"),
+        ({"partitions": ["a\u2028"]}, r"partitions\(\) returned the name 'a\\u2028'"),
         ({"partitions": ["a\tb"]}, r"partitions\(\) returned the name 'a\\tb'"),
         ({"partitions": ["b", "a", "b"]}, r"partitions\(\) returned 'b' twice"),
         ({"begin": lambda name: {1}}, r"begin\('a'\) returned the offset \{1\}. offsets are kept as JSON"),
