@@ -113,9 +113,9 @@ class LocalRun(CheckpointedRun):
         self.kafka.check(self.topology)
         return tuple(self.spouts), tuple(self.kafka.topics)
 
-    def _close_spouts(self) -> None:
+    def _close_spouts(self, kind: type[BaseException] | None, *_: object) -> None:
         self.kafka.close()
-        super()._close_spouts()
+        super()._close_spouts(kind)
 
     def _batches(self) -> None:
         while True:
@@ -347,14 +347,12 @@ def _of_spout(
                 yield _Found([TableSource(node.name, table, first)])
                 first += table.num_rows
         case PulledSpout() as spout:
-            puller, first = Puller(node.name, spout), 0
-            held.callback(puller.close)
+            puller, first = held.enter_context(Puller(node.name, spout)), 0
             while (pulled := puller.pull()) is not None:
                 yield _Found([TableSource(node.name, pulled.rows, first)])
                 first += pulled.rows.num_rows
         case RangedSpout() as spout:
-            planner = RangePlanner(node.name, spout)
-            held.callback(planner.close)
+            planner = held.enter_context(RangePlanner(node.name, spout))
             while (pulled := planner.pull()) is not None:
                 splits = range_splits(node.name, ranges_in(pulled.rows), 1, merged=spout.merge_by is not None)
                 yield _Found(splits, {node.name: tuple(pulled.offset)})

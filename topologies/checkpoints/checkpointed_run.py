@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -62,7 +62,7 @@ from topologies.run.clock import system_clock
 from topologies.run.options import Engine, RunOptions, closes
 from topologies.run.run_metrics import files_behind
 from topologies.run.summary import BoltTotals, Summary, advice_on
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, SpoutError
 
 # Opens a checkpoint for a run: its halves and its topology are checked, and a new one gets its notes.
 
@@ -286,9 +286,11 @@ class CheckpointedRun(ABC):
             self._held = held.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End the tasks, and let other runs have the sinks and the checkpoint."""
-        self._held.close()
+        self._held.__exit__(kind, error, trace)
 
     def _hold(self, held: ExitStack) -> None:
         """Locks out other runs; at the end, tasks end before what they write to is unlocked."""
@@ -297,7 +299,7 @@ class CheckpointedRun(ABC):
         held.callback(self.claims.release)
         self._begin(held)
         held.callback(self.executor.close)
-        held.callback(self._close_spouts)
+        held.push(self._close_spouts)
         refuse_unnameable(self.given)
         self.claims.take()
 
@@ -381,8 +383,9 @@ class CheckpointedRun(ABC):
         offset."""
         return PulledFiles(name, spout, open_reader, self.halves, self.checkpoint.keep, self.checkpoint.check_owner)
 
-    def _close_spouts(self) -> None:
-        with ExitStack() as closing:
+    def _close_spouts(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the users' spouts; an error of that hides none that came before."""
+        with nullcontext() if kind is None else suppress(SpoutError), ExitStack() as closing:
             for watched in self.watched.values():
                 closing.callback(watched.close)
 

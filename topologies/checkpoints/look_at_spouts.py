@@ -141,7 +141,7 @@ def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
 def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
     """Returns the rows that a user's spout returns at the beginning; the spout is opened and closed again, and nothing
     is acknowledged. Raises SpoutError for its exceptions."""
-    with closing(Puller(node.name, spout)) as puller:
+    with Puller(node.name, spout) as puller:
         pulled = puller.pull(MOST_ROWS)
     rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
     return FirstRows(node.defaults.filled(rows.slice(0, MOST_ROWS)))
@@ -154,7 +154,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
     Raises SpoutError for its exceptions, and where it returns other rows when it is asked a second time.
     """
     schema = node.outputs[DEFAULT_STREAM]
-    with closing(RangePlanner(node.name, spout)) as planner:
+    with RangePlanner(node.name, spout) as planner:
         pulled = planner.pull(MOST_ROWS)
     ranges = [] if pulled is None else ranges_in(pulled.rows)
     tables = [schema.empty_table()]

@@ -207,6 +207,13 @@ class Puller:
         """Close the user's spout, if it was opened."""
         self._caller.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the user's spout as ``Caller`` does."""
+        self._caller.__exit__(kind)
+
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
         call = f"read({_shown(self._offset)}, {limit})"
         with self._caller.failing(call, _NOTHING_LOST):
@@ -281,6 +288,14 @@ class RangePlanner:
         """Close the user's spout, if it was opened."""
         if self._copied is not None:
             self._copied.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the user's spout as ``Caller`` does."""
+        if self._copied is not None:
+            self._copied.__exit__(kind)
 
     @property
     def _caller(self) -> Caller[PartitionedSpout]:

@@ -609,6 +609,26 @@ def test_it_is_closed_after_a_run_that_fails_and_what_close_raises_is_told(tmp_p
         run_local(topology(Closing(([ROW], 1)))[0])
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_close_raises_does_not_hide_why_a_run_failed(kept: bool, tmp_path: Path) -> None:
+    def fails(*given: Any) -> Any:
+        raise KeyError("in the call")
+
+    def closes(self: Any) -> None:
+        raise RuntimeError("in close")
+
+    broken = {"read": fails, "close": closes}
+    for spout in (type("Broken", (Answers,), broken)(), type("BrokenParts", (LocalParts,), broken)([])):
+        builder = TopologyBuilder("t")
+        builder.set_spout("in", spout)
+        builder.set_sink("out", sinks.memory()).from_("in")
+        with pytest.raises(SpoutError, match=r"read\(.*KeyError: 'in the call'"):
+            run_local(builder.build(), RunOptions(str(tmp_path / type(spout).__name__) if kept else None))
+    built, _ = topology(type("Broken", (Answers,), broken)())
+    (problem,) = find_sources(built)["numbers"].problems
+    assert "in the call" in str(problem)
+
+
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft that a run has left behind is no batch."""
     queue = Queue(12)
