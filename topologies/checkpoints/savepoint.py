@@ -16,8 +16,10 @@ import pyarrow.fs as pafs
 from manager.storage.checkpoint import check_batch, read_committed, read_note
 from manager.storage.files import (
     as_storage_error,
+    delete_folder,
     during,
     entries,
+    is_there,
     make_folder,
     private_stream,
     sync_folders_below,
@@ -207,6 +209,8 @@ class _Taking:
                 make_folder(target.filesystem, f"{target.root}/{folder}")
         target.files.write(SAVEPOINT, self._note(complete=False))
         empty_out(target, SAVEPOINT)
+        if is_there(target.filesystem, f"{target.root}/{PULLED}"):
+            delete_folder(target.filesystem, f"{target.root}/{PULLED}")
         for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
             make_folder(target.filesystem, f"{target.root}/{folder}")
 

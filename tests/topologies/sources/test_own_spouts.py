@@ -18,6 +18,7 @@ import pytest
 from manager.storage import files
 from servers.s3 import ENVIRONMENT, S3
 from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
+from topologies.checkpoints import savepoint
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.look_at_spouts import find_sources
@@ -213,6 +214,27 @@ def test_a_savepoint_and_a_checkpoint_that_was_moved_go_on(right: list[str], tmp
     for place, source, out in (("moved", queue, "out"), ("saved", other, "out2")):
         run_local(topology(Numbers(source), tmp_path / out)[0], RunOptions(str(tmp_path / place)))
         assert rows_in(tmp_path / out) == right
+
+
+def test_a_savepoint_that_is_taken_once_more_has_no_rows_of_the_attempt_before(
+    right: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a later batch would be taken for rows that were read, and no batch has had."""
+    saved, out, source = tmp_path / "saved", tmp_path / "out", Queue()
+    run_local(topology(Numbers(Queue()))[0], RunOptions(str(tmp_path / "whole"), keep_open=True))
+    with monkeypatch.context() as dying:
+        dying.setattr(savepoint, "check_batch", _die)
+        with pytest.raises(KeyboardInterrupt):
+            take_savepoint(PairedCheckpoint(str(tmp_path / "whole")), str(saved))
+    checkpoint = parts(tmp_path, source)
+    take_savepoint(PairedCheckpoint(checkpoint), str(saved))
+    assert sorted(os.listdir(saved / FOLDER / "numbers")) == sorted(os.listdir(Path(checkpoint) / FOLDER / "numbers"))
+    run_local(topology(Numbers(source), out)[0], RunOptions(str(saved)))
+    assert rows_in(out) == right
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_checkpoint_that_was_moved_with_a_batch_begun_goes_on(right: list[str], tmp_path: Path) -> None:
