@@ -22,6 +22,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sin
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
+from topologies.spark.connect.frame_reader import _packed
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError, WindboltError
@@ -149,6 +150,42 @@ def test_a_checkpoint_of_the_other_kind_of_session_is_refused(session: Any, tmp_
     shutil.rmtree(tmp_path / "ck" / "spouts")
     with pytest.raises(CheckpointError, match="the checkpoint was made with a classic session"):
         run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+
+
+@pytest.mark.parametrize("lost", ["query", "rows", "query/offsets", "rows/_spark_metadata"])
+def test_what_the_query_noted_is_gone(lost: str, session: Any, tmp_path: Path) -> None:
+    """It would begin with its batch 0 again, and leave out as many new batches as it has written before."""
+    orders, checkpoint = tmp_path / "orders", tmp_path / "ck"
+    write(orders, range(2))
+    built = counts(spouts.stream(frame_of(session, orders)), sinks.memory())
+    run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=session)
+    shutil.rmtree(checkpoint / "spouts" / "orders" / lost)
+    write(orders, range(2, 4))
+    with pytest.raises(CheckpointError, match=r"what Spark's query noted of its batches is not there"):
+        run_on_spark(built, RunOptions(str(checkpoint)), spark=session)
+
+
+def test_a_query_that_has_gone_on_alone_for_long(session: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Spark deletes its notes of single batches; those of all of them together say which files are of which."""
+    orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
+    often = {"fileSink.log.cleanupDelay": "0", "fileSink.log.compactInterval": "2", "minBatchesToRetain": "1"}
+    for name, value in often.items():
+        session.conf.set(f"spark.sql.streaming.{name}", value)
+        request.addfinalizer(partial(session.conf.unset, f"spark.sql.streaming.{name}"))
+    write(orders, range(1))
+    built = counts(spouts.stream(frame_of(session, orders)), out)
+    run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=session)
+    write(orders, range(1, 5))
+    place, schema = f"file://{checkpoint}/spouts/orders", built.spouts["orders"].outputs["default"]
+    writer = _packed(frame_of(session, orders).repartition(2), schema).writeStream.format("parquet")
+    writer = writer.option("path", f"{place}/rows").option("checkpointLocation", f"{place}/query")
+    writer.trigger(availableNow=True).start().awaitTermination()
+    noted = {path.name for path in (checkpoint / "spouts" / "orders" / "rows" / "_spark_metadata").glob("[0-9]*")}
+    assert noted == {"3.compact", "4"}
+    ended = run_on_spark(built, RunOptions(str(checkpoint)), spark=session)
+    assert (ended.batches, ended.rows) == (4 + 1, 4 * ROWS)
+    assert said(out) == expected(orders)
+    assert kept(checkpoint) == []
 
 
 @pytest.mark.extended

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.remote import hadoop_name
 from manager.storage.files import as_storage_error, entries, is_there
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, QUERY
 from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
 from topologies.engine.pulling import Pulled
@@ -33,7 +33,7 @@ from topologies.graph.graph import SpoutNode
 from topologies.spark.connect import arriving
 from topologies.spark.declared_frames import quoted
 from topologies.spark.spark_errors import FROM_SPARK, kafka_error_in, passing_error_in, storage_error_in
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import CheckpointError, ConfigError, WindboltError
 from windowing.schema import DEFAULT_STREAM, conform
 
 if TYPE_CHECKING:
@@ -43,9 +43,11 @@ _ROWS = "rows"
 """The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
 _LOG = "_spark_metadata"
 """Spark's folder, among the files of a sink, that says which of them belong to which batch."""
-_PART = re.compile(r"part-(\d+)-.*")
+_PART = re.compile(r"part-\d+-.*")
+_FIRST = re.compile(r"part-0+-.*-c0+\..*")
+"""The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
 _AHEAD = 20
-"""Number of batches that the query may be ahead of the run. Spark keeps the files of its log of the last 100."""
+"""Number of batches that the query may be ahead of the run."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
 """How long to wait before looking again whether the query has written a batch."""
 _SOURCE = re.compile(r"StreamingRelationV2 \S+, (rate|socket), ")
@@ -97,14 +99,14 @@ class FrameReader:
         self._read = []
         while True:
             ended = self._query is not None and not self._asked(lambda query: query.isActive)
-            found = list(self._log.after(self._batch))  # behind the question, so that its last batch is among them
-            for number, names in found:
+            # Behind the question, so that its last batch is among them.
+            for number, names in self._log.after(self._batch):
                 rows = self._rows(names)
                 self._batch = number
                 if not rows.num_rows:
                     self._delete(names)
                     continue
-                if len(found) > _AHEAD:
+                if self._query is not None and self._log.last() - number >= _AHEAD:
                     self._end()
                 self._read = names
                 return Pulled(rows, number)
@@ -123,6 +125,7 @@ class FrameReader:
         self._end()
 
     def _start(self) -> None:
+        self._check_query()
         writer = self._packed.writeStream.format("parquet").option("path", f"{self._place}/{_ROWS}")
         writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
         with self._failing():
@@ -134,6 +137,24 @@ class FrameReader:
                 why=f"its query has a checkpoint in {self._place}/{QUERY}, and it is not there for this process",
                 do="put the checkpoint where this process, the server and its workers see the same folder",
             )
+
+    def _check_query(self) -> None:
+        """Raise CheckpointError where the query has not planned what it has written, or has not written what it takes
+        for done: it would read again, or leave out, without a word. Another one may be running: its batches are planned
+        first, and done last."""
+        done, written, planned = self._last_number("commits"), self._log.last(), self._last_number("offsets")
+        if not max(done, self._batch) <= written <= planned:
+            raise CheckpointError(
+                f"spout {self._node.name!r} cannot go on: what Spark's query noted of its batches is not there",
+                why=f"it has planned batch {planned}, written {written} and done {done}, and batch {self._batch} "
+                "has been read (-1: none)",
+                do=f"restore the folder {FOLDER}/{self._node.name}/ of the checkpoint; or {START_OVER}",
+            )
+
+    def _last_number(self, folder: str) -> int:
+        """The last batch in a log of the query's; -1 for none."""
+        found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
+        return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
 
     def _asked(self, question: Callable[[StreamingQuery], Any]) -> Any:
         assert self._query is not None
@@ -251,12 +272,22 @@ class _SinkLog:
         """Yields the batches after this one with the names of their files, in the order of their partitions."""
         logged = self._logged()
         for number in sorted(logged):
-            if number > batch:
-                mine = self._names(logged[number])
-                if logged[number].endswith(COMPACT):  # it has those of all batches before, too
-                    before = {name for each in logged if each < number for name in self._names(logged[each])}
-                    mine = [name for name in mine if name not in before]
-                yield number, sorted(mine, key=_partition)
+            if number <= batch:
+                continue
+            mine = self._names(logged[number])
+            if not logged[number].endswith(COMPACT):
+                yield number, mine
+                continue
+            before = {name for each in logged if each < number for name in self._names(logged[each])}
+            mine = [name for name in mine if name not in before]  # it has those of all batches before, too
+            parts = [mine] if number - 1 in logged else _batches_in(mine)
+            for at, part in enumerate(parts, number - len(parts) + 1):
+                if at > batch:
+                    yield at, part
+
+    def last(self) -> int:
+        """The last batch of which it has noted the files; -1 for none."""
+        return max(self._logged(), default=-1)
 
     def delete(self, name: str) -> None:
         """Delete a file that has been read."""
@@ -284,7 +315,12 @@ class _SinkLog:
         return [unquote(json.loads(line)["path"]).rsplit("/", 1)[1] for line in lines if line]
 
 
-def _partition(name: str) -> tuple[int, str]:
-    match = _PART.fullmatch(name)
-    assert match is not None, name
-    return int(match[1]), name
+def _batches_in(names: list[str]) -> list[list[str]]:
+    """The files of several batches one after another, whose own notes Spark has deleted: it keeps those of the last
+    hundred, and a query may be further ahead where a client is dead or slow."""
+    batches: list[list[str]] = []
+    for name in names:
+        if _FIRST.fullmatch(name) or not batches:
+            batches.append([])
+        batches[-1].append(name)
+    return batches
