@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,11 +17,13 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.helpers.examples import examples
+from tests.helpers.places import ROOT
 from tests.spark.tools import Crash, run
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.describing import topology_text
@@ -237,6 +241,40 @@ def test_rows_that_are_hardly_more_than_sums_go_to_python(spark: SparkSession, t
         run(built, tmp_path / "checkpoint")
     assert added_up == [False]
     assert len(out.rows) == 2 * count
+
+
+OF_LITTLE_MEMORY = """
+import sys
+from pathlib import Path
+
+from tests.spark import test_frame_sums as sums
+from tests.spark.tools import CONF, run
+from topologies.spark.jvm.session import open_session
+
+folder, width = Path(sys.argv[1]), int(sys.argv[2])
+limit = {"spark.testing.memory": str(24 << 20), "spark.testing.reservedMemory": "1"}
+session, _ = open_session("local[2,1]", CONF | limit)
+rows = [sums.second(0, str(at).rjust(width)) for at in range(1_000)] * 2
+question = sums.ASKED | {"files": [rows], "shape": ("10s", None)}
+columns = sums.write(folder, question)
+built, out = sums.topology(folder, columns, question)
+with sums.watched() as added_up:
+    run(built, folder / "checkpoint")
+print(added_up, len(out.rows), {row["n"] for row in out.rows})
+session.stop()
+"""
+
+
+@pytest.mark.parametrize(("width", "in_java"), [(4, True), (40_000, False)])
+def test_sums_beyond_the_memory_of_a_task_go_to_python(width: int, in_java: bool, tmp_path: Path) -> None:
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-c", OF_LITTLE_MEMORY, str(tmp_path), str(width)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"[{in_java}] 1000 {{2}}" in done.stdout
+    assert "memory leak" not in done.stderr
 
 
 def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,12 +5,35 @@ import java.io.OutputStream;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import org.apache.spark.memory.MemoryConsumer;
+import org.apache.spark.memory.MemoryMode;
+import org.apache.spark.memory.TaskMemoryManager;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
 public Object generate(Object[] references) {
     return new FrameSums((String) references[0]);
+}
+
+/** The share of a task in the memory that Spark divides among its tasks: arrays beyond it could end Java. */
+static final class Memory extends MemoryConsumer {
+    Memory(TaskMemoryManager manager) {
+        super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
+    }
+
+    /** Returns false where there are not so many bytes left. */
+    boolean takes(long bytes) {
+        long granted = acquireMemory(bytes);
+        if (granted < bytes) {
+            freeMemory(granted);
+        }
+        return granted == bytes;
+    }
+
+    public long spill(long size, MemoryConsumer other) {
+        return 0;
+    }
 }
 
 /**
@@ -21,9 +44,11 @@ public Object generate(Object[] references) {
  * that the events are behind the watermark, and the others which columns are null; and a number for each column.
  */
 static final class FrameSums extends BufferedRowIterator {
-    /** In place of the number of sums: the rows are needed, since one has no valid time, or since sums are hardly fewer. */
+    /** In place of the number of sums: the rows are needed, since one has no valid time, or sums are too many or large. */
     private static final long NO_TIME = -1, TOO_MANY = -2;
     private static final int MOST = 1 << 20, ENOUGH_TO_TELL = 1 << 16;
+    /** Bytes: of all texts, of which Arrow takes 2 GiB; taken at once for texts; and of Java's objects for each. */
+    private static final long MOST_TEXT = 1L << 30, STEP = 1L << 20, OF_TEXT = 128;
 
     private final String files;
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
@@ -41,6 +66,10 @@ static final class FrameSums extends BufferedRowIterator {
     private long[] known, wanted;
     private long[] counts = new long[room], latest = new long[room];
     private long[][] terms;
+    private Memory memory;
+    private long textBytes, textRoom;
+    /** True once there is no room for another sum or text: nothing of what is added up then is written. */
+    private boolean full;
 
     FrameSums(String plan) {
         String[] lines = plan.split("\n");
@@ -90,6 +119,8 @@ static final class FrameSums extends BufferedRowIterator {
             return;
         }
         long rows = 0, sums = 0;
+        memory = new Memory(TaskContext.get().taskMemoryManager());
+        full = !memory.takes(bytes(room));
         while (sums == 0 && input.hasNext()) {
             InternalRow row = (InternalRow) input.next();
             if (struct >= 0) {
@@ -101,7 +132,7 @@ static final class FrameSums extends BufferedRowIterator {
             rows++;
             if (!take(row)) {
                 sums = NO_TIME;
-            } else if (size == MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
+            } else if (full || size == MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
@@ -110,6 +141,7 @@ static final class FrameSums extends BufferedRowIterator {
             sums = size;
             write();
         }
+        memory.freeMemory(memory.getUsed());
         UnsafeRowWriter writer = new UnsafeRowWriter(3);
         writer.reset();
         writer.zeroOutNullBytes();
@@ -222,6 +254,15 @@ static final class FrameSums extends BufferedRowIterator {
     private long numbered(UTF8String text, int key) {
         Object found = texts[key].get(text);
         if (found == null) {
+            textBytes += text.numBytes() + OF_TEXT;
+            if (textBytes > textRoom) {
+                long more = Math.max(STEP, textBytes - textRoom);
+                full = full || textBytes > MOST_TEXT || !memory.takes(more);
+                textRoom += more;
+            }
+            if (full) {
+                return 0;
+            }
             UTF8String kept = text.copy(); // the row lends its bytes until the next one is read
             found = Long.valueOf(listed[key].size());
             texts[key].put(kept, found);
@@ -244,6 +285,10 @@ static final class FrameSums extends BufferedRowIterator {
             }
         }
         if (size == room) {
+            full = full || !memory.takes(bytes(4 * room));
+            if (full) {
+                return 0;
+            }
             grow();
             return place();
         }
@@ -265,7 +310,13 @@ static final class FrameSums extends BufferedRowIterator {
         return (int) hash;
     }
 
+    /** The bytes of the arrays for so many sums. */
+    private long bytes(int sums) {
+        return 8L * sums * (width + 3 + terms.length);
+    }
+
     private void grow() {
+        long before = bytes(room);
         room *= 4;
         known = Arrays.copyOf(known, room * width);
         counts = Arrays.copyOf(counts, room);
@@ -282,6 +333,7 @@ static final class FrameSums extends BufferedRowIterator {
             }
             places[at] = sum + 1;
         }
+        memory.freeMemory(before);
     }
 
     /**
