@@ -1,4 +1,4 @@
-"""Counts over a streaming DataFrame, also as a run that a test ends: ``... framed ADDRESS ORDERS FOLDER``."""
+"""Counts over a streaming DataFrame, also as a run that a test ends: ``... framed ADDRESS ORDERS FOLDER [restart]``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from topologies.run.options import Restart
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
@@ -29,10 +30,11 @@ def counts(spout: Any, out: Any) -> Topology:
     return builder.build()
 
 
-def main(address: str, orders: str, folder: str) -> None:
-    """Run to the end of the input."""
+def main(address: str, orders: str, folder: str, how: str = "") -> None:
+    """Run to the end of the input; ``restart``: and start again after what passes by itself."""
     spout = spouts.stream(partial(frame_of, orders=orders), SCHEMA)
-    run_on_spark(counts(spout, sinks.files(f"{folder}/out", "jsonl")), RunOptions(f"{folder}/ck"), master=address)
+    options = RunOptions(f"{folder}/ck", restart=Restart(initial_backoff="1s") if how else None)
+    run_on_spark(counts(spout, sinks.files(f"{folder}/out", "jsonl")), options, master=address)
 
 
 if __name__ == "__main__":

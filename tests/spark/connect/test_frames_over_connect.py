@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from servers.connect import ConnectServer
+from servers.connect import ConnectServer, connect_server
 from tests.helpers.places import ROOT
 from tests.spark.connect.framed import SCHEMA, counts, frame_of
 from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
@@ -52,6 +52,17 @@ def expected(orders: Path) -> list[str]:
 
 def said(out: Any) -> list[str]:
     return sorted(map(str, out.rows))
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(str(json.loads(line)) for path in folder.glob("*.jsonl") for line in path.open())
+
+
+def expected_files(orders: Path, folder: Path) -> list[str]:
+    """The rows that a local run over the files themselves writes."""
+    out = sinks.files(folder, "jsonl")
+    run_local(counts(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), out))
+    return written(folder)
 
 
 def kept(checkpoint: Path) -> list[str]:
@@ -232,11 +243,35 @@ def test_clients_that_are_killed(server: ConnectServer, tmp_path: Path) -> None:
             process.wait()
             kills += 1
     assert kills >= 5
-    found = [str(json.loads(line)) for path in (folder / "out").glob("*.jsonl") for line in path.open()]
-    out = sinks.files(tmp_path / "expected", "jsonl")
-    run_local(counts(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), out))
-    wanted = [str(json.loads(line)) for path in (tmp_path / "expected").glob("*.jsonl") for line in path.open()]
-    assert sorted(found) == sorted(wanted)
+    assert written(folder / "out") == expected_files(orders, tmp_path / "expected")
+    assert kept(folder / "ck") == []
+
+
+@pytest.mark.extended
+def test_a_server_that_is_killed_and_comes_back(tmp_path: Path) -> None:
+    """Its query goes on in a new session, from its own checkpoint."""
+    orders, folder = tmp_path / "orders", tmp_path / "run"
+    write(orders, range(8))
+    folder.mkdir()
+    with connect_server(tmp_path / "server") as server, (folder / "client.log").open("ab") as log:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.spark.connect.framed",
+            server.address,
+            str(orders),
+            str(folder),
+            "restart",
+        ]
+        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
+        for batches in (1, 4):
+            while _progress(folder)[1] < batches:
+                assert process.poll() is None, (folder / "client.log").read_text()[-2000:]
+                time.sleep(0.01)
+            server.kill()
+            server.start()
+        assert process.wait(300) == 0, (folder / "client.log").read_text()[-2000:]
+    assert written(folder / "out") == expected_files(orders, tmp_path / "expected")
     assert kept(folder / "ck") == []
 
 
