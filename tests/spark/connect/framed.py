@@ -20,12 +20,12 @@ def frame_of(spark: Any, orders: Any) -> Any:
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(orders))
 
 
-def counts(spout: Any, out: Any) -> Topology:
+def counts(spout: Any, out: Any, tasks: int = 2) -> Topology:
     """How many orders each user has in twenty seconds."""
     builder = TopologyBuilder("counts")
     builder.set_spout("orders", spout)
     bolt = AggregateBolt(by="user", n=count()).with_tumbling_window("20s").with_timestamp_field("ts")
-    builder.set_bolt("counts", bolt, 2).fields_grouping("orders", "user")
+    builder.set_bolt("counts", bolt, tasks).fields_grouping("orders", "user")
     builder.set_sink("out", out).from_("counts")
     return builder.build()
 

@@ -21,6 +21,7 @@ from tests.spark.connect.framed import SCHEMA, counts, frame_of
 from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.spark.connect.frame_reader import _packed
 from windowing import AggregateBolt
@@ -219,6 +220,20 @@ def test_savepoints_and_going_back(session: Any, tmp_path: Path) -> None:
         counts(spouts.stream(frame_of(session, orders)), there), RunOptions(str(tmp_path / "saved")), spark=session
     )
     assert sorted(map(str, [*before, *there.rows])) == expected(orders)
+
+
+@pytest.mark.extended
+def test_another_number_of_tasks(session: Any, tmp_path: Path) -> None:
+    """The state of open windows is spread anew, and the DataFrame is read on."""
+    orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
+    write(orders, range(2))
+    built = counts(spouts.stream(frame_of(session, orders)), out)
+    run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=session)
+    move_tasks(PairedCheckpoint(str(checkpoint)), {"counts": 3})
+    write(orders, range(2, 4))
+    built = counts(spouts.stream(frame_of(session, orders)), out, tasks=3)
+    assert run_on_spark(built, RunOptions(str(checkpoint)), spark=session).rows == 2 * ROWS
+    assert said(out) == expected(orders)
 
 
 @pytest.mark.extended
