@@ -116,11 +116,18 @@ class SparkExecutor:
     def answers(self, question: Question) -> list[dict[str, Any]]:
         """The answer of each executor to a question before the first batch."""
         found: dict[str, dict[str, Any]] = {}
+        topology = self.topology
+
+        def asked(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+            # The question is a pickle, in which PySpark sees the broadcast once: each job needs it in its own function.
+            _ = topology
+            return question(numbers)
+
         for first in range(_ROUNDS):
             count = executors_of(self.spark)
             numbers = range(first * count, (first + 1) * count)
             with spark_failures():
-                for answer in self.spark.parallelize(numbers, count).mapPartitions(question).collect():
+                for answer in self.spark.parallelize(numbers, count).mapPartitions(asked).collect():
                     found[answer["executor"]] = answer
             if len(found) >= executors_of(self.spark):
                 break
