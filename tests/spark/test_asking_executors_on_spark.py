@@ -28,7 +28,7 @@ def test_each_job_that_asks_them_has_the_topology(
     builder.set_bolt("sizes", Sizes().with_window(1)).global_grouping("numbers")
     builder.set_sink("out", sinks.memory()).from_("sizes")
     topology = builder.build()
-    rounds = []
+    rounds: list[int] = []
 
     def one_is_missing(_context: object) -> int:
         rounds.append(len(rounds))

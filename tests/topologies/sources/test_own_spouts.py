@@ -385,7 +385,18 @@ BOTH = [wall(2024, 7, 1, 12), LATER]
         ("map<string, timestamp>", [({"a": BOTH[0], "b": BOTH[1]}, 1)]),
         ("map<string, timestamp>", [([("a", BOTH[0]), ["b", BOTH[1]]], 1)]),
     ],
-    ids=str,
+    ids=[
+        "numpy",
+        "dictionary-encoded",
+        "frame",
+        "frame of both kinds",
+        "list",
+        "set",
+        "array",
+        "frame of lists",
+        "dict",
+        "pairs",
+    ],
 )
 def test_times_without_a_zone_are_of_it_whatever_holds_them(ts: str, rows: Any) -> None:
     schema = parse_schema(f"ts {ts}, n long")
