@@ -281,11 +281,12 @@ class SparkCheckpoint:
         return sorted(name for name in found if not name.startswith("."))
 
     def sweep(self) -> None:
-        """Deletes the drafts of processes that died while writing; nobody else runs on the checkpoint."""
+        """Deletes drafts: of processes that died while writing, and of a run that is taken over, which may just finish
+        one."""
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
             for entry in self._entries(folder):
                 if _DRAFT.fullmatch(entry.base_name):
-                    delete(self.filesystem, entry.path)
+                    delete(self.filesystem, entry.path, missing=True)
 
     def _entries(self, folder: str) -> list[pafs.FileInfo]:
         return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))

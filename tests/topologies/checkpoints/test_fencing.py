@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import uuid
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -277,3 +279,24 @@ def test_files_that_another_run_has_named_meanwhile_are_named(store: S3) -> None
     assert store.body("named/file") == b"rows"
     with pytest.raises(FileNotFoundError):
         object_store.rename_objects(uri, [("bucket/named/draft", "bucket/named/other")])
+
+
+def test_a_draft_that_is_finished_while_another_takes_over_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In HDFS nothing keeps the first run from going on for a moment."""
+    half = PairedCheckpoint(str(tmp_path)).spark_checkpoint
+    Path(half.root).mkdir()
+    draft = Path(half.root) / f".metadata.{uuid.uuid4()}.tmp"
+    draft.write_text("{}", encoding="utf-8")
+    listed = half._entries
+
+    def finished_after_the_listing(_half: Any, folder: str) -> Any:
+        found = listed(folder)
+        if folder == "":
+            draft.unlink()
+        return found
+
+    monkeypatch.setattr(type(half), "_entries", finished_after_the_listing)
+    half.sweep()
+    assert not draft.exists()
