@@ -14,9 +14,8 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 import pytest
 
-from servers.connect import ConnectServer, connect_server
+from servers.connect import ConnectServer
 from servers.ports import free_port
-from servers.s3 import s3_server
 from tests.helpers.damage import BATCHES, rows_of, topology, write_input
 from tests.spark.shop import Revenue, shop_in_memory, write_orders
 from tests.spark.tools import Trap, memory_rows
@@ -43,18 +42,6 @@ class Ends(WindowedBolt):
 
 def test_it_takes_turns_with_a_local_run_on_a_checkpoint(session: Any, tmp_path: Path) -> None:
     """Windows of all kinds, with state that is open at each change."""
-    take_turns(tmp_path, str(tmp_path / "ck"), spark=session)
-
-
-@pytest.mark.extended
-def test_it_takes_turns_on_a_checkpoint_in_a_store(tmp_path: Path) -> None:
-    """The server is started where the keys of the store are known."""
-    with s3_server() as store, connect_server(tmp_path / "server") as server:
-        take_turns(tmp_path, store.uri("ck"), master=server.address)
-
-
-def take_turns(tmp_path: Path, checkpoint: str, **session: Any) -> None:
-    """Read file by file, by turns over Connect and locally, and compare with a local run over all of them."""
     files, whole, turns = tmp_path / "all", tmp_path / "whole", tmp_path / "turns"
     write_input(files)
     run_local(topology(files, whole / "out"), RunOptions(str(whole / "ck")))
@@ -63,13 +50,13 @@ def take_turns(tmp_path: Path, checkpoint: str, **session: Any) -> None:
     for number, path in enumerate(sorted(files.iterdir())):
         shutil.copy2(path, here)
         built = topology(here, turns / "out")
-        options = RunOptions(checkpoint, keep_open=number < BATCHES - 1)
+        options = RunOptions(str(turns / "ck"), keep_open=number < BATCHES - 1)
         last = number == BATCHES - 1
-        summary = run_on_spark(built, options, **session) if number % 2 == 0 else run_local(built, options)
+        summary = run_on_spark(built, options, spark=session) if number % 2 == 0 else run_local(built, options)
         assert summary.batches == 1 + last
     assert rows_of(turns / "out") == rows_of(whole / "out")
     assert all(rows_of(turns / "out").values())
-    look = inspect(PairedCheckpoint(checkpoint))
+    look = inspect(PairedCheckpoint(str(turns / "ck")))
     assert not look.damage
     assert not look.refused
 
