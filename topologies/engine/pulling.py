@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -323,7 +324,8 @@ class RangePlanner:
                     why="it is a text without line breaks and control characters, of at least one letter",
                     do="return texts, such as str(number)",
                 )
-        twice = next((name for at, name in enumerate(sorted(names)) if at and name == sorted(names)[at - 1]), None)
+        names.sort()
+        twice = next((name for name, following in pairwise(names) if name == following), None)
         if twice is not None:
             raise self._caller.error(
                 f"{call} returned {twice!r} twice",
@@ -339,7 +341,7 @@ class RangePlanner:
                 do="return it further, also where it gets no more rows: end() returns None then; "
                 "with_watermark(partition_idle_timeout=...) leaves it out of the watermark",
             )
-        return sorted(names)
+        return names
 
     def _begin(self, name: str) -> Any:
         call = f"begin({name!r})"
