@@ -63,6 +63,13 @@ class Gather(WindowedBolt):
         return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{end}{pane}"
 
 
+class Fired(Gather):
+    """Windows of policies have no start, and two of them may hold the same events: their ends tell them apart."""
+
+    def named(self, window: TupleWindow) -> str:
+        return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{window.end_timestamp}"
+
+
 class Gone(Gather):
     """And one for each event that has expired."""
 
@@ -125,7 +132,7 @@ def made(node: Json) -> Any:
         case ["gone"]:
             return Gone(node["name"]).configured(settings_of(node))
         case ["own", trigger, eviction]:
-            bolt: WindowedBolt = Gather(node["name"]).with_policies(
+            bolt: WindowedBolt = Fired(node["name"]).with_policies(
                 trigger=TRIGGERS[trigger](), eviction=EVICTIONS[eviction]()
             )
         case ["triggered", trigger, most]:

@@ -137,7 +137,7 @@ class Assigned:
     """The tasks of events, which are the product's choice: by their fields, in turns, or as the windows show them."""
 
     def __init__(self, case: Json, theirs: Json) -> None:
-        self.of: dict[tuple[str, str], int] = {}
+        self.of: dict[tuple[str, str], set[int]] = {}
         self.numbers = {node["name"]: node.get("tasks", 1) for node in case["bolts"]}
         only = [node["name"] for node in case["bolts"] if "bolt" in node]
         self.places: dict[tuple[str, Any, Any, str, Any], int] = {}
@@ -146,14 +146,17 @@ class Assigned:
             name = window.get("bolt", only[0]), window["start"], window["end"], str(window.get("key")), pane
             self.places.setdefault(name, place)
             for event in window["events"] or ():
-                self.of[window.get("bolt", only[0]), event] = window.get("task", 0)
+                self.of.setdefault((window.get("bolt", only[0]), event), set()).add(window.get("task", 0))
 
     def task(self, bolt: str, grouping: str, named: Json) -> int | None:
         if grouping == "fields":
             return tasks_of_values(self.numbers[bolt], len(named["by"]))[named["by"]]
         if named["place"] is not None:  # "by its position in the source"
             return int(named["place"]) % self.numbers[bolt]
-        return self.of.get((bolt, named["id"]))
+        tasks = self.of.get((bolt, named["id"]), {None})
+        if len(tasks) > 1:
+            raise Unsaid("which of several rows of one name went to which task")
+        return next(iter(tasks))
 
     def place(self, bolt: str, start: Any, end: Any, key: Any, pane: int | None) -> int:
         """Where a firing stands among those of the same end and start, which follow in the order of their hashes."""

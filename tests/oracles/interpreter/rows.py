@@ -65,7 +65,8 @@ def rows(node: Node, fired: Fired) -> Iterator[Made]:
 def gathered(node: Node, fired: Fired) -> Iterator[Made]:
     """The tests' own bolt: a row for the window, one for each of its events, and one for each that has expired."""
     window, content = fired.window, fired.content
-    end = "" if window.end >= FOREVER or window.start is None else window.end
+    nameless = window.start is None and node.make[0] != "own"
+    end = "" if window.end >= FOREVER or nameless else window.end
     name = f"{node.name}({'+'.join(ids(content))})@{end}"
     if fired.pane is not None:
         name += f"#{fired.pane['index']}"
