@@ -44,7 +44,7 @@ from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.kafka_topics import AdminOf
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.pulling import Puller, RangePlanner, range_splits
+from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
 from topologies.engine.work import MergedSplits, Output, SourceSplit
@@ -55,7 +55,7 @@ from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
 from topologies.io.formats import file_format, write_table
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import literal
-from topologies.io.pulled import PulledRanges, PulledRows, PulledSpout, RangedSpout
+from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout, UsersSpout
 from topologies.io.spouts import MemorySpout
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag
 from topologies.run.clock import system_clock
@@ -152,7 +152,7 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
     that hold the same batches."""
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, PulledSpout | RangedSpout):
+        if isinstance(node.spout, UsersSpout):
             ranged = node.spout if isinstance(node.spout, RangedSpout) else None
             rows = pulled_rows(name, node.spout.spout.schema, node.spout.defaults, checkpoint, ranged)
             spouts[name] = replace(node, spout=rows)
@@ -367,13 +367,8 @@ class CheckpointedRun(ABC):
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
         source = self.given.spouts[name].spout
-        if isinstance(spout, PulledRows) and isinstance(source, PulledSpout | RangedSpout):
-            opened = (
-                partial(Puller, name, source)
-                if isinstance(source, PulledSpout)
-                else partial(RangePlanner, name, source)
-            )
-            self.watched[name] = self._kept(name, spout, opened)
+        if isinstance(spout, PulledRows) and isinstance(source, UsersSpout):
+            self.watched[name] = self._kept(name, spout, partial(reader_of, name, source))
         else:
             self.watched[name] = WatchedFiles(name, spout)
         return self.watched[name]

@@ -21,10 +21,10 @@ from windowing.timestamps import zone_of
 
 
 @dataclass(frozen=True)
-class PulledSpout:
-    """A user's spout, as part of a topology."""
+class UsersSpout:
+    """A spout that a user has written, as part of a topology."""
 
-    spout: Spout
+    spout: Spout | PartitionedSpout
 
     def __repr__(self) -> str:
         return repr(self.spout)
@@ -33,25 +33,24 @@ class PulledSpout:
     def defaults(self) -> Mapping[str, Any]:
         """Returns the values for columns in which its rows have none."""
         return zoned_defaults(self.spout.defaults, parse_schema(self.spout.schema), self.spout.timezone)
+
+
+@dataclass(frozen=True, repr=False)
+class PulledSpout(UsersSpout):
+    """One whose rows are pulled, and kept in the checkpoint."""
+
+    spout: Spout
 
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the declared columns. ConfigError where there are none, or the limit or a method is invalid."""
         return {DEFAULT_STREAM: _declared(self.spout, Spout)}
 
 
-@dataclass(frozen=True)
-class RangedSpout:
-    """A user's spout of partitions, as part of a topology."""
+@dataclass(frozen=True, repr=False)
+class RangedSpout(UsersSpout):
+    """One of partitions, whose ranges are kept in the checkpoint."""
 
     spout: PartitionedSpout
-
-    def __repr__(self) -> str:
-        return repr(self.spout)
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """Returns the values for columns in which its rows have none."""
-        return zoned_defaults(self.spout.defaults, parse_schema(self.spout.schema), self.spout.timezone)
 
     @property
     def merge_by(self) -> str | None:
