@@ -175,8 +175,8 @@ class _Run:
                 self.move_clock(microseconds(time))
             case {"crash": True}:
                 pass  # what was not committed is delivered again: no difference to be seen
-            case {"close": True}:
-                self.close()
+            case {"close": True, **rest}:
+                self.close(microseconds(rest["clock"]) if "clock" in rest else -math.inf)
             case _:
                 raise ValueError(f"not a step: {step}")
 
@@ -237,8 +237,9 @@ class _Run:
         if not self.bolt.in_event_time:
             self.fire()
 
-    def close(self) -> None:
-        self.last_time = max([self.now, *(event.ts for event in self.received)])
+    def close(self, clock: Time) -> None:
+        """The end of the streams; ``clock``: when it comes to be known, for a bolt by the clock."""
+        self.last_time = max([self.now, clock, *(event.ts for event in self.received)])
         self.closed = True
         self.watermark = self.clock = math.inf
         self.fire()

@@ -216,7 +216,7 @@ def _end(rules: Json, end: Any) -> Any:
 
 def steps_of(lines: Mapping[str, Iterable[str]], clock: int, rules: Json) -> list[Json]:
     """The steps of a scenario that a batch is, of the lines of each input; ``clock`` in microseconds."""
-    moment = clock // 1_000 if clock % 1_000 == 0 else clock / 1_000
+    moment = _milliseconds(clock)
     events = [(stream, _event(line)) for stream, of in lines.items() for line in of]
     if follows_events(rules):
         unreadable = {"id": "unreadable"}  # it has arrived all the same
@@ -227,6 +227,17 @@ def steps_of(lines: Mapping[str, Iterable[str]], clock: int, rules: Json) -> lis
         {"event": event, "stream": of} for of, event in events if event and not (event_time and event["ts"] is None)
     ]
     return [{"clock": moment}, *found, {"tick": "watermark"}]
+
+
+def closing_of(clock: int, rules: Json) -> Json:
+    """The step of a scenario that the end of the streams is; by the clock, the time then decides what no later window
+    can hold."""
+    by_the_clock = not follows_events(rules) and "timestamp_field" not in rules
+    return {"close": True, "clock": _milliseconds(clock)} if by_the_clock else {"close": True}
+
+
+def _milliseconds(clock: int) -> float:
+    return clock // 1_000 if clock % 1_000 == 0 else clock / 1_000
 
 
 def _event(line: str) -> Json | None:

@@ -420,7 +420,7 @@ class _Play:
     def _parts(self, key: str, step: Step, told: Told) -> list[dict[str, Any]]:
         """What a step is to a bolt that reads spouts, as steps of a scenario."""
         if key.endswith("-close"):
-            return [{"close": True}]
+            return [contents.closing_of(step.clock, told.rules)]
         return contents.steps_of({spout: self._lines(step, spout) for spout in told.inputs}, step.clock, told.rules)
 
     def _lines(self, step: Step, spout: str) -> list[str]:
