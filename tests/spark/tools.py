@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
+import pytest
 
 import topologies.spark.jvm.session
 from manager.storage.checkpoint import FileCheckpoint
 from servers.java_classes import QUICK
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
+from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
@@ -144,3 +147,15 @@ def orphans(checkpoint: Path) -> list[str]:
     }
     assert named <= found | {name for name in named if name.startswith(last)}, "a segment that is needed is missing"
     return sorted(found - named)
+
+
+def with_batches_that_fail(monkeypatch: pytest.MonkeyPatch, *failing: int) -> None:
+    """Batches with these numbers, counted from 0 over all runs and attempts, raise an OSError before they begin."""
+    batch, numbers = MicroBatch.run, itertools.count()
+
+    def run_or_fail(*given: Any, **named: Any) -> Any:
+        if next(numbers) in failing:
+            raise OSError(5, "lost")
+        return batch(*given, **named)
+
+    monkeypatch.setattr(MicroBatch, "run", run_or_fail)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.spark.tools import run
+from tests.spark.tools import run, with_batches_that_fail
 from tests.topologies.sources.test_own_spouts import Numbers, Queue, broken, rows_in, topology
 from topologies import RunOptions, run_local
-from topologies.engine.micro_batch import MicroBatch
 from windowing import SpoutError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -24,15 +23,7 @@ class Broken(Numbers):
 def test_engines_take_turns_and_no_row_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_local(topology(Numbers(Queue()), tmp_path / "right")[0])
     queue, out, checkpoint = Queue(), tmp_path / "out", tmp_path / "ck"
-    batch, calls = MicroBatch.run, iter(range(1_000))
-
-    def ends_early(*given: Any, **named: Any) -> Any:
-        number = next(calls)
-        if number in (2, 4):  # on Spark before the third batch is done, locally before the fourth
-            raise OSError(5, "lost")
-        return batch(*given, **named)
-
-    monkeypatch.setattr(MicroBatch, "run", ends_early)
+    with_batches_that_fail(monkeypatch, 2, 4)  # on Spark before the third is done, locally before the fourth
     with pytest.raises(OSError, match="lost"):
         run(topology(Numbers(queue), out)[0], checkpoint)
     assert queue.called.count("open") == queue.called.count("close") == 1

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.spark.tools import run
+from tests.spark.tools import run, with_batches_that_fail
 from tests.topologies.sources.test_own_spouts import rows_in
 from tests.topologies.sources.test_partitioned_spouts import Parts, broken, expected, numbers_in, plain, topology
 from topologies import RunOptions, run_local
-from topologies.engine.micro_batch import MicroBatch
 from windowing import SpoutError
 from windowing.errors import WindboltError
 
@@ -48,15 +47,7 @@ def test_engines_take_turns_and_no_row_is_lost_or_doubled(tmp_path: Path, monkey
     run_local(topology(Parts(SIZES), tmp_path / "right")[0])
     out, checkpoint = tmp_path / "out", tmp_path / "ck"
     spout = Parts(SIZES, "texts")
-    batch, calls = MicroBatch.run, iter(range(1_000))
-
-    def ends_early(*given: Any, **named: Any) -> Any:
-        number = next(calls)
-        if number in (2, 4):  # on Spark before the third batch is done, locally before the fourth
-            raise OSError(5, "lost")
-        return batch(*given, **named)
-
-    monkeypatch.setattr(MicroBatch, "run", ends_early)
+    with_batches_that_fail(monkeypatch, 2, 4)  # on Spark before the third is done, locally before the fourth
     with pytest.raises(OSError, match="lost"):
         run(topology(spout, out)[0], checkpoint)
     with pytest.raises(OSError, match="lost"):
