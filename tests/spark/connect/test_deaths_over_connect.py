@@ -100,3 +100,15 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path) -> None:
             server.start()
         assert process.wait(300) == 0, (folder / "client.log").read_text()[-2000:]
     assert rows_of(folder / "out") == whole
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("whose", ["own", "given"])
+def test_a_process_ends_though_its_server_has_ended_before(whose: str, tmp_path: Path) -> None:
+    """PySpark alone asks the server for twenty minutes to forget the session."""
+    command = [sys.executable, "-m", "tests.spark.connect.without_server", str(tmp_path), whose]
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 1
+    assert "UnreachableError: the server has ended" in ended.stderr

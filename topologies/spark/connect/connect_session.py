@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import threading
@@ -51,6 +52,7 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
             yield spark
         except (UnreachableError, ValueError) as error:  # the latter from a channel that was closed
             if not spark.is_stopped:
+                atexit.register(_leave, spark)  # before what PySpark does then
                 raise
             raise UnreachableError(
                 "the Spark session of the run has ended",
@@ -63,7 +65,8 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
         with _functions_over_connect():
             yield session
     finally:
-        with suppress(*FROM_SPARK):  # the server may have ended
+        _leave(session)
+        with suppress(*FROM_SPARK):
             session.stop()
 
 
@@ -128,6 +131,15 @@ def _reach(address: str) -> None:
         socket.create_connection((host, port), _PATIENCE).close()
     except OSError as error:
         raise _no_answer(address, str(error)) from error
+
+
+def _leave(session: SparkSession) -> None:
+    """Close the client of a session whose server has ended, which it would ask for 20 minutes to forget it."""
+    with suppress(AttributeError, ConfigError):  # an address of another kind of channel
+        try:
+            _reach(f"sc://{session.client._builder.endpoint}")
+        except UnreachableError:
+            session.client.close()
 
 
 def _no_answer(address: str, why: str) -> UnreachableError:
