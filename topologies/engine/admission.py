@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -427,15 +427,8 @@ def record_groups(
     if all_accepted(decisions.codes):
         ledger.count_all(node, "received", events.inputs, int(sizes.sum()))
         return
-    each = np.repeat(np.arange(len(sizes)), sizes)
-    decisions = replace(
-        decisions,
-        codes=decisions.codes[each],
-        adjusted=decisions.adjusted[each],
-        out_of_order=decisions.out_of_order[each],
-    )
-    events = replace(events, codes=events.codes[each])
-    _count(node, events, decisions, _dropped(node, events, decisions), ledger, 1)
+    for account, chosen in _accounts(events, decisions, _dropped(node, events, decisions)):
+        ledger.count_all(node, account, events.inputs, int(sizes[chosen].sum()))
 
 
 def _count(
@@ -446,6 +439,14 @@ def _count(
     ledger: Ledger,
     copies: int,
 ) -> None:
+    for account, chosen in _accounts(events, decisions, dropped):
+        ledger.count_chosen(node, account, events.inputs, chosen, copies)
+
+
+def _accounts(
+    events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_]
+) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+    """Returns which events count in which account."""
     codes, arrival = decisions.codes, events.codes
     accounts = {
         "received": (codes != Decision.WATERMARK) & (codes != Decision.INVALID),
@@ -459,8 +460,7 @@ def _count(
         "dropped": dropped,
         "late": _late(codes) & ~dropped,
     }
-    for account, chosen in accounts.items():
-        ledger.count_chosen(node, account, events.inputs, chosen, copies)
+    return accounts.items()
 
 
 def _trace(

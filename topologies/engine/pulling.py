@@ -22,7 +22,7 @@ from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
 from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
 from topologies.graph.graph import Graph
-from topologies.io.pulled import PulledRanges, RangedSpout, UsersSpout, in_their_zone
+from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
 from windowing.errors import SchemaError, SpoutError
 from windowing.reprs import cut, printable
@@ -166,7 +166,7 @@ class Pulled:
 class Puller:
     """A user's spout during a run."""
 
-    def __init__(self, name: str, pulled: UsersSpout, offset: Any = None) -> None:
+    def __init__(self, name: str, pulled: PulledSpout, offset: Any = None) -> None:
         """``name`` of the spout in the topology; ``offset`` behind what was pulled before, None at the beginning."""
         self._caller = Caller(name, pulled.spout)
         self._schema = pulled.outputs()[DEFAULT_STREAM]
@@ -387,7 +387,10 @@ def _is_number(value: object) -> bool:
 
 def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanner:
     """Returns what reads a spout from an offset on, None for the beginning."""
-    return RangePlanner(name, spout, offset) if isinstance(spout, RangedSpout) else Puller(name, spout, offset)
+    if isinstance(spout, RangedSpout):
+        return RangePlanner(name, spout, offset)
+    assert isinstance(spout, PulledSpout)
+    return Puller(name, spout, offset)
 
 
 def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
