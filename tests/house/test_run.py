@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +33,25 @@ def test_a_command_ends_with_the_script_that_is_told_to_end() -> None:
         script.send_signal(signal.SIGTERM)
         assert script.wait(30) == 128 + signal.SIGTERM
         assert script.stdout.read() == ""  # nobody is left who could write
+
+
+def test_tests_that_run_beside_others_are_shown_behind_them(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = loaded()
+    beside = run.Beside(sys.executable, ["--collect-only", "-q", "tests/house/no_such_file.py"], str(tmp_path))
+    beside.show()
+    assert "no_such_file.py" in capfd.readouterr().err.split("they began beside those above")[1]
+    status, (seconds, of_cpu), ran_twice = beside.tested()
+    assert (status, ran_twice) == (4, False)  # pytest's own status of wrong arguments
+    assert 0 < of_cpu < seconds * 64
+    assert run.RUNNING == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_both_end_with_the_script_that_is_told_to_end(tmp_path: Path) -> None:
+    both = f"run = loaded(); beside = run.Beside(sys.executable, ['--collect-only'], {str(tmp_path)!r}); sys.exit(run"
+    call = CALL.replace("sys.exit(loaded()", both)
+    with subprocess.Popen([sys.executable, "-c", call], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        assert it.stdout.readline() == "begun\n"
+        it.send_signal(signal.SIGTERM)
+        assert it.wait(30) == 128 + signal.SIGTERM
