@@ -29,11 +29,11 @@ class _OfKey(_Run):
             time = self.time_of(fields)
             self.latest[name] = max(time, self.latest.get(name, time))
 
-    def close(self) -> None:
+    def close(self, clock: Time) -> None:
         before = self.now
-        super().close()
+        super().close(clock)
         self.reached = before
-        self.last_time = max([before, *self.latest.values()])
+        self.last_time = max([before, clock, *self.latest.values()])
 
     reached: Time = -math.inf
     """How far time had come before the streams ended."""

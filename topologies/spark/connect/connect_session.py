@@ -135,11 +135,13 @@ def _reach(address: str) -> None:
 
 def _leave(session: SparkSession) -> None:
     """Close the client of a session whose server has ended, which it would ask for 20 minutes to forget it."""
-    with suppress(AttributeError, ConfigError):  # an address of another kind of channel
-        try:
-            _reach(f"sc://{session.client._builder.endpoint}")
-        except UnreachableError:
-            session.client.close()
+    endpoint = getattr(session.client._builder, "endpoint", None)
+    if endpoint is None:
+        return  # a channel of another kind
+    try:
+        _reach(f"sc://{endpoint}")
+    except UnreachableError:
+        session.client.close()
 
 
 def _no_answer(address: str, why: str) -> UnreachableError:
