@@ -7,10 +7,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -298,6 +301,65 @@ def test_a_dataframe_that_is_not_one_is_refused(spark: SparkSession, tmp_path: P
     topology, _ = counting(orders=spouts.stream(lambda session: rate, SCHEMA))
     with pytest.raises(ConfigError, match="has no column 'user', 'amount', 'ts'"):
         run(topology, tmp_path / "two")
+
+
+OF_FRAME = (
+    "d date, whole int, big long, real double, price decimal(5,3), text string, at timestamp, local timestamp_ntz, "
+    "pair struct<a: int, b: int>, days array<date>"
+)
+"""The columns of a DataFrame."""
+
+
+ANYWHERE = (
+    "real int", "big int", "big double", "real float", "price decimal(5,2)", "price decimal(4,3)", "text int", "d int",
+    "big timestamp", "at long", "at date", "text timestamp", "pair struct<b: int, a: int>", "days array<int>",
+)  # fmt: skip
+IN_ZONES = ("d timestamp", "local timestamp", "days array<timestamp>")
+
+
+@pytest.mark.parametrize(
+    ("declared", "zone"),
+    [*((each, "UTC") for each in ANYWHERE), *((each, "America/New_York") for each in IN_ZONES)],
+)
+def test_a_dataframe_of_which_a_cast_would_change_values_is_refused(
+    spark: SparkSession, declared: str, zone: str, tmp_path: Path
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    frame = spark.readStream.schema(OF_FRAME).parquet(str(tmp_path))
+    builder = TopologyBuilder("typed")
+    builder.set_spout("rows", spouts.stream(frame, declared))
+    builder.set_sink("out", sinks.memory()).from_("rows")
+    try:
+        with pytest.raises(ConfigError, match="a cast of Spark's would change values"):
+            run(builder.build(), tmp_path / "checkpoint")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+
+def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSession, tmp_path: Path) -> None:
+    place, fields = tmp_path / "in", pa.struct([("a", pa.int32()), ("b", pa.int32())])
+    place.mkdir()
+    noon = datetime(2024, 7, 1, 12, tzinfo=UTC)
+    given: dict[str, Any] = {
+        "d": pa.array([noon.date()]), "whole": pa.array([-(2**31)], pa.int32()), "big": [2**63 - 1], "real": [0.1],
+        "price": [Decimal("1.239")], "text": ["ä"], "at": [noon], "local": pa.array([noon.replace(tzinfo=None)]),
+        "pair": pa.array([{"a": 1, "b": 2}], fields), "days": pa.array([[noon.date()]]),
+    }  # fmt: skip
+    pq.write_table(pa.table(given), place / "1.parquet")
+    declared = (
+        "d timestamp, whole double, big decimal(21,2), real double, price decimal(18,4), text binary, at timestamp, "
+        "local timestamp, pair struct<a: long, b: string>, days array<timestamp>"
+    )
+    builder, out = TopologyBuilder("typed"), sinks.memory()
+    builder.set_spout("rows", spouts.stream(spark.readStream.schema(OF_FRAME).parquet(str(place)), declared))
+    builder.set_sink("out", out).from_("rows")
+    run(builder.build(), tmp_path / "checkpoint")
+    midnight = noon.replace(hour=0)
+    assert out.rows == [
+        {"d": midnight, "whole": -(2.0**31), "big": Decimal(2**63 - 1), "real": 0.1, "price": Decimal("1.239"),
+         "text": "ä".encode(), "at": noon, "local": noon, "pair": {"a": 1, "b": "2"}, "days": [midnight]}
+    ]  # fmt: skip
 
 
 def test_batches_are_cut_by_bytes_in_each_spout_and_a_checkpoint_goes_on_under_another_limit(

@@ -391,9 +391,9 @@ def stream(
     """Events from a streaming DataFrame of yours: of Delta, Iceberg, Kafka or a Python data source, filtered, joined.
 
     ``make`` is the DataFrame; or a function that is given the SparkSession and returns it, for a topology in a file of
-    its own. ``schema`` names those of its columns that are read; without it they are all of them. A function is then
-    asked at once, so a session has to be active. ``defaults={"currency": "EUR"}``: what rows have in a column
-    where they have no value, because it is null or the DataFrame lacks the column.
+    its own. ``schema`` names those of its columns that are read, with their types or wider ones; without it they are
+    all of them. A function is then asked at once, so a session has to be active. ``defaults={"currency": "EUR"}``: what
+    rows have in a column where they have no value, because it is null or the DataFrame lacks the column.
     """
     if callable(make):
         declared = _schema_of_frame(_made_now(make)) if schema is None else schema

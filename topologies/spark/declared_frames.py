@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import TimestampNTZType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
 
 from manager.storage.files import entries
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -22,8 +45,8 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     """The streaming DataFrame of a spout in this session, with all columns that were declared, and perhaps more: those
     that it lacks are null, and have a default.
 
-    Raises ConfigError where it is none of this session, lacks columns, or has times that Spark and windbolt would read
-    in different zones.
+    Raises ConfigError where it is none of this session, lacks columns, or has some of types that cannot become those
+    that were declared with the same values.
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
@@ -37,19 +60,72 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
             why=f"it has {', '.join(frame.columns)}, and {', '.join(declared.names)} were declared",
             do="select and rename columns in its function, or declare those that it has",
         )
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    naive = [field.name for field in frame.schema if isinstance(field.dataType, TimestampNTZType)]
-    if zone != "UTC" and set(naive) & set(declared.names):
-        raise ConfigError(
-            f"spout {node.name!r} has times without a zone ({', '.join(naive)}), and the session is in {zone}",
-            why="windbolt reads a time without a zone as UTC, and Spark as in the session's zone",
-            do="set spark.sql.session.timeZone to UTC, or convert them to timestamps with a zone",
-        )
-    for column in from_arrow_schema(declared):
+    wanted = from_arrow_schema(declared)
+    _check_types(node.name, frame.schema, [column for column in wanted if column.name not in absent], spark)
+    for column in wanted:
         if column.name in absent:
             null = frame.selectExpr("*", f"NULL AS {quoted(column.name)}")
             frame = null.withColumn(column.name, null[quoted(column.name)].cast(column.dataType))
     return frame
+
+
+def _check_types(name: str, has: StructType, wanted: Sequence[StructField], spark: Any) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    others = [
+        f"{column.name} {has[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
+        for column in wanted
+        if not _keeps_values(has[column.name].dataType, column.dataType, in_utc=zone == "UTC")
+    ]
+    if others:
+        raise ConfigError(
+            f"the DataFrame of spout {name!r} has {'; '.join(others)}",
+            why="a cast of Spark's would change values: it cuts fractions, takes whole numbers for seconds, the fields "
+            f"of structs by their places, and dates and times without a zone for those of the session's zone, {zone}",
+            do="declare the types that it has, or wider ones; or convert the columns in the DataFrame, as in "
+            "frame.withColumn('ts', F.timestamp_millis('ts')); dates and times without a zone become timestamps in a "
+            "session whose spark.sql.session.timeZone is UTC",
+        )
+
+
+def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  # noqa: PLR0911 - one for each kind
+    """True if each value of a type stays the same one when Spark casts it to another. ``in_utc``: in a session of that
+    zone."""
+    match kind, wanted:
+        case ArrayType(), ArrayType():
+            return _keeps_values(kind.elementType, wanted.elementType, in_utc=in_utc)
+        case MapType(), MapType():
+            pairs = (kind.keyType, wanted.keyType), (kind.valueType, wanted.valueType)
+            return all(_keeps_values(*pair, in_utc=in_utc) for pair in pairs)
+        case StructType(), StructType():
+            return kind.names == wanted.names and all(
+                _keeps_values(one.dataType, other.dataType, in_utc=in_utc)
+                for one, other in zip(kind, wanted, strict=True)
+            )
+        case DecimalType(), DecimalType():
+            return kind.scale <= wanted.scale and kind.precision - kind.scale <= wanted.precision - wanted.scale
+        case ((ByteType() | ShortType() | IntegerType() | LongType()), DecimalType()):
+            return _DIGITS[type(kind)] <= wanted.precision - wanted.scale
+        case ((DateType() | TimestampNTZType()), TimestampType()):
+            return in_utc
+        case NullType(), _:
+            return True
+    return type(wanted) is type(kind) or type(wanted) in _WIDER.get(type(kind), ())
+
+
+_DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
+_WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
+    ByteType: (ShortType, IntegerType, LongType, FloatType, DoubleType, StringType),
+    ShortType: (IntegerType, LongType, FloatType, DoubleType, StringType),
+    IntegerType: (LongType, DoubleType, StringType),
+    LongType: (StringType,),
+    FloatType: (DoubleType,),
+    BooleanType: (StringType,),
+    DateType: (StringType,),
+    StringType: (BinaryType,),
+    CharType: (StringType,),
+    VarcharType: (StringType,),
+}
+"""Types, each with those that hold all of its values."""
 
 
 def check_frames(topology: Graph, halves: PairedCheckpoint, *, over_connect: bool) -> None:
