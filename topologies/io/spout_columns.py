@@ -425,7 +425,7 @@ class Partition:
             place = table.column_names.index(name)
             own = table.column(place)
             if own.null_count < len(own):
-                other = pc.and_(own.is_valid(), pc.invert(pc.is_in(own, value))).to_numpy()
+                other = pc.and_(own.is_valid(), pc.invert(pc.is_in(_unsigned(own), _unsigned(value)))).to_numpy()
                 if other.any():
                     wrong[name] = other
             table = table.set_column(place, table.field(place), pa.chunked_array([_repeated(value, len(own))]))
@@ -456,6 +456,11 @@ def undeclared(path: str, columns: pa.Schema) -> str | None:
     any."""
     others = [name for name in folder_texts(path) if name not in columns.names]
     return format_schema(pa.schema([*columns, *((name, pa.string()) for name in others)])) if others else None
+
+
+def _unsigned(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Returns values with 0.0 in place of -0.0, which a look-up tells apart."""
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _repeated(value: pa.Array, number: int) -> pa.Array:

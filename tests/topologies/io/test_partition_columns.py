@@ -164,6 +164,17 @@ def test_a_file_that_has_the_column_too_has_to_say_the_same(tmp_path: Path, kind
     assert summary.this_run()["ids"].accounts["invalid"] == 2
 
 
+def test_floats_that_are_equal_say_the_same(tmp_path: Path) -> None:
+    values = {"0": "-0.0", "-0": "0.0", "NaN": '"nan"', "1.50": "1.5"}
+    for folder, value in values.items():
+        (tmp_path / f"x={folder}").mkdir()
+        (tmp_path / f"x={folder}/a.jsonl").write_text(f'{{"x": {value}}}\n')
+    for kind in ("double", "float"):
+        spout = spouts.files(tmp_path, "id long", format="jsonl", partition_columns=f"x {kind}", defaults={"id": 0})
+        rows, bad = read(spout)
+        assert (len(rows), bad) == (4, [])
+
+
 class Ids(WindowedBolt):
     outputs = "ids string"
     reads = ("id",)
