@@ -36,7 +36,7 @@ from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.kafka import KafkaSpout
 from topologies.io.pulled import PulledSpout, RangedSpout
-from topologies.io.spouts import FrameSpout, MemorySpout
+from topologies.io.spouts import MemorySpout
 from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
 from topologies.run.options import Engine, RunOptions, check_built, closes
@@ -102,12 +102,7 @@ class LocalRun(CheckpointedRun):
         self._compare_topics(self.kafka.admins.of)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        # Spark knows the sources of a checkpoint by their places; these are their names in order (spark/source.py).
-        # DataFrames, whose rows are kept over Connect, come after the files, whatever their names.
-        frames = {name for name, node in self.given.spouts.items() if isinstance(node.spout, FrameSpout)}
-        names = sorted(self.topology.spouts, key=lambda name: (name in frames, name))
-        spouts = {name: self.topology.spouts[name].spout for name in names}
-        self.spouts = {name: spout for name, spout in spouts.items() if isinstance(spout, FileSpout)}
+        self.spouts = self._file_spouts()
         for name, spout in self.spouts.items():
             self.watch(name, spout)
         self.kafka.check(self.topology)

@@ -56,7 +56,7 @@ from topologies.io.formats import file_format, write_table
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import literal
 from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout, UsersSpout
-from topologies.io.spouts import MemorySpout
+from topologies.io.spouts import FrameSpout, MemorySpout
 from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag
 from topologies.run.clock import system_clock
 from topologies.run.options import Engine, RunOptions, closes
@@ -348,6 +348,14 @@ class CheckpointedRun(ABC):
         """Returns the given topology, which has only the needed columns, as this run has it; a subclass may change
         it."""
         return topology
+
+    def _file_spouts(self) -> dict[str, FileSpout]:
+        """Returns the spouts of files in the order of their sources: Spark knows the sources of a checkpoint by their
+        places. So DataFrames whose rows are kept come after the files, whatever their names."""
+        frames = {name for name, node in self.given.spouts.items() if isinstance(node.spout, FrameSpout)}
+        names = sorted(self.topology.spouts, key=lambda name: (name in frames, name))
+        spouts = {name: self.topology.spouts[name].spout for name in names}
+        return {name: spout for name, spout in spouts.items() if isinstance(spout, FileSpout)}
 
     def _open_log(self) -> None:
         """Opens the log of files and offsets by batch, and removes what a run that died has left unfinished."""

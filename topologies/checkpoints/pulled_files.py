@@ -1,9 +1,9 @@
 """Rows of a spout that can be read once only, in files of the checkpoint: there before a batch uses them.
 
-Such a spout is one that a user has written, or over Spark Connect a DataFrame of Spark's. A file holds the rows of a
-batch, and the offset behind them; of a spout of partitions, which can be read again, it holds the ranges in place of
-the rows. The last file tells where the spout continues; files that no batch has yet are the next batches, whatever
-happened to the run that wrote them.
+Such a spout is one that a user has written, or a DataFrame of Spark's in a checkpoint that was begun over Spark
+Connect. A file holds the rows of a batch, and the offset behind them; of a spout of partitions, which can be read
+again, it holds the ranges in place of the rows. The last file tells where the spout continues; files that no batch has
+yet are the next batches, whatever happened to the run that wrote them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -31,13 +32,10 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from manager.storage.files import entries
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.pulled_files import FOLDER
-from topologies.graph.graph import Graph, SpoutNode
+from topologies.graph.graph import SpoutNode
 from topologies.io.spouts import FrameSpout
 from topologies.spark.sessions import is_over_connect
-from windowing.errors import CheckpointError, ConfigError
+from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM
 
 
@@ -69,6 +67,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     return frame
 
 
+<<<<<<< HEAD
 def _check_types(name: str, has: StructType, wanted: Sequence[StructField], spark: Any) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
     others = [
@@ -143,7 +142,42 @@ def check_frames(topology: Graph, halves: PairedCheckpoint, *, over_connect: boo
                 f"spout {name!r} is a Spark DataFrame, and the checkpoint was made with {before}",
                 why=f"a run with {now} would read the DataFrame from its beginning",
                 do=f"go on with {before}, or start with a new checkpoint folder (which reads all input again)",
+=======
+def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> None:
+    """Raise ConfigError for a DataFrame of a source that has no end, in a run to the end of the input; and for one that
+    cannot be read by one query after the other, where its rows are ``kept``."""
+    for source in _sources(frame):
+        if source in _ENDLESS and once:
+            raise ConfigError(
+                f"spout {name!r} reads {source!r}, which has no end, and the run is to end with its input",
+                why="it has no rows yet when the run begins, so that there is nothing to read to the end",
+                do="say how often to read: run(..., every='10 s') goes on until it is stopped",
+>>>>>>> f0023462 (Go on in a classic session with a DataFrame begun over Connect)
             )
+        if source == "socket" and kept:
+            raise ConfigError(
+                f"spout {name!r} reads 'socket', and its rows are kept, as over Spark Connect",
+                why="what arrives between two queries of Spark's is lost",
+                do="read it in a classic session, and begin a checkpoint there",
+            )
+
+
+_ENDLESS = ("rate", "socket")
+"""Sources of Spark's that have nothing when a run begins, and more whenever one waits."""
+_SOURCE = re.compile(r"StreamingRelationV2 \S+, (\w+), ")
+"""How the text of Spark's plan names a source."""
+
+
+def _sources(frame: Any) -> Iterator[str]:
+    """The names of the sources that a streaming DataFrame reads."""
+    if is_over_connect(frame.sparkSession, None):
+        yield from _SOURCE.findall(frame._explain_string(extended=True))
+        return
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for number in range(leaves.size()):
+        leaf = leaves.apply(number)
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+            yield str(leaf.sourceName())
 
 
 def _check_stream(name: str, frame: Any, spark: Any) -> None:

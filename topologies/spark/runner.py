@@ -19,9 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from manager.storage.manifest import batch_key, batch_name
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Ref, SegmentStore
-from topologies.checkpoints.checkpointed_run import CheckpointedRun, Cleaning
+from topologies.checkpoints.checkpointed_run import Cleaning
 from topologies.checkpoints.file_journal import FileLog, forget_unplanned, path_of
 from topologies.checkpoints.preflight import refuse_before_start
+from topologies.checkpoints.pulled_files import Reader
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import BatchPlan, Context
 from topologies.engine.commit import Frames
@@ -29,7 +30,7 @@ from topologies.engine.kafka_topics import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death
 from topologies.engine.work import Output, SinkBatch, SinkRows
-from topologies.graph.graph import Graph, SinkNode
+from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
 from topologies.page.site import asked_observers
@@ -38,7 +39,6 @@ from topologies.run.options import Engine, RunOptions, is_cluster
 from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
-from topologies.spark.declared_frames import check_frames
 from topologies.spark.jvm.java import explaining_javas_end
 from topologies.spark.jvm.session import (
     check_classes,
@@ -51,6 +51,7 @@ from topologies.spark.jvm.session import (
 )
 from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders
 from topologies.spark.kafka_frames import admin_of, reaches_kafka, send_records
+from topologies.spark.kept_frames import InOwnThread, KeepsFrames
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
@@ -58,7 +59,7 @@ from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
 from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
 from topologies.spark.workers.processes import WorkerDied
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import WindboltError
 
 # Spark DataFrames of rows in segments; the rows stay with the workers.
 
@@ -150,7 +151,7 @@ def run_in_session(
     return observed(options, asked_observers(topology, options), run)
 
 
-class SparkRun(CheckpointedRun):
+class SparkRun(KeepsFrames):
     """One run of a topology, as a streaming query."""
 
     engine = Engine.SPARK
@@ -167,6 +168,7 @@ class SparkRun(CheckpointedRun):
     ) -> None:
         self.spark, self.metrics = spark, metrics
         self.query: StreamingQuery | None = None
+        self._is_cancelled = False
         self.tables: list[str] = []
         """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
         super().__init__(topology, options, observers, attempts)
@@ -180,18 +182,27 @@ class SparkRun(CheckpointedRun):
     def _frames(self) -> Frames:
         return SparkFrames(self.spark, self.senders)
 
+    def _keeps(self, name: str) -> bool:
+        return self._is_kept(name)
+
+    def _reader(self, node: SpoutNode, frame: DataFrame, offset: Any) -> Reader:
+        return InOwnThread(super()._reader(node, frame, offset))
+
+    def _is_ending(self) -> bool:
+        return self._is_cancelled or super()._is_ending()
+
+    def _cancel(self) -> None:
+        """End what the query waits for: tasks, and rows of DataFrames."""
+        self._is_cancelled = True
+        self.executor.cancel()
+
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        check_frames(self.given, self.halves, over_connect=False)
         check_sinks(partial(admin_of, self.spark), self.topology)
+        files, once = self._file_spouts(), self.options.interval is None
         check_owner = self.checkpoint.check_owner
-        self.source = StreamSource(self.spark, self.topology, self._log_of_files, check_owner, self.watch)
-        if self.options.interval is None:
-            for name, source in self.source.endless.items():
-                raise ConfigError(
-                    f"spout {name!r} reads {source!r}, which has no end, and the run is to end with its input",
-                    why="it has no rows yet when the run begins, so that there is nothing to read to the end",
-                    do="say how often to read: run(..., every='10 s') goes on until it is stopped",
-                )
+        self.source = StreamSource(
+            self.spark, self.topology, files, self._log_of_files, check_owner, self.watch, once=once
+        )
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         if not is_cluster(self.spark.sparkContext.master or ""):
@@ -220,7 +231,7 @@ class SparkRun(CheckpointedRun):
             super()._run(plan)
 
     def _batches(self) -> None:
-        guarded = Guarded(self._spark_batch, self.options.stop, self.executor.cancel, self.source.planned)
+        guarded = Guarded(self._spark_batch, self.options.stop, self._cancel, self.source.planned)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", self.halves.spark)
         every = self.options.interval

@@ -39,7 +39,7 @@ from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
-from topologies.spark.declared_frames import declared_frame, quoted
+from topologies.spark.declared_frames import declared_frame, quoted, refuse_endless
 from topologies.spark.frame_sums import SummedFrame
 from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges
@@ -217,14 +217,18 @@ class StreamSource:
         self,
         spark: SparkSession,
         topology: Graph,
+        file_spouts: Iterable[str],
         open_log: Callable[[int], FileLog],
         check_owner: Callable[[], None],
-        watch: Callable[[str, FileSpout], WatchedFiles] = WatchedFiles,
+        watch: Callable[[str, FileSpout], WatchedFiles],
+        *,
+        once: bool,
     ) -> None:
-        """``open_log``: the log of files of a source of the query, by its place among these; called when it is asked
-        for its first batch. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over.
-        ``watch`` makes what lists the files of a spout, given its name."""
-        self.topology = topology
+        """``file_spouts`` are the spouts of files in the order of their sources. ``open_log``: the log of files of a
+        source of the query, by its place among these; called when it is asked for its first batch. ``check_owner``
+        raises CheckpointError where another run has taken the checkpoint over. ``watch`` makes what lists the files of
+        a spout, given its name. ``once``: the run ends with the present input."""
+        self.topology, self._once = topology, once
         self._open_log, self._check_owner, self._watch = open_log, check_owner, watch
         # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of
         # declaration, nor on how long a run is to last. A user's DataFrame may have several sources: behind it no
@@ -236,15 +240,13 @@ class StreamSource:
         self.rows = [*self.kafka_spouts, *frames]
         """The spouts whose rows come through Spark."""
         self._rows_at_once = RowsAtOnce(self._columns(name) for name in self.rows)
-        self.file_spouts = tuple(name for name in names if name not in self.rows)
+        self.file_spouts = tuple(file_spouts)
         heartbeats = topology.needs_heartbeat
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
         """True if all rows are from one spout: they then keep their own columns instead of being a struct column, which
         costs less."""
         self._ranges: KafkaRanges | None = None
         self._summed: SummedFrame | None = None
-        self.endless: dict[str, str] = {}
-        """The spouts of DataFrames that never have an end, by their names, and what of them has none."""
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
         parts = [self._with_columns(planned_files(spark, planned)) for planned in self.planned]
         parts += [self._rows(spark, name) for name in self.rows]
@@ -370,9 +372,7 @@ class StreamSource:
         if isinstance(node.spout, KafkaSpout):
             return self._row(name, read_records(spark, name, node.spout))
         frame = declared_frame(spark, node)
-        for source in _sources(frame):
-            if source in _ENDLESS:
-                self.endless[name] = source
+        refuse_endless(name, frame, once=self._once, kept=False)
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:
@@ -414,19 +414,6 @@ def _columns(topology: Graph, name: str) -> pa.Schema:
     """The columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
-
-
-_ENDLESS = ("rate", "socket")
-"""Sources of Spark's that have nothing when a run begins, and more whenever one waits."""
-
-
-def _sources(frame: DataFrame) -> Iterator[str]:
-    """The names of the sources that a streaming DataFrame reads."""
-    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
-        if leaf.getClass().getSimpleName() == "StreamingRelationV2":
-            yield str(leaf.sourceName())
 
 
 def _of_readable_partitions(frame: DataFrame) -> list[Row]:

@@ -14,6 +14,9 @@ from servers.connect import ConnectServer, connect_server
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     with connect_server(tmp_path_factory.mktemp("connect")) as started:
         yield started
+        session = SparkSession.getActiveSession()
+        if session is not None:  # at the end of the process its client would wait for the server for ten minutes
+            session.stop()
 
 
 @pytest.fixture

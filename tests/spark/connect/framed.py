@@ -1,8 +1,9 @@
-"""Counts over a streaming DataFrame, also as a run that a test ends: ``... framed ADDRESS ORDERS FOLDER [restart]``."""
+"""Counts over a streaming DataFrame, also as a run that a test ends: ``... framed MASTER ORDERS FOLDER [how] ...``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,19 @@ def frame_of(spark: Any, orders: Any) -> Any:
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(orders))
 
 
+def slowly(frame: Any, seconds: float) -> Any:
+    """The rows of a stream, each part of them some time later."""
+
+    def waiting(batches: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        for batch in batches:
+            time.sleep(seconds)
+            yield batch
+
+    return frame.mapInArrow(waiting, SCHEMA)
+
+
 def counts(spout: Any, out: Any, tasks: int = 2) -> Topology:
     """How many orders each user has in twenty seconds."""
     builder = TopologyBuilder("counts")
@@ -30,11 +44,13 @@ def counts(spout: Any, out: Any, tasks: int = 2) -> Topology:
     return builder.build()
 
 
-def main(address: str, orders: str, folder: str, how: str = "") -> None:
-    """Run to the end of the input; ``restart``: and start again after what passes by itself."""
+def main(master: str, orders: str, folder: str, *how: str) -> None:
+    """Run to the end of the input; ``restart``: and start again after what passes by itself; ``open``: without closing
+    the windows."""
     spout = spouts.stream(partial(frame_of, orders=orders), SCHEMA)
-    options = RunOptions(f"{folder}/ck", restart=Restart(initial_backoff="1s") if how else None)
-    run_on_spark(counts(spout, sinks.files(f"{folder}/out", "jsonl")), options, master=address)
+    restart = Restart(initial_backoff="1s") if "restart" in how else None
+    options = RunOptions(f"{folder}/ck", restart=restart, keep_open="open" in how)
+    run_on_spark(counts(spout, sinks.files(f"{folder}/out", "jsonl")), options, master=master)
 
 
 if __name__ == "__main__":

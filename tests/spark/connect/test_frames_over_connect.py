@@ -23,7 +23,8 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.spark.connect.frame_reader import _packed
+from topologies.spark.frame_reader import _packed
+from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError, WindboltError
@@ -64,6 +65,14 @@ def expected_files(orders: Path, folder: Path) -> list[str]:
     out = sinks.files(folder, "jsonl")
     run_local(counts(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), out))
     return written(folder)
+
+
+def written_alone(frame: Any, built: Topology, checkpoint: Path) -> Any:
+    """The query that a run whose client is dead has left behind."""
+    place, schema = f"file://{checkpoint}/spouts/orders", built.spouts["orders"].outputs["default"]
+    writer = _packed(frame, schema).writeStream.format("parquet")
+    writer = writer.option("path", f"{place}/rows").option("checkpointLocation", f"{place}/query")
+    return writer.trigger(availableNow=True).start()
 
 
 def kept(checkpoint: Path) -> list[str]:
@@ -153,14 +162,51 @@ def _given(frame: Any, _: Any) -> Any:
     return frame
 
 
-def test_a_checkpoint_of_the_other_kind_of_session_is_refused(session: Any, tmp_path: Path) -> None:
-    """Where a query has got to is in its own checkpoint: to go on would be to read all again."""
+def test_it_takes_turns_with_a_classic_session(
+    session: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is beside files whose spout comes behind it by name: each source keeps its place."""
+    orders, others, checkpoint, out = tmp_path / "orders", tmp_path / "others", tmp_path / "ck", sinks.memory()
+    for turn in range(3):
+        for folder in (orders, others):
+            write(folder, range(turn, turn + 1))
+        built = _beside_files(spouts.stream(lambda spark: frame_of(spark, orders), SCHEMA), others, out)
+        options = RunOptions(str(checkpoint), keep_open=turn < 2)
+        if turn % 2 == 0:
+            ended = run_on_spark(built, options, spark=session)
+        else:
+            with monkeypatch.context() as classic:
+                classic.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+                ended = run_on_spark(built, options, spark=spark)
+        assert ended.rows == 2 * ROWS
+        assert kept(checkpoint) == []
+    whole = sinks.memory()
+    run_local(_beside_files(spouts.files(orders / "*.json", SCHEMA, files_per_batch=1), others, whole))
+    assert said(out) == said(whole)
+
+
+def _beside_files(spout: Any, others: Path, out: Any) -> Topology:
+    """How many orders each user has in a minute, of two spouts."""
+    builder = TopologyBuilder("beside")
+    builder.set_spout("orders", spout)
+    builder.set_spout("others", spouts.files(others / "*.json", SCHEMA, files_per_batch=1))
+    bolt = AggregateBolt(by="user", n=count()).with_tumbling_window("1m").with_timestamp_field("ts")
+    builder.set_bolt("counts", bolt, 2).fields_grouping("orders", "user").fields_grouping("others", "user")
+    builder.set_sink("out", out).from_("counts")
+    return builder.build()
+
+
+def test_a_checkpoint_that_was_begun_in_a_classic_session_is_refused(
+    session: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it was read is in the log of the query over all input."""
     orders = tmp_path / "orders"
     write(orders, range(1))
     built = counts(spouts.stream(lambda spark: frame_of(spark, orders), SCHEMA), sinks.memory())
-    run_on_spark(built, RunOptions(str(tmp_path / "ck"), keep_open=True), spark=session)
-    shutil.rmtree(tmp_path / "ck" / "spouts")
-    with pytest.raises(CheckpointError, match="the checkpoint was made with a classic session"):
+    with monkeypatch.context() as classic:
+        classic.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+        run_on_spark(built, RunOptions(str(tmp_path / "ck"), keep_open=True), spark=spark)
+    with pytest.raises(CheckpointError, match="the checkpoint was begun in a classic session"):
         run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
 
 
@@ -188,16 +234,41 @@ def test_a_query_that_has_gone_on_alone_for_long(session: Any, tmp_path: Path, r
     built = counts(spouts.stream(frame_of(session, orders)), out)
     run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=session)
     write(orders, range(1, 5))
-    place, schema = f"file://{checkpoint}/spouts/orders", built.spouts["orders"].outputs["default"]
-    writer = _packed(frame_of(session, orders).repartition(2), schema).writeStream.format("parquet")
-    writer = writer.option("path", f"{place}/rows").option("checkpointLocation", f"{place}/query")
-    writer.trigger(availableNow=True).start().awaitTermination()
+    written_alone(frame_of(session, orders).repartition(2), built, checkpoint).awaitTermination()
     noted = {path.name for path in (checkpoint / "spouts" / "orders" / "rows" / "_spark_metadata").glob("[0-9]*")}
     assert noted == {"3.compact", "4"}
     ended = run_on_spark(built, RunOptions(str(checkpoint)), spark=session)
     assert (ended.batches, ended.rows) == (4 + 1, 4 * ROWS)
     assert said(out) == expected(orders)
     assert kept(checkpoint) == []
+
+
+@pytest.mark.extended
+def test_columns_that_are_added(session: Any, tmp_path: Path) -> None:
+    """Rows that were written and not read, by a run that had not declared the new ones, get the default too; a column
+    that the DataFrame has no more is missed."""
+    orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
+
+    def built(columns: str, **defaults: Any) -> Topology:
+        frame = session.readStream.schema(columns).json(str(orders))
+        builder = TopologyBuilder("added")
+        builder.set_spout("orders", spouts.stream(frame, columns, defaults=defaults))
+        builder.set_sink("out", out).from_("orders")
+        return builder.build()
+
+    write(orders, range(1))
+    before = built(SCHEMA)
+    run_on_spark(before, RunOptions(str(checkpoint)), spark=session)
+    write(orders, range(1, 2))
+    written_alone(frame_of(session, orders), before, checkpoint).awaitTermination()
+    write(orders, range(2, 3))
+    ended = run_on_spark(built(f"{SCHEMA}, shop string", shop="none"), RunOptions(str(checkpoint)), spark=session)
+    assert (ended.rows, ended.new_columns) == (2 * ROWS, {"orders": ["shop"]})
+    assert [row.get("shop") for row in out.rows] == [None] * ROWS + ["none"] * 2 * ROWS
+    assert sorted(row["ts"].minute for row in out.rows) == sorted([0, 1, 2] * ROWS)
+    lacking = spouts.stream(frame_of(session, orders).drop("amount"), SCHEMA)
+    with pytest.raises(ConfigError, match="has no column 'amount'"):
+        run_on_spark(counts(lacking, out), RunOptions(str(tmp_path / "other")), spark=session)
 
 
 @pytest.mark.extended

@@ -32,20 +32,3 @@ def rows(folders: Sequence[str], work: bytes, hands: Sequence[bytes]) -> Arrived
                 yield from function(hands[number])
 
     return run
-
-
-def packed(names: Sequence[str]) -> Arrived:
-    """For ``mapInArrow`` over rows: Arrow's own bytes of each record batch, with these names of its columns, in the
-    column ``rows``."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for batch in batches:
-            named = pa.RecordBatch.from_arrays(batch.columns, names=list(names))
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, named.schema) as writer:
-                writer.write_batch(named)
-            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["rows"])
-
-    return run

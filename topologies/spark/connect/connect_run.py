@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,15 +12,12 @@ from pyspark.sql.connect.session import SparkSession
 
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.preflight import refuse_before_start, refuse_hdfs_without_host
-from topologies.checkpoints.pulled_files import pulled_rows
 from topologies.engine.commit import Frames
 from topologies.engine.librdkafka import check_options
 from topologies.engine.report import BatchReport
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
-from topologies.io.file_spout import FileSpout, WatchedFiles
-from topologies.io.pulled import PulledRows
-from topologies.io.spouts import FrameSpout
+from topologies.io.file_spout import FileSpout
 from topologies.local import LocalKafka, LocalRun
 from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, observed
@@ -31,9 +26,9 @@ from topologies.run.summary import Summary
 from topologies.spark.cluster import ask_executors
 from topologies.spark.connect.connect_executor import ConnectExecutor
 from topologies.spark.connect.connect_session import connected, slots_of
-from topologies.spark.connect.frame_reader import FrameReader, refuse_endless
-from topologies.spark.declared_frames import check_frames, declared_frame
+from topologies.spark.kept_frames import KeepsFrames
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
+from windowing.errors import CheckpointError
 
 
 def run_over_connect(
@@ -83,7 +78,7 @@ class ConnectFrames:
         self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
 
 
-class ConnectRun(LocalRun):
+class ConnectRun(KeepsFrames, LocalRun):
     """One run of a topology on a checkpoint: batches are cut in this process, and their tasks run on Spark."""
 
     engine = Engine.SPARK
@@ -107,31 +102,21 @@ class ConnectRun(LocalRun):
     def _begin(self, held: ExitStack) -> None:
         self.executor = ConnectExecutor(self.spark, self._slots)
 
-    def _in_this_run(self, topology: Graph) -> Graph:
-        """The topology with rows that are kept in the checkpoint in place of each DataFrame."""
-        spouts = dict(topology.spouts)
-        for name, node in self.given.spouts.items():
-            if isinstance(node.spout, FrameSpout):
-                kept = pulled_rows(name, node.spout.declared, node.spout.defaults, self.halves.path)
-                spouts[name] = replace(spouts[name], spout=kept)
-        return replace(topology, spouts=spouts)
-
-    def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
-        """Makes the object that lists a spout's files; of a DataFrame it keeps the rows first."""
-        node = self.given.spouts[name]
-        if not (isinstance(spout, PulledRows) and isinstance(node.spout, FrameSpout)):
-            return super().watch(name, spout)
-        frame = declared_frame(self.spark, node)
-        refuse_endless(name, frame, once=self.options.interval is None)
-        reader = partial(FrameReader, node, frame, self.halves, self.options.stop, self.checkpoint.check_owner)
-        self.watched[name] = self._kept(name, spout, reader)
-        return self.watched[name]
+    def _keeps(self, name: str) -> bool:
+        half = self.halves.spark_checkpoint
+        if (half.offsets() or half.names("sources")) and not self._is_kept(name):
+            raise CheckpointError(
+                f"spout {name!r} is a Spark DataFrame, and the checkpoint was begun in a classic session",
+                why="there Spark's query over all input has noted where it was read; a query over it alone, which "
+                "Spark Connect needs, would read it from its beginning",
+                do="go on in a classic session, or start with a new checkpoint folder (which reads all input again)",
+            )
+        return True
 
     def _frames(self) -> Frames:
         return ConnectFrames(self.executor, self.kafka)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        check_frames(self.given, self.halves, over_connect=True)
         found = super()._open_source()
         ask_executors(self.executor, self.topology, self.halves.path)
         return found

@@ -1,4 +1,4 @@
-"""Streaming DataFrames over Spark Connect: a query of Spark's writes their rows into the checkpoint, batch by batch.
+"""Streaming DataFrames whose rows are kept: a query of Spark's writes them into the checkpoint, batch by batch.
 
 The query has a checkpoint of its own there, and writes each of its micro-batches once, as files, which its log of a
 sink of files names. The run takes one such batch into each of its own, and keeps its rows as it keeps those of a
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -30,10 +29,9 @@ from topologies.checkpoints.pulled_files import FOLDER, QUERY
 from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
 from topologies.engine.pulling import Pulled
 from topologies.graph.graph import SpoutNode
-from topologies.spark.connect import arriving
 from topologies.spark.declared_frames import quoted
-from topologies.spark.spark_errors import FROM_SPARK, kafka_error_in, passing_error_in, storage_error_in
-from windowing.errors import CheckpointError, ConfigError, WindboltError
+from topologies.spark.spark_errors import FROM_JAVA, FROM_SPARK, kafka_error_in, passing_error_in, storage_error_in
+from windowing.errors import CheckpointError, ConfigError, UnreachableError, WindboltError
 from windowing.schema import DEFAULT_STREAM, conform
 
 if TYPE_CHECKING:
@@ -48,14 +46,10 @@ _FIRST = re.compile(r"part-0+-.*-c0+\..*")
 """The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
 _AHEAD = 20
 """Number of batches that the query may be ahead of the run."""
+_RACE = re.compile(r"[^\n]*(?:CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch)[^\n]*")
+"""Spark's error text of a query beside which another one goes on from the same checkpoint."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
 """How long to wait before looking again whether the query has written a batch."""
-_SOURCE = re.compile(r"StreamingRelationV2 \S+, (rate|socket), ")
-"""How Spark's plan names a source."""
-_ENDLESS = {
-    "rate": "it has no rows yet when the run begins, so that there is nothing to read to the end",
-    "socket": "what arrives between two queries of Spark's is lost",
-}
 
 
 class FrameReader:
@@ -66,13 +60,13 @@ class FrameReader:
         node: SpoutNode,
         frame: DataFrame,
         halves: PairedCheckpoint,
-        stop: threading.Event,
+        is_ending: Callable[[], bool],
         check_owner: Callable[[], None],
         offset: Any,
     ) -> None:
-        """``frame`` has the columns of the spout. ``stop`` ends the waiting for rows. ``check_owner`` raises
-        CheckpointError where another run has taken the checkpoint over."""
-        self._node, self._stop, self._check_owner = node, stop, check_owner
+        """``frame`` has the columns of the spout. ``is_ending``: True once the run waits for no more rows.
+        ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
+        self._node, self._is_ending, self._check_owner = node, is_ending, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{node.name}"
         self._place = _as_spark_names(f"{halves.place}/{FOLDER}/{node.name}")
@@ -113,16 +107,17 @@ class FrameReader:
             if ended:
                 self._close_query()
                 return None
-            if self._stop.is_set():
-                return None
             if self._query is None:
-                self._start()
+                self._start()  # also where the run ends: its folder says that the rows of this DataFrame are kept
+            elif self._is_ending():
+                return None
             seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
             self._asked(methodcaller("awaitTermination", seconds))
 
     def close(self) -> None:
-        """Stop the query."""
-        self._end()
+        """Stop the query; where that fails, Spark or its session has ended."""
+        with suppress(WindboltError, *FROM_JAVA, OSError):
+            self._end()
 
     def _start(self) -> None:
         self._check_query()
@@ -203,7 +198,8 @@ def _failing(name: str) -> Iterator[None]:
     except FROM_SPARK as error:
         text = str(error)
         raise (
-            kafka_error_in(text)
+            _race_error_in(name, text)
+            or kafka_error_in(text)
             or storage_error_in(text)
             or passing_error_in(text)
             or WindboltError(
@@ -214,20 +210,18 @@ def _failing(name: str) -> Iterator[None]:
         ) from error
 
 
-def refuse_endless(name: str, frame: DataFrame, *, once: bool) -> None:
-    """Raise ConfigError for a DataFrame of a source that cannot be read to an end, where a run is to, or not again and
-    again."""
-    for line in cast("Any", frame)._explain_string(extended=True).splitlines():
-        match = _SOURCE.search(line)
-        if match is not None and (once or match[1] == "socket"):
-            raise ConfigError(
-                f"spout {name!r} reads {match[1]!r}, "
-                + ("which has no end, and the run is to end with its input" if once else "over Spark Connect"),
-                why=_ENDLESS[match[1]],
-                do="say how often to read: run(..., every='10 s') goes on until it is stopped"
-                if match[1] == "rate"
-                else "read it in a classic session",
-            )
+def _race_error_in(name: str, text: str) -> UnreachableError | None:
+    """The error where the query of a run that has died goes on in another server or session: Spark writes each batch of
+    the two once, and ends whichever comes second. None where Spark's long text is about something else."""
+    match = _RACE.search(text)
+    if match is None:
+        return None
+    return UnreachableError(
+        f"spout {name!r}: another query of Spark's writes the rows of its DataFrame into this checkpoint",
+        why=match[0].strip(),
+        do="nothing is lost, start again: the query of a run that has died ends with the input that it found",
+        transient=True,
+    )
 
 
 def _as_spark_names(place: str) -> str:
@@ -242,7 +236,24 @@ def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
         frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
         for at, field in enumerate(from_arrow_schema(schema))
     ]
-    return frame.select(*columns).mapInArrow(arriving.packed(schema.names), "rows binary")
+    return frame.select(*columns).mapInArrow(_packing(schema.names), "rows binary")
+
+
+def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow`` over rows: Arrow's own bytes of each record batch, with these names of its columns. It is sent
+    by value, and names nothing of windbolt: a worker of a Connect server has none."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            named = pa.RecordBatch.from_arrays(batch.columns, names=names)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, named.schema) as writer:
+                writer.write_batch(named)
+            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["rows"])
+
+    return run
 
 
 def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
