@@ -100,15 +100,17 @@ class PulledFiles(WatchedFiles):
         keep: int,
         check_owner: Callable[[], None],
     ) -> None:
-        """``open_reader`` is given the offset behind what was read before, None at the beginning, and is called once.
-        ``keep``: number of batches that the run can go back to. ``check_owner`` raises CheckpointError where another
-        run has taken the checkpoint over."""
+        """``open_reader`` is given the offset behind what was read before, None at the beginning. It is called once,
+        and again where the run that had the checkpoint before has read on. ``keep``: number of batches that the run can
+        go back to. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
         super().__init__(name, spout)
         self._open_reader, self._keep, self._check_owner = open_reader, keep, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{name}"
         self._place = spout.place
         self._opened: Reader | None = None
+        self._behind = -1
+        """The file behind whose rows the reader reads."""
         self._last = -1
         """The last file that is known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
@@ -126,7 +128,7 @@ class PulledFiles(WatchedFiles):
         if last is None:
             return
         self._last = max(self._last, last)
-        reader = self._reader()
+        reader = self._opened or self._reader(max(self._numbers(), default=-1))
         if reader.wants_acknowledgements:
             reader.acknowledge(self._offset(last))
         gone = [number for number in self._numbers() if number < last - self._keep]
@@ -159,21 +161,27 @@ class PulledFiles(WatchedFiles):
         there = self._numbers()
         if last >= 0 and last not in there:
             raise self._gone(last)
-        for number in there:
-            if number > last:
-                yield self._found(number)
-        reader = self._reader()
-        number = max(there, default=-1)
-        while (pulled := reader.pull()) is not None:
-            number += 1
-            self._write(number, pulled)
-            self._offsets[number] = pulled.offset
-            yield self._found(number)
-
-    def _reader(self) -> Reader:
-        if self._opened is None:
+        while True:
+            for number in there:
+                if number > last:
+                    yield self._found(number)
+            last = max(there, default=last)
+            while (pulled := self._reader(last).pull()) is not None and self._write(last + 1, pulled):
+                last = self._behind = last + 1
+                self._offsets[last] = pulled.offset
+                yield self._found(last)
+            if pulled is None:
+                return
             there = self._numbers()
-            self._opened = self._open_reader(self._offset(there[-1]) if there else None)
+
+    def _reader(self, behind: int) -> Reader:
+        """Returns the reader of what comes behind a file: another one where the run that had the checkpoint before has
+        read on meanwhile, so that its rows come first."""
+        if self._opened is not None and self._behind != behind:
+            opened, self._opened = self._opened, None
+            opened.close()
+        if self._opened is None:
+            self._opened, self._behind = self._open_reader(self._offset(behind) if behind >= 0 else None), behind
         return self._opened
 
     def _numbers(self) -> list[int]:
@@ -205,31 +213,22 @@ class PulledFiles(WatchedFiles):
             do=f"restore the folder {FOLDER}/ of the checkpoint; or {START_OVER}",
         )
 
-    def _write(self, number: int, pulled: Pulled) -> None:
+    def _write(self, number: int, pulled: Pulled) -> bool:
+        """Returns False where there is such a file, of the run from which this one has taken the checkpoint over."""
         metadata = {_OFFSET: json.dumps(pulled.offset).encode(), b"id": uuid.uuid4().bytes}
         sink = pa.BufferOutputStream()
         rows = pulled.rows.replace_schema_metadata(metadata)
         with ipc.new_file(sink, rows.schema) as writer:
             writer.write_table(rows)
         path, data = self._path(number), sink.getvalue().to_pybytes()
-        if self._uri is not None:
-            self._create(path, data)
-            return
-        make_folder(self._filesystem, self._folder)
-        write_whole(self._filesystem, self._uri, path, data)
-
-    def _create(self, path: str, data: bytes) -> None:
-        """Write a file where there is none: another run may be on the checkpoint."""
-        assert self._uri is not None
         if not is_object_store(self._uri):
             make_folder(self._filesystem, self._folder)
-        if not create_whole(self._uri, path, data):
+        if self._uri is None:
+            write_whole(self._filesystem, self._uri, path, data)
+        elif not create_whole(self._uri, path, data):
             self._check_owner()
-            raise CheckpointError(
-                f"spout {self.name!r}: {path} is there already",
-                why="another run has written it",
-                do="see that one run alone is on the checkpoint, and start it again",
-            )
+            return False
+        return True
 
 
 def _number(path: str) -> int:

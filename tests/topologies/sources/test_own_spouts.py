@@ -28,7 +28,7 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
-from topologies.io.pulled import in_their_zone
+from topologies.io.pulled import PulledSpout, in_their_zone
 from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
 from windowing.schema import DEFAULT_STREAM, parse_schema, tables
@@ -698,6 +698,41 @@ def test_a_checkpoint_in_a_store(
     assert kept == [f"ck/{FOLDER}/numbers/{number:012d}.arrow" for number in (4, 5, 6, 7)]
 
 
+@pytest.mark.parametrize("when", ["it pulls", "it begins"])
+def test_the_run_that_had_a_checkpoint_in_a_store_reads_on_a_little(
+    when: str, empty_store: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that has taken it over goes on behind these rows: it had pulled the same ones, or opened the source."""
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://{empty_store.address}"}.items():
+        monkeypatch.setenv(name, value)
+    built, out = topology(Numbers(Queue(5)))
+    run_local(built, RunOptions("s3://bucket/ck", keep_open=True))
+    write, new = PulledFiles._write, PulledFiles.new
+
+    def another_has_written(self: PulledFiles, number: int, pulled: Any) -> bool:
+        monkeypatch.setattr(PulledFiles, "_write", write)
+        assert write(self, number, pulled)
+        return write(self, number, pulled)
+
+    def another_writes(self: PulledFiles, read: dict[str, int]) -> Any:
+        monkeypatch.setattr(PulledFiles, "new", new)
+        with pulling.Puller("numbers", PulledSpout(Numbers(Queue(13))), {"next": 5}) as puller:
+            pulled = puller.pull()
+        assert pulled is not None
+        assert write(self, 1, pulled)
+        return new(self, read)
+
+    if when == "it pulls":
+        monkeypatch.setattr(PulledFiles, "_write", another_has_written)
+    else:
+        monkeypatch.setattr(PulledFiles, "new", another_writes)
+    built, more = topology(Numbers(Queue(13)))
+    assert run_local(built, RunOptions("s3://bucket/ck")).rows == 8
+    whole, every = topology(Numbers(Queue(13)))
+    run_local(whole)
+    assert [*out.rows, *more.rows] == every.rows
+
+
 def test_two_runs_on_one_checkpoint_in_a_store_do_not_overwrite_each_others_rows(
     empty_store: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -705,11 +740,11 @@ def test_two_runs_on_one_checkpoint_in_a_store_do_not_overwrite_each_others_rows
         monkeypatch.setenv(name, value)
     write = PulledFiles._write
 
-    def another_is_faster(self: PulledFiles, number: int, pulled: Any) -> None:
+    def another_is_faster(self: PulledFiles, number: int, pulled: Any) -> bool:
         monkeypatch.setattr(PulledFiles, "_write", write)
         other = run_local(topology(Numbers(Queue(7)))[0], RunOptions("s3://bucket/ck"))
         assert other.rows == 7
-        write(self, number, pulled)
+        return write(self, number, pulled)
 
     monkeypatch.setattr(PulledFiles, "_write", another_is_faster)
     with pytest.raises(CheckpointError, match="has been taken over"):
