@@ -46,7 +46,7 @@ _FIRST = re.compile(r"part-0+-.*-c0+\..*")
 """The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
 _AHEAD = 20
 """Number of batches that the query may be ahead of the run."""
-_RACE = re.compile(r"[^\n]*(?:CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch)[^\n]*")
+_RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
 """Spark's error text of a query beside which another one goes on from the same checkpoint."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
 """How long to wait before looking again whether the query has written a batch."""
