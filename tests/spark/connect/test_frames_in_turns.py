@@ -46,8 +46,8 @@ def classic(session: Any, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.extended
-def test_a_run_in_a_classic_session_is_stopped(session: Any, classic: Any, tmp_path: Path) -> None:
-    """While the query of the DataFrame goes on, which is in the middle of a batch."""
+def test_runs_in_a_classic_session_are_stopped(session: Any, classic: Any, tmp_path: Path) -> None:
+    """While the query of the DataFrame is in the middle of a batch, and while it starts or finds nothing new."""
     orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()
     write(orders, range(1))
     built = counts(spouts.stream(lambda spark: slowly(frame_of(spark, orders), 0.2), SCHEMA), out)
@@ -58,6 +58,18 @@ def test_a_run_in_a_classic_session_is_stopped(session: Any, classic: Any, tmp_p
         time.sleep(0.01)
     assert run.stop().rows < 8 * ROWS
     assert not classic.streams.active
+    run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=classic)
+    chance = random.Random(36)
+    for number in range(9, 21):
+        run = built.start(str(checkpoint), every="100ms", spark=classic)
+        while len(classic.streams.active) < 2:
+            assert not run.ended
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.7))
+        write(orders, range(number, number + 1))
+        time.sleep(chance.uniform(0, 0.2))
+        run.stop()
+        assert not classic.streams.active
     run_on_spark(built, RunOptions(str(checkpoint)), spark=classic)
     assert said(out) == expected(orders)
     assert kept(checkpoint) == []

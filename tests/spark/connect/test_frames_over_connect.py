@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.spark.frame_reader import _packed
 from topologies.topology import Topology
-from windowing import AggregateBolt
+from windowing import AggregateBolt, Spout
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError, WindboltError
 
@@ -268,6 +270,34 @@ def test_columns_that_are_added(session: Any, tmp_path: Path) -> None:
     lacking = spouts.stream(frame_of(session, orders).drop("amount"), SCHEMA)
     with pytest.raises(ConfigError, match="has no column 'amount'"):
         run_on_spark(counts(lacking, sinks.memory()), RunOptions(str(tmp_path / "other")), spark=session)
+
+
+class Stops(Spout):
+    """Stops the run that reads it."""
+
+    schema = SCHEMA
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+
+    def read(self, offset: Any, limit: int) -> Any:
+        self.stop.set()
+        return ([("u0", 1.0, datetime(2024, 1, 1, 6, tzinfo=UTC))], 1) if offset is None else None
+
+
+@pytest.mark.extended
+def test_a_run_that_is_stopped_before_it_has_asked_for_rows(session: Any, tmp_path: Path) -> None:
+    """Its first batch has those of another spout. That the rows of the DataFrame are kept, the next run knows."""
+    orders, out, stop = tmp_path / "orders", sinks.memory(), threading.Event()
+    write(orders, range(1))
+    builder = TopologyBuilder("stopped")
+    builder.set_spout("orders", spouts.stream(frame_of(session, orders)))
+    builder.set_spout("stops", Stops(stop))
+    builder.set_sink("out", out).from_("orders").from_("stops")
+    built = builder.build()
+    first = run_on_spark(built, RunOptions(str(tmp_path / "ck"), every="1s", stop=stop), spark=session)
+    second = run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)
+    assert first.rows + second.rows == len(out.rows) == 1 + ROWS
 
 
 @pytest.mark.extended
