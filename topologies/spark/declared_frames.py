@@ -67,7 +67,6 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     return frame
 
 
-<<<<<<< HEAD
 def _check_types(name: str, has: StructType, wanted: Sequence[StructField], spark: Any) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
     others = [
@@ -127,22 +126,6 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
 """Types, each with those that hold all of its values."""
 
 
-def check_frames(topology: Graph, halves: PairedCheckpoint, *, over_connect: bool) -> None:
-    """Raise CheckpointError where a DataFrame was read by the other kind of session before: where a query of Spark's
-    has got to, it notes for itself."""
-    begun = bool(halves.spark_checkpoint.offsets())
-    for name, node in topology.spouts.items():
-        if not isinstance(node.spout, FrameSpout):
-            continue
-        kept = bool(entries(halves.filesystem, f"{halves.root}/{FOLDER}/{name}"))
-        if kept != over_connect and (begun or kept):
-            before, now = "a classic session", "Spark Connect"
-            before, now = (before, now) if over_connect else (now, before)
-            raise CheckpointError(
-                f"spout {name!r} is a Spark DataFrame, and the checkpoint was made with {before}",
-                why=f"a run with {now} would read the DataFrame from its beginning",
-                do=f"go on with {before}, or start with a new checkpoint folder (which reads all input again)",
-=======
 def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> None:
     """Raise ConfigError for a DataFrame of a source that has no end, in a run to the end of the input; and for one that
     cannot be read by one query after the other, where its rows are ``kept``."""
@@ -152,7 +135,6 @@ def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> No
                 f"spout {name!r} reads {source!r}, which has no end, and the run is to end with its input",
                 why="it has no rows yet when the run begins, so that there is nothing to read to the end",
                 do="say how often to read: run(..., every='10 s') goes on until it is stopped",
->>>>>>> f0023462 (Go on in a classic session with a DataFrame begun over Connect)
             )
         if source == "socket" and kept:
             raise ConfigError(
