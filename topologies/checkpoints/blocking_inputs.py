@@ -16,7 +16,7 @@ from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import Live
-from policies.watermarks import NONE
+from policies.watermarks import NONE, MarkState
 from topologies.checkpoints.stored_tasks import has_key, reached_limit, readers_of
 from topologies.graph.bolt_rules import BoltRules
 from windowing.calls import checked
@@ -162,10 +162,11 @@ def _shown(time: int | None) -> str | None:
 
 def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     """Returns the watermark that each input or partition would allow alone, in microseconds; None where it has
-    delivered nothing. Without those that are idle."""
+    delivered nothing, or not yet the number of events that moves it. Without those that are idle. Where ticks move
+    watermarks, it is that of the next tick."""
     if rules.follows_events:
         marks: dict[str, int | None] = {
-            source: None if mark.mark <= NONE else mark.mark
+            source: _allowed(rules, source, mark)
             for source, mark in state.watermark.sources.marks.items()
             if source not in state.watermark.sources.idle
         }
@@ -173,6 +174,16 @@ def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
         return marks | {name: None for name in rules.inputs if name not in heard}
     latest = state.watermark.latest
     return {name: latest[name] - rules.delay if name in latest else None for name in rules.inputs}
+
+
+def _allowed(rules: BoltRules, source: str, state: MarkState) -> int | None:
+    """Returns the watermark of a source at the next tick, in microseconds; None before its first mark."""
+    name = input_of(source)
+    moves, at = rules.marks[name], state.mark
+    at_ticks = moves["count"] is None and moves["span"] is None
+    if at_ticks and state.latest > NONE and not rules.origins.get(name) and name not in rules.imports:
+        at = max(at, state.latest - (moves["delay"] or 0))
+    return None if at <= NONE else at
 
 
 def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
@@ -264,8 +275,8 @@ class Holding:
         rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            told = _about(holder, rules)
-            if needed is not None and holder.watermark is not None and not rules.origins.get(holder.input):
+            told = _about(holder, rules, state)
+            if needed is not None and _has_delivered(holder, state) and not rules.origins.get(holder.input):
                 told += _what_moves(holder, rules, state, needed, alone=len(lagging) < 2)
             yield told
             yield from self._behind(rules, holder)
@@ -311,7 +322,7 @@ class Holding:
             return
         holders = self.of(name)
         for each in holders:
-            yield f"For {name!r}: {_about(each, of)}"
+            yield f"For {name!r}: {_about(each, of, self._state(name))}"
             yield from self._behind(of, each)
         yield from (f"For {name!r}: {_upper(words)}" for words in _imports(of))
         if self._has_idle_rule(name):
@@ -337,13 +348,21 @@ def _imports(rules: BoltRules) -> Iterator[str]:
         yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
 
 
-def _about(holder: Holder, rules: BoltRules) -> str:
+def _has_delivered(holder: Holder, state: BoltState) -> bool:
+    """True if events have come from an input; it may have no watermark yet, because there were too few."""
+    mark = state.watermark.sources.marks.get(holder.source)
+    return holder.watermark is not None or (mark is not None and mark.latest > NONE)
+
+
+def _about(holder: Holder, rules: BoltRules, state: BoltState) -> str:
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
         since = f", {words} {show(holder.since)}"
     name = named(holder)
-    if holder.watermark is None:
+    if holder.watermark is None and _has_delivered(holder, state):
+        text = f"{name} holds it: what has come from there has not moved the watermark yet{since}."
+    elif holder.watermark is None:
         text = f"{name} holds it: nothing has come from there{since}."
     elif rules.greatest:
         text = f"{name} is furthest ahead, at {show(holder.watermark)}{since}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,7 +28,7 @@ from topologies.checkpoints.blocking_inputs import (
     WhyReason,
     events_in_words,
     events_of_key,
-    marks_of,
+    own_marks_of,
     regular_events,
     waiting_events,
 )
@@ -100,7 +101,7 @@ class Explanation:
 
     def of_regular_windows(self, windows: AlignedWindows) -> WhyAnswer:
         """Of windows of time that end every so many microseconds."""
-        end, events = self.question.window, self._events_of(windows)
+        end, events = self.question.window, self._waiting_ends(windows)
         if end is None:
             unfired = events.next_end(self.fired)
             end = events.next_end(self.over) if unfired is None else unfired
@@ -116,7 +117,20 @@ class Explanation:
             return self.between(end, windows.offset.micros if windows.earliest is None else windows.earliest)
         waiting = events.within(end)
         answer = self._of_window(end, waiting)
+        if not waiting and self.rules.fires_once and answer.reason is not WhyReason.OVER:
+            waiting = self._events_of(windows).within(end)
+            answer = self.shut_window(end, waiting) if waiting else answer
         return replace(answer, window_end=end, waiting=waiting)
+
+    def _waiting_ends(self, windows: AlignedWindows) -> RegularEvents | OpenEnds:
+        """The events of windows that may fire: where a firing closes a window, its events may be kept for others."""
+        if not self.rules.fires_once:
+            return self._events_of(windows)
+        ends = Counter[int]()
+        for each in windows_still_open(self.state, self.rules, self.store, self.manifest.clock, self.question.key):
+            assert each.end is not None
+            ends[each.end] += each.events
+        return OpenEnds(ends)
 
     def between(self, end: int, offset: int) -> WhyAnswer:
         """Of a time at which no window ends. ``offset``: some end of a window in microseconds."""
@@ -209,27 +223,31 @@ class Explanation:
 
     def stays_open(self, end: int, waiting: int) -> WhyAnswer:
         needed, held = end + self.rules.past_end, f"{events_in_words(waiting)}{self.for_key}"
-        fired = (
-            f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held events then."
-        )
-        if self.rules.fires_once:
-            return self.told(
-                WhyReason.FIRED, f"{fired} It does not fire again: {held} {'is' if waiting == 1 else 'are'} still kept."
-            )
+        least = "events" if self.rules.least_at_end == 1 else f"{self.rules.least_at_end} events"
+        again = "once it holds as many" if self.rules.fires_once else "again for those"
         return self.told(
             WhyReason.FIRED,
-            f"{fired} It holds {held} now.",
-            f"It stays open for late events until the watermark reaches {show(needed)}, and fires again for those; the "
+            f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held {least} then. "
+            f"It holds {held} now.",
+            f"It stays open for late events until the watermark reaches {show(needed)}, and fires {again}; the "
             f"watermark is at {self._shown_watermark}.",
         )
 
+    def shut_window(self, end: int, kept: int) -> WhyAnswer:
+        """Of one that a firing has closed."""
+        held = f"{events_in_words(kept)}{self.for_key} {'is' if kept == 1 else 'are'}"
+        return self.told(
+            WhyReason.FIRED,
+            f"The window that ends at {show(end)} has fired, and that has closed it. It does not fire again: {held} "
+            "still kept.",
+        )
+
     def _reason(self, needed: int, holders: Sequence[Holder]) -> WhyReason:
-        marks = marks_of(self.rules, self.state).values()
+        marks = own_marks_of(self.rules, self.state).values()
         if self.state.watermark.current is None and all(holder.watermark is None for holder in holders):
             return WhyReason.NO_WATERMARK
-        if all(mark is not None and mark >= needed for mark in marks):
-            return WhyReason.TICK
-        return WhyReason.WATERMARK
+        enough = [mark is not None and mark >= needed for mark in marks]
+        return WhyReason.TICK if (any(enough) if self.rules.greatest else all(enough)) else WhyReason.WATERMARK
 
     def _about_watermark(self, needed: int, reason: WhyReason, end: int) -> Iterator[str]:
         current = self.state.watermark.current
@@ -292,7 +310,7 @@ class Explanation:
         return "the clock" if current is None else show(current)
 
 
-# The open windows of a bolt whose windows are not at regular times, each with its end, its key and what it holds.
+# The open windows of a bolt, each with its end, its key and what it holds.
 
 
 @dataclass(frozen=True)
@@ -307,6 +325,21 @@ class OpenWindow:
     """How often it has fired already."""
     key: str | None
     """The values of its key with commas between them; None where windows hold the events of all keys."""
+
+
+@dataclass(frozen=True)
+class OpenEnds:
+    """The ends of windows that hold events and have not fired for the last time, each with their number."""
+
+    ends: Mapping[int, int]
+
+    def within(self, end: int) -> int:
+        """Returns the number of events in the windows that end at a time."""
+        return self.ends.get(end, 0)
+
+    def next_end(self, over: int | None) -> int | None:
+        """Returns the first end after ``over``; None where there is none."""
+        return min((end for end in self.ends if over is None or end > over), default=None)
 
 
 def windows_still_open(
@@ -361,8 +394,10 @@ class OtherWindows:
                 return replace(self.by.over_window(asked, 0), window_end=asked, waiting=0)
             return self._no_open_window(asked, ends)
         chosen = [window for window in found if window.end == end]
-        if not chosen:
+        if not chosen and not all(each.ends_by_time for each in rules.formed_by(self.by.state.anchor)):
             return self.of_counts()
+        if not chosen:
+            return self.by.told(WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {rules.windows}.")
         waiting = sum(window.events for window in chosen)
         if end is None:
             words = f"{_wait(waiting, self.by.for_key)} for a window: {rules.windows}."

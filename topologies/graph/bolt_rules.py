@@ -36,6 +36,7 @@ from windowing.durations import Count, Duration
 from windowing.schema import format_schema, parse_schema, value_type
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SOURCE_ONLY
+from windowing.settings.panes import Panes
 from windowing.settings.rules import START, Bounds, IdleRule, WatermarkCombiner
 
 # Policies and the values of settings as plain JSON, and in words.
@@ -200,8 +201,8 @@ class BoltRules:
     """Time by which the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an
     event at the end belongs to the window."""
     first_past_end: int | None
-    """For windows that fire more than once: how far the watermark must be past the end of a window for its firing at
-    the end, which is not the last one; None for others."""
+    """For windows that fire early or for late events: how far the watermark must be past the end of a window for its
+    firing at the end, which is not the last one; None for others."""
     fires_once: bool
     """True if the first firing of such a window is the only one."""
     least_at_end: int
@@ -360,7 +361,7 @@ class BoltRules:
             event_time=node.event_time,
             timestamp_field=settings.timestamp_field,
             past_end=_past_end(node),
-            first_past_end=int(node.closes_after_end) if panes is not None and node.event_time else None,
+            first_past_end=int(node.closes_after_end) if node.event_time and _fires_before_it_closes(panes) else None,
             fires_once=panes is not None and panes.closes,
             least_at_end=1 if panes is None or panes.at_end is None else panes.at_end.value,
             empty_windows=settings.empty_windows_until is not None,
@@ -382,6 +383,10 @@ class BoltRules:
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
             state_by_method=stateful is not None and has_method(stateful),
         )
+
+
+def _fires_before_it_closes(panes: Panes | None) -> bool:
+    return panes is not None and not (panes.early is None and panes.late is None)
 
 
 def _micros(duration: Duration | None) -> int | None:

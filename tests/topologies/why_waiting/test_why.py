@@ -432,6 +432,43 @@ SITUATIONS = {
         orders=[[(1, "ada", "n"), (12, "bob", "s")]],
         window="12:10",
     ),
+    "a firing has closed it before its end": Situation(
+        WhyReason.FIRED,
+        ["The window that ends at 2024-05-01T12:10:00Z has fired, and that has closed it", "1 event is still kept"],
+        bolt=lambda: fires_again(early=1, closes=True),
+        orders=[[(1, "ada", "n")]],
+        window="12:10",
+        waiting=1,
+    ),
+    "what a firing has closed does not wait": Situation(
+        WhyReason.NOTHING,
+        ["No event waits for a window"],
+        bolt=lambda: fires_again(early=1, closes=True),
+        orders=[[(1, "ada", "n")]],
+    ),
+    "the only firing is that at the end of the lateness": Situation(
+        WhyReason.WATERMARK,
+        ["It fires when the watermark reaches 2024-05-01T12:15:00Z"],
+        bolt=lambda: fires_again(at_end=2),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+    ),
+    "it held too few events at its end": Situation(
+        WhyReason.FIRED,
+        ["so it has fired if it held 2 events then", "and fires once it holds as many"],
+        bolt=lambda: fires_again(early=9, at_end=2, closes=True),
+        orders=[[(1, "ada", "n"), (12, "bob", "s")]],
+        window="12:10",
+        waiting=1,
+    ),
+    "of several events one moves the watermark": Situation(
+        WhyReason.NO_WATERMARK,
+        [
+            "Input 'orders' holds it: what has come from there has not moved the watermark yet",
+            "One of 3 events there moves the watermark: 2 more are needed",
+        ],
+        bolt=lambda: Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_watermark(every=3),
+        orders=[[(1, "ada", "n")]],
+    ),
     "the furthest input decides": Situation(
         WhyReason.WATERMARK,
         [
@@ -455,6 +492,12 @@ SITUATIONS = {
         bolt=lambda: tumbling().with_watermark_interval("1h"),
         orders=[[(1, "ada", "n"), (8, "bob", "s")], [(25, "ada", "n")]],
         waiting=2,
+    ),
+    "the next tick, where inputs may be idle": Situation(
+        WhyReason.TICK,
+        ["The inputs are far enough: the next tick moves the watermark there (every 1h)."],
+        bolt=lambda: tumbling().with_watermark_interval("1h").with_watermark(idle_timeout="2h"),
+        orders=[[(1, "ada", "n"), (8, "bob", "s")], [(25, "ada", "n")]],
     ),
     "the starts of windows are multiples of the slide": Situation(
         WhyReason.WATERMARK,
