@@ -59,21 +59,25 @@ _Of = tuple[int, int]
 """The kind of a window, and the code of its key."""
 
 
-def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_]) -> PaneStates:
-    """The states of open windows; those that have fired and hold events that are different are to fire again.
+def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_], gone: NDArray[np.bool_]) -> PaneStates:
+    """The states of open windows; those that have fired and hold events that are different are to fire again, and one
+    that has not fired and holds no event any more is forgotten.
 
-    ``live`` are the events as they were, ``different`` is a mask over them."""
+    ``live`` are the events as they were, ``different`` and ``gone`` are masks over them."""
     panes = _fired_panes(task)
-    touched: dict[_Of, list[_Span]] = defaultdict(list)
-    for of, span, _ in _windows_with(task, live, different):
+    touched, left = defaultdict[_Of, list[_Span]](list), defaultdict[_Of, list[_Span]](list)
+    for of, span, members in _windows_with(task, live, different):
         touched[of].append(span)
+        if not gone[members].all():
+            left[of].append(span)
     merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
-    repaired = panes.repaired.copy()
-    for row in np.flatnonzero(panes.index > 0).tolist():
+    repaired, kept = panes.repaired.copy(), np.ones(len(panes), np.bool_)
+    for row, index in enumerate(panes.index.tolist()):
         of, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
-        if any(_same(span, each, merging=merging[of[0]]) for each in touched[of]):
-            repaired[row] = 1
-    return replace(panes, repaired=repaired)
+        is_touched = any(_same(span, each, merging=merging[of[0]]) for each in touched[of])
+        repaired[row] |= is_touched and index > 0
+        kept[row] = index > 0 or not is_touched or span in left[of]
+    return replace(panes, repaired=repaired).take(np.flatnonzero(kept))
 
 
 def last_of_fired(task: TaskReader, live: Held, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -281,8 +285,9 @@ class _HeldRewrite:
         live, places = live_events_of(self.task)
         if live is None:
             return windows
-        different = (self.correction.touched | ~self.correction.kept)[places]
-        return windows.with_values(panes=self.writer.add(with_repaired(self.task, live, different).table()))
+        gone = ~self.correction.kept[places]
+        states = with_repaired(self.task, live, self.correction.touched[places] | gone, gone)
+        return windows.with_values(panes=self.writer.add(states.table()))
 
     def _different(self, held: Held, rows: slice) -> Held:
         columns = {name: column[rows] for name, column in self.correction.columns.items()}

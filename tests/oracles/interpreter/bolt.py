@@ -129,6 +129,10 @@ class Bolt:
     emitted: list[tuple[Window, Json]] = field(default_factory=list)
     """All of them."""
     repairs: Repairs = field(default_factory=dict)
+    look: Callable[[Bolt], Any] | None = None
+    """Called after each batch, before a repair; None where nobody asks for what it tells."""
+    looks: list[Any] = field(default_factory=list)
+    """What it told."""
     purged: int = 0
     """The events that repairs have taken out before a window had held them."""
     given_up: int = 0
@@ -510,6 +514,8 @@ class Bolt:
             self.end_streams()
         self.emit()
         self.opened.append(self.now_open())
+        if self.look is not None:
+            self.looks.append(self.look(self))
         if self.batch - 1 in self.repairs:
             self.repair(*self.repairs[self.batch - 1])
         return self.told if self.told != before else None

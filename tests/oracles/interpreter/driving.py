@@ -14,13 +14,21 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
+from manager.storage.manifest import batch_key
 from tests.helpers.crowding import crowded
+from tests.oracles.interpreter import asking
+from tests.oracles.interpreter.asking import Said
 from tests.oracles.interpreter.bolt import Repairs
 from tests.oracles.interpreter.values import Json
+from topologies.checkpoints import state_tables
+from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.corrections import GivenEvents
+from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.moved_state import Route
-from topologies.checkpoints.repair import BoltRepair
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.repair import BoltRepair, repair
 from topologies.checkpoints.rescale import moved_state
+from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import event_table, window_table
 from topologies.checkpoints.stored_tasks import readers_of
 from topologies.engine.batch import BatchPlan, InProcess
@@ -98,6 +106,8 @@ class Driven:
     retracts: bool
     """Whether firings have taken back rows of earlier ones."""
     repairs: Repairs
+    said: list[Said]
+    """After each batch: what the checkpoint said, where it was asked."""
 
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
@@ -151,6 +161,20 @@ def as_texts(key: Any) -> Any:
 
 
 @dataclass
+class DrawnRepair:
+    """Stored events that are changed, and those that are taken out, as rows of ``windbolt state``."""
+
+    changed: list[Json]
+    """With other ids: an apostrophe after them."""
+    out: list[Json]
+
+    @property
+    def told(self) -> tuple[set[str], dict[str, str]]:
+        """As the interpreter is told: the ids that are taken out, and the new ids by the old ones."""
+        return {row["id"] for row in self.out}, {row["id"][:-1]: row["id"] for row in self.changed}
+
+
+@dataclass
 class Drive:
     """A run of a case, batch by batch."""
 
@@ -160,6 +184,9 @@ class Drive:
     recording: Recording = field(default_factory=Recording)
     opened: list[list[Json]] = field(default_factory=list)
     repairs: Repairs = field(default_factory=dict)
+    asks: Random | None = None
+    """Draws questions after each batch; None: it is asked nothing."""
+    said: list[Said] = field(default_factory=list)
     step: MicroBatch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -197,6 +224,18 @@ class Drive:
     def note(self, batch: ScriptBatch, report: BatchReport) -> None:
         self.recording.note(batch, report)
         self.opened.append(self.open_windows(batch.advance.clock))
+        if self.asks is not None:
+            self.said.append(self.ask(self.asks))
+
+    def ask(self, chance: Random) -> Said:
+        """Asks the checkpoint, of windows that are open and of windows that were, and of some key."""
+        columns, before = self.scenario.rules.key, {window["end"] for opened in self.opened for window in opened}
+        keys = {",".join(str(step.event.get(name)) for name in columns) for step in self.scenario.event_steps}
+        ends = {window["end"] for window in self.opened[-1]}
+        drawn = asking.questions(chance, sorted(keys) if columns else [], *map(sorted, (ends, before - ends)))
+        node = self.topology.windowed["bolt"]
+        rules = BoltRules.of(self.topology, node)
+        return asking.said(self.step.manifest, self.checkpoint.segments, rules, node.schema, list(drawn))
 
     def open_windows(self, clock: int) -> list[Json]:
         """What ``windbolt state`` says of the open windows."""
@@ -224,7 +263,7 @@ class Drive:
         assert isinstance(sink, MemorySink)
         retracts, found = self.topology.windowed["bolt"].retracts, answer.to_json()
         found["windows"] = [{**window, "key": as_texts(window.get("key"))} for window in found["windows"]]
-        return Driven(found, self.opened, sink.rows, retracts, self.repairs)
+        return Driven(found, self.opened, sink.rows, retracts, self.repairs, self.said)
 
     def repair(self, number: int, chance: Random) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""
@@ -233,26 +272,29 @@ class Drive:
         node = self.topology.windowed["bolt"]
         rules, columns = BoltRules.of(self.topology, node), node.schema
         rows = event_table(readers_of(state, store, rules), rules.inputs, columns).to_pylist()
-        rows = chance.sample(rows, min(len(rows), chance.choice([1, 1, 2])))
-        if not rows:
+        drawn = self.drawn_repair(rows, chance)
+        if drawn is None:
             return
-        cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in self.scenario.rules.kinds)
-        out, renamed = set[str](), dict[str, str]()
-        given: tuple[GivenEvents | None, GivenEvents | None]
-        if chance.random() < 0.6 and not cut:  # where a longest duration has cut sessions, events behind it stay
-            out, given = {row["id"] for row in rows}, (None, GivenEvents.of("bolt", rows))
-        else:
-            renamed = {row["id"]: f"{row['id']}'" for row in rows}
-            given = GivenEvents.of("bolt", [{**row, "id": renamed[row["id"]]} for row in rows]), None
+        changed, out = (GivenEvents.of("bolt", rows) if rows else None for rows in (drawn.changed, drawn.out))
         try:
-            found = BoltRepair.of("bolt", state, rules, store, columns, given)
+            found = BoltRepair.of("bolt", state, rules, store, columns, (changed, out))
         except DataError:
             return
         with store.writer(f"repaired-{number}") as writer:
             self.step.manifest.bolts["bolt"] = found.written(writer)
         self.checkpoint._committed[-1] = self.step.manifest.to_json()
-        self.repairs[number] = out, renamed
+        self.repairs[number] = drawn.told
         self.begin()
+
+    def drawn_repair(self, rows: list[Json], chance: Random) -> DrawnRepair | None:
+        """A repair of one or two of these stored events; None where there are none."""
+        rows = chance.sample(rows, min(len(rows), chance.choice([1, 1, 2])))
+        if not rows:
+            return None
+        cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in self.scenario.rules.kinds)
+        if chance.random() < 0.6 and not cut:  # where a longest duration has cut sessions, events behind it stay
+            return DrawnRepair([], rows)
+        return DrawnRepair([{**row, "id": f"{row['id']}'"} for row in rows], [])
 
 
 class _Crash(Exception):
@@ -269,6 +311,14 @@ def _micros(time: Any) -> int | None:
 def in_one_go(scenario: Scenario, chance: Random) -> Driven:
     """Every batch in the process of the one before."""
     drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint())
+    for number, batch in enumerate(script(scenario)):
+        drive.run(number, batch, "commit" if batch.crash else None)
+    return drive.driven()
+
+
+def asked(scenario: Scenario, chance: Random) -> Driven:
+    """In one go, and after each batch the checkpoint is asked what waits, and for what."""
+    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint(), asks=chance)
     for number, batch in enumerate(script(scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
     return drive.driven()
@@ -306,6 +356,51 @@ def copied(scenario: Scenario, chance: Random) -> Driven:
             drive.checkpoint = FileCheckpoint(f"{folder}/{number + 1}/windbolt")
             drive.begin()
         return drive.driven()
+
+
+def saved(scenario: Scenario, chance: Random) -> Driven:
+    """After some batches a savepoint is taken, also where the next batch has crashed, and the run goes on with that;
+    some have repaired events."""
+    with _folder() as folder:
+        place, topology = f"{folder}/0", topology_of(scenario)
+        drive = Drive(scenario, topology, opened(place, topology))
+        for number, batch in enumerate(script(scenario)):
+            journal = FileJournal(PairedCheckpoint(place).spark_checkpoint, [], heartbeats=True, uri=None)
+            planned = journal.plan({}, batch.advance.clock, heartbeat=True)
+            assert planned == number
+            drive.checkpoint.plan(batch_key(number, False), {})
+            if batch.crash or chance.random() < 0.2:
+                drive.crash(drive.plan(number, batch), chance.choice(PHASES))
+            if number and chance.random() < 0.4:
+                before, place = place, f"{folder}/{number}"
+                save(drive, before, place, number - 1, chance)
+                drive.checkpoint = opened(place, topology)
+                drive.begin()
+            drive.run(number, batch)
+            journal = FileJournal(PairedCheckpoint(place).spark_checkpoint, [], heartbeats=True, uri=None)
+            journal.commit(number)
+        return drive.driven()
+
+
+def opened(place: str, topology: Topology) -> FileCheckpoint:
+    """windbolt's half of a checkpoint, which has the notes of a run."""
+    return open_checkpoint(PairedCheckpoint(place), topology).files
+
+
+def save(drive: Drive, source: str, target: str, number: int, chance: Random) -> None:
+    """Take a savepoint after a batch; in some of them one or two events are repaired."""
+    if chance.random() < 0.3:
+        drawn = drive.drawn_repair(state_tables.read(source)["events"].to_pylist(), chance)
+        if drawn is not None:
+            changed, out = ({"bolt": rows} if rows else {} for rows in (drawn.changed, drawn.out))
+            try:
+                repair(source, target, changed, without=out)
+            except DataError:
+                pass
+            else:
+                drive.repairs[number] = drawn.told
+                return
+    take_savepoint(PairedCheckpoint(source), target)
 
 
 def gone_back(scenario: Scenario, chance: Random) -> Driven:
@@ -371,12 +466,14 @@ def may_have_tasks(scenario: Scenario) -> bool:
 
 WAYS: dict[str, Callable[[Scenario, Random], Driven]] = {
     "as it is": in_one_go,
+    "asked": asked,
     "hashed alike": hashed_alike,
     "on disk": on_disk,
     "copied": copied,
     "gone back": gone_back,
     "rescaled": rescaled,
     "repaired": repaired,
+    "saved": saved,
 }
 
 

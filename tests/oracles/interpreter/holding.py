@@ -11,9 +11,9 @@ from random import Random
 import yaml
 
 from tests.helpers.recut import run_cut
-from tests.oracles.interpreter import cases
+from tests.oracles.interpreter import asking, cases
 from tests.oracles.interpreter.driving import WAYS, Driven, may_have_tasks, standing
-from tests.oracles.interpreter.replayed import answer, rules_of
+from tests.oracles.interpreter.replayed import answer, rules_of, run
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json
 from topologies.scenarios.scenario_model import read_scenario
@@ -23,7 +23,7 @@ from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = (
     "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "repaired",
-    "rescaled",
+    "rescaled", "saved", "asked",
 )  # fmt: skip
 """How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other
 batches for the product alone, where the answer does not depend on them."""
@@ -158,8 +158,12 @@ def differs(made: Json, variant: str) -> list[str]:
         driven = WAYS[variant if fits else "as it is"](scenario, Random(len(made["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
-    mine = answer(made, driven.repairs)
-    return [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
+    bolt = run(made, driven.repairs, asking.known if driven.said else None)
+    mine = bolt.answer()
+    found = [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
+    for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=True)):
+        found += [f"asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said)]
+    return found
 
 
 def beside(made: Json, mine: Json, driven: Driven) -> Iterator[str]:

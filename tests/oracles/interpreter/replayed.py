@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -27,20 +28,20 @@ def _rules_of(scenario: str) -> WindowSettings:
     return resolved(read_scenario(json.loads(scenario)).rules)
 
 
-def run(scenario: Json, repairs: Repairs) -> Bolt:
+def run(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None = None) -> Bolt:
     """Play it; twice where the rules ask which arrivals of a batch are still to come."""
-    bolt = _played(scenario, {}, repairs)
+    bolt = _played(scenario, {}, repairs, look)
     if not bolt.looks_ahead:
         return bolt
-    return _played(scenario, bolt.still_to_come(), repairs)
+    return _played(scenario, bolt.still_to_come(), repairs, look)
 
 
-def _played(scenario: Json, coming: dict[int, int], repairs: Repairs) -> Bolt:
+def _played(scenario: Json, coming: dict[int, int], repairs: Repairs, look: Callable[[Bolt], Any] | None) -> Bolt:
     rules, steps = rules_of(scenario), scenario["steps"]
     streams = tuple(scenario.get("streams", ["s1"]))
     moved = [step.get("clock", step.get("arrival")) for step in steps if {"clock", "arrival"} & set(step)]
     began = moment(moved[0]) if moved else 0
-    bolt = Bolt(rules, streams, scenario.get("partitions"), began, coming=coming, repairs=repairs)
+    bolt = Bolt(rules, streams, scenario.get("partitions"), began, coming=coming, repairs=repairs, look=look)
     if not bolt.event_time and moved:
         bolt.now = began
     player = _Player(bolt)
