@@ -129,8 +129,17 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
         return None
     settings = node.bolt.settings
     if (settings.output_watermark or settings.output_time) is not OutputTime.START:
-        return frontier  # windows that have not fired yet end later, by a microsecond at least
+        return max(frontier, _closed_until(node, bolt_state))  # windows that have not fired yet end later
     return _earliest_start(node, bolt_state, frontier)
+
+
+def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
+    """Returns the time up to which all windows have closed by the watermark, where the frontier is the end of the last
+    one (``_by_watermark``); NONE elsewhere."""
+    current = bolt_state.watermark.current
+    if not node.deferred or node.assigners or not node.event_time or current is None:
+        return NONE
+    return current - node.bolt.settings.allowed_lateness.micros - int(node.closes_after_end)
 
 
 def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
