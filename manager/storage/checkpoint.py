@@ -147,6 +147,8 @@ class MemoryCheckpoint:
     epoch: int = 0
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     _committed: list[str] = field(default_factory=list)
+    _segments: dict[str, set[str]] = field(default_factory=dict)
+    """The segments of the manifest that was committed last, by its text."""
 
     def latest(self) -> Manifest | None:
         """Returns the manifest committed last."""
@@ -178,8 +180,10 @@ class MemoryCheckpoint:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the manifest the current state, and delete segments that no kept manifest refers to."""
-        self._committed = [*self._committed[-1:], manifest.to_json()]
-        needed = set().union(*(Manifest.from_json(text).segments() for text in self._committed))
+        text, before = manifest.to_json(), self._committed[-1:]
+        known = [self._segments.get(each) or Manifest.from_json(each).segments() for each in before]
+        self._committed, self._segments = [*before, text], {text: manifest.segments()}
+        needed = self._segments[text].union(*known)
         for name in self.segments.tables.keys() - needed:
             del self.segments.tables[name]
         self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}

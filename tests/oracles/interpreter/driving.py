@@ -187,9 +187,11 @@ class Drive:
     asks: Random | None = None
     """Draws questions after each batch; None: it is asked nothing."""
     said: list[Said] = field(default_factory=list)
+    rules: BoltRules = field(init=False)
     step: MicroBatch = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rules = BoltRules.of(self.topology, self.topology.windowed["bolt"])
         self.begin()
 
     def begin(self) -> None:
@@ -233,14 +235,13 @@ class Drive:
         keys = {",".join(str(step.event.get(name)) for name in columns) for step in self.scenario.event_steps}
         ends = {window["end"] for window in self.opened[-1]}
         drawn = asking.questions(chance, sorted(keys) if columns else [], *map(sorted, (ends, before - ends)))
-        node = self.topology.windowed["bolt"]
-        rules = BoltRules.of(self.topology, node)
-        return asking.said(self.step.manifest, self.checkpoint.segments, rules, node.schema, list(drawn))
+        schema = self.topology.windowed["bolt"].schema
+        return asking.said(self.step.manifest, self.checkpoint.segments, self.rules, schema, list(drawn))
 
     def open_windows(self, clock: int) -> list[Json]:
         """What ``windbolt state`` says of the open windows."""
         bolt, node = self.step.manifest.bolts["bolt"], self.topology.windowed["bolt"]
-        readers = readers_of(bolt, self.checkpoint.segments, BoltRules.of(self.topology, node))
+        readers = readers_of(bolt, self.checkpoint.segments, self.rules)
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
         for row in window_table(readers, clock, keys).to_pylist():
@@ -270,7 +271,7 @@ class Drive:
         assert isinstance(self.checkpoint, MemoryCheckpoint)
         state, store = self.step.manifest.bolts["bolt"], self.checkpoint.segments
         node = self.topology.windowed["bolt"]
-        rules, columns = BoltRules.of(self.topology, node), node.schema
+        rules, columns = self.rules, node.schema
         rows = event_table(readers_of(state, store, rules), rules.inputs, columns).to_pylist()
         drawn = self.drawn_repair(rows, chance)
         if drawn is None:
@@ -443,7 +444,7 @@ def rescaled(scenario: Scenario, chance: Random) -> Driven:
                 state = moved_state(manifest.bolts["bolt"], Route("bolt", way, wanted), checkpoint.segments, writer)
             manifest.bolts["bolt"] = state
             checkpoint._committed[-1] = manifest.to_json()
-            drive.topology, tasks = topology, wanted
+            drive.topology, drive.rules, tasks = topology, way, wanted
             drive.begin()
     return drive.driven()
 

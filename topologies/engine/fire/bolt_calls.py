@@ -565,7 +565,8 @@ class BoltCalls:
 
     def _prepared(self) -> TaskBolt:
         node, context = self.node, self.context
-        bolt = deepcopy(node.bolt)
+        settings = node.bolt.settings  # which never change, and take longer to copy than all the rest
+        bolt = deepcopy(node.bolt, {id(settings): settings})
         saved = load_state(context.store, self.before.user) if self.before.user else None
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
             by_key = node.without_windows and bool(node.keys[0])  # a state for each key, and none of the task
