@@ -13,7 +13,7 @@ from manager.accounts import Accounts
 from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys
 from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
-from manager.keyed.session_sums import FiredSums, SessionSums
+from manager.keyed.run_sums import FiredSums, RunSums
 from policies.assigners import Assigned, GridWindows, WindowAssigner
 from policies.assigners.aligned import MOST, limit_at, unfold
 from policies.watermarks import NONE
@@ -301,7 +301,7 @@ class AssignedWindows:
         task: int = 0,
         released: ReleasedEnds | None = None,
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
-        sums: SessionSums | None = None,
+        sums: RunSums | None = None,
         watched: bool = False,
     ) -> None:
         """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
@@ -342,7 +342,7 @@ class AssignedWindows:
             yield from self._tuple_windows.of(piece, kind)
         self._finish(span)
 
-    def joined(self, span: Span, sums: SessionSums) -> Iterator[FiredSums]:
+    def joined(self, span: Span, sums: RunSums) -> Iterator[FiredSums]:
         """The same where the events are rows with partial results: yield the windows in pieces."""
         if not len(self._events):
             return
@@ -350,9 +350,10 @@ class AssignedWindows:
             yield self._summed(sums, piece)
         self._finish(span)
 
-    def _summed(self, sums: SessionSums, piece: Assigned, made: Iterator[TupleWindow] | None = None) -> FiredSums:
+    def _summed(self, sums: RunSums, piece: Assigned, made: Iterator[TupleWindow] | None = None) -> FiredSums:
         """Windows of rows with partial results; ``made``: the same one by one, where they are known already."""
-        fresh = ~self._events.seen[piece.members]
+        alone = sums.assigner.windows_per_event == 1
+        fresh = ~self._events.seen[piece.members] if alone else self._events.unseen(piece.members)
         if made is None and self._watched:
             made = self._tuple_windows.of(piece)
         windows = None if made is None else list(made)  # by which their events are seen
@@ -410,8 +411,10 @@ class AssignedWindows:
         firsts = piece.members[piece.offsets[:-1]]
         keys = events.key_hashes(firsts)
         windows = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
-        # An event is in one session only: one that has been in a window was shown.
-        fresh = ~events.seen[piece.members] if merging else self._fresh(piece, windows.states)
+        # An event is in one session only, and in one window of those that are joined from sums and fire more than once:
+        # one that has been in a window was shown.
+        alone = merging or self._sums is not None
+        fresh = ~events.seen[piece.members] if alone else self._fresh(piece, windows.states)
         stand_for = events.sizes(piece.members)
         counts, sizes = (np.add.reduceat(each, piece.offsets[:-1]) for each in (fresh * stand_for, stand_for))
         came = events.live.closed_until

@@ -52,9 +52,10 @@ a bolt asks for that)."""
 class Held:
     """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed.
 
-    A row may stand for a run of events of one session (``manager.keyed.session_sums``): its time is then that of the
-    first of them, its payload has their key and their partial results, and it has ``reaches`` and ``weights``, and no
-    ``streams``. Such rows stay in order of arrival wherever they are stored, for their aggregates ask for that."""
+    A row may stand for a run of events that the same windows hold (``manager.keyed.run_sums``): its time is then that
+    of the first of them, its payload has their key and their partial results, and it has ``weights``, ``reaches`` where
+    it is of a session, and no ``streams``. Such rows stay in order of arrival wherever they are stored, for their
+    aggregates ask for that."""
 
     times: NDArray[np.int64]
     payload: pa.Table
@@ -334,13 +335,19 @@ class SortedEvents:
     def fresh(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which members of windows that fire now are in a window for the first time, each once; counts them as
         windowed."""
-        fresh: NDArray[np.bool_] = ~self.seen[members]
+        fresh = self.unseen(members)
         if fresh.any():
-            first = np.zeros(len(members), np.bool_)
-            first[np.unique(members, return_index=True)[1]] = True
-            fresh &= first
             self.see(members[fresh])
         return fresh
+
+    def unseen(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these members have been in no window, each once."""
+        unseen: NDArray[np.bool_] = ~self.seen[members]
+        if unseen.any():
+            first = np.zeros(len(members), np.bool_)
+            first[np.unique(members, return_index=True)[1]] = True
+            unseen &= first
+        return unseen
 
     def sizes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number of events that each of these members stands for."""

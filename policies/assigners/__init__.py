@@ -1,6 +1,6 @@
 """Window assigners: windows by the clock, by the calendar, or by the surrounding events; separate for each key."""
 
-from policies.assigners.aligned import AlignedWindows, Assigned, GridWindows, Live, WindowAssigner
+from policies.assigners.aligned import AlignedWindows, Assigned, EventRuns, GridWindows, Live, WindowAssigner
 from policies.assigners.calendar import CalendarWindows
 from policies.assigners.sessions import CountByStartWindows, CountedWindows, LullWindows, SessionWindows
 from policies.assigners.snapshots import MeetingWindows, OnsetWindows, SlidingLogWindows, SnapshotWindows
@@ -11,6 +11,7 @@ __all__ = [
     "CalendarWindows",
     "CountByStartWindows",
     "CountedWindows",
+    "EventRuns",
     "GridWindows",
     "Live",
     "LullWindows",

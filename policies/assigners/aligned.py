@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
+from windowing.aggregates.groups import Groups, Keys
 from windowing.columns import make_read_only, stable_order
 from windowing.durations import Duration
 from windowing.errors import ConfigError
@@ -87,6 +89,21 @@ class Assigned:
         sizes = np.diff(self.offsets)
         offsets = np.concatenate([[0], np.cumsum(sizes[which])])
         return Assigned(self.starts[which], self.ends[which], offsets, self.members[np.repeat(which, sizes)])
+
+
+@dataclass(frozen=True, slots=True)
+class EventRuns:
+    """Runs of events of one key that each window holds whole or not at all, whatever other events come.
+
+    In order of (key, time, arrival): of events of equal time, the one that came first is in an earlier run, or in the
+    same one."""
+
+    numbers: NDArray[np.int64]
+    """For each event as given, the number of its run."""
+    starts: NDArray[np.int64]
+    """The time of the first event of each run, in microseconds."""
+    reaches: NDArray[np.int64] | None
+    """Up to when the events of each run cover time (``Live.reaches``); None where windows do not depend on that."""
 
 
 class WindowAssigner(ABC):
@@ -202,6 +219,21 @@ class GridWindows(WindowAssigner):
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the starts of the windows with these ends."""
 
+    @abstractmethod
+    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ends of the first and of the last window that hold each event and were open when it came, in
+        microseconds; the last is before the first for an event in none. The events are points in time, in any order."""
+
+    def runs(self, live: Live) -> EventRuns:
+        """Returns runs of events that the same windows hold: those of any event of the run, with the least of
+        ``Live.closed_until`` in it. The events are points in time, in any order."""
+        first, last = self.ends_of_points(live)
+        first = np.minimum(first, last + 1)  # an event in none is as good as any other
+        columns = [last, first] if live.keys is None else [live.keys, last, first]
+        cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
+        groups = Groups(cells.codes, cells.size)
+        return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)
+
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
     """Returns the limit of the events at these indices."""
@@ -270,6 +302,9 @@ class AlignedWindows(GridWindows):
         first, last = self.ends_of(live, after, 0)
         first = first[first <= last]
         return int(first.min()) if len(first) else None
+
+    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.ends_of(live, -_FAR, 0)
 
     def ends_of(self, live: Live, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; the

@@ -122,6 +122,17 @@ class CalendarWindows(GridWindows):
         ends = ends[(first <= last) & (ends <= places + self.last)]
         return int(edges[ends].min()) if len(ends) else None
 
+    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if not len(live):
+            return live.starts, live.starts
+        inside = self._inside(live.starts)
+        edges = self._edges(inside, inside)
+        places = _places(edges, inside)
+        first, last = places + 1, places + self.last
+        if live.closed_until is not None:
+            first = np.maximum(first, _places(edges, live.closed_until) + 1)
+        return edges[np.minimum(first, last + 1)], edges[last]
+
     def earliest_start(self, upto: int, held: int | None) -> int:
         moment = np.array([upto])
         edges = self._edges(moment, moment)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import Assigned, Live, WindowAssigner, in_pieces, key_heads, limit_at
-from windowing.columns import pair_order, stable_order
+from policies.assigners.aligned import Assigned, EventRuns, Live, WindowAssigner, in_pieces, key_heads, limit_at
+from windowing.columns import order_within, pair_order, stable_order
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.timestamps import FOREVER
@@ -152,18 +152,26 @@ class SessionWindows(WindowAssigner):
             return natural, np.zeros(len(natural.lows), dtype=bool)
         return self._checked(live.starts, key_heads(live), natural, self.max_duration.micros)
 
-    def runs(self, live: Live) -> Runs:
+    def runs(self, live: Live) -> EventRuns:
         """Returns runs of events that one session holds whatever other events come, as long as they are live; each ends
-        where its events cover no more time.
+        where its events cover no more time. The events may be in any order.
 
         Only the clock cuts sessions, at multiples of the maximum duration, so a run holds no such moment but as its
         last. A row for each run, with its start and its end as ``Live.reaches``, forms the same sessions as the events.
         """
+        order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
+        columns = (live.starts, live.keys, live.gaps, live.reaches)
+        times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
+        assert times is not None
+        live = Live(times, keys, gaps=gaps, reaches=reaches)
         begins, covered = self._natural(live)
         if self.max_duration is not None and len(live):
             cells = -(-live.starts // self.max_duration.micros)
             begins[1:] |= cells[1:] != cells[:-1]
-        return _runs(live, begins, covered)
+        runs = _runs(live, begins, covered)
+        numbers = np.empty(len(live), np.int64)
+        numbers[order] = np.cumsum(begins) - 1
+        return EventRuns(numbers, runs.starts, runs.ends)
 
     def _natural(self, live: Live) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Returns which events begin a session, if none is cut; and up to where time is covered by each event and those

@@ -485,7 +485,8 @@ def regular_events(
                 held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, rules, wanted)))
             live = Live(held.times, held.keys, held.ends, held.closed_until)
             reached = reached_limit(reader, held)
-            parts.append((*_ends(windows, live, reached), np.ones(len(live), np.int64)))
+            counts = np.ones(len(held), np.int64) if held.weights is None else held.weights.sum(axis=1)
+            parts.append((*_ends(windows, live, reached), counts))
     return RegularEvents(windows, *map(np.concatenate, zip(*parts, strict=True)))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.session_sums import FiredSums
+from manager.keyed.run_sums import FiredSums
 from manager.storage.segments import SegmentWriter
 from manager.summing import Joined
 from topologies.engine.work import InputProgress, Recorded, TurnedAway

@@ -120,11 +120,12 @@ def compact_segments(topology: Graph, progress: BatchProgress, executor: Executo
 def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
     """Yield (index of the first segment, work item)."""
     for name in topology.windowed:
-        for number, task in enumerate(progress.state.bolts[name].tasks):
+        bolt = progress.state.bolts[name]
+        for number, task in enumerate(bolt.tasks):
             run = task.refs.run_of_one_level(_FANOUT)
             if run is not None:
-                previous = task.windows.get("previous_frontier")
-                yield run.start, CompactItem(name, number, task.refs.between(run.start, run.stop), previous)
+                refs, previous = task.refs.between(run.start, run.stop), task.windows.get("previous_frontier")
+                yield run.start, CompactItem(name, number, refs, previous, bolt.anchor)
 
 
 # Copies together the sections that tasks wrote for the tasks of bolts, in a store where each read is a request.

@@ -109,7 +109,7 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
 
 def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
-    node = context.topology.windowed[item.bolt]
+    node = anchored(context.topology.windowed[item.bolt], item.anchor)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.expect(item.refs)
         return family_of(node).compact(item, node, context)

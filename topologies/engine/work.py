@@ -598,3 +598,5 @@ class CompactItem:
     refs: Refs
     previous_frontier: int | None = None
     """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""
+    anchor: int | None = None
+    """As for ``FireItem``."""

@@ -509,6 +509,10 @@ def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
 def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     if not has_windows_of_time(node):
         yield "its windows count, or choose among, all the events of a task, and not those of a key (with_key)"
+    yield from _added_up(node, grouped)
+
+
+def _added_up(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     if node.summing is not None:
         by = node.summing.aggregates.by
         if any(not set(each) <= set(by) for each in grouped):
@@ -521,6 +525,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
     if not node.keys[0]:
         if not (node.assigners and by_time_alone):
             yield "its windows depend on all the events of a task, and not on those of a key (with_key)"
+        yield from _added_up(node, grouped)
         extras = {
             "panes": settings.panes,
             "windows without events": settings.empty_windows_until,

@@ -446,7 +446,8 @@ def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, st
 def _kept_in_words(node: WindowedNode) -> str:
     if node.summing is None:
         return "the events of its windows"
-    return f"sums by {'slice of time' if node.slicing(traced=False) else 'session'}, no events"
+    by = "slice of time" if node.slicing(traced=False) else "window" if node.session is None else "session"
+    return f"sums by {by}, no events"
 
 
 def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.keyed.retained_events import INNER
-from manager.keyed.session_sums import SessionSums
+from manager.keyed.run_sums import RunSums
 from manager.slices import Slicing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
 from manager.summing import Summing
@@ -363,10 +363,10 @@ class WindowedNode:
         found = self.summed(traced)
         return found if isinstance(found, Slicing) else None
 
-    def session_sums(self, traced: bool) -> SessionSums | None:
-        """The same, where they are added up by sessions."""
+    def run_sums(self, traced: bool) -> RunSums | None:
+        """The same, where they are added up by the windows that assigners form."""
         found = self.summed(traced)
-        return found if isinstance(found, SessionSums) else None
+        return found if isinstance(found, RunSums) else None
 
     def _summing(self, watched: tuple[str, Accumulator] | None) -> Summing | None:
         bolt, streams = self.bolt, len(self.inputs)
@@ -378,10 +378,24 @@ class WindowedNode:
         if not self.holds_events:
             slices = SliceGrid.of(self.eviction, self.trigger)
             return None if slices is None else Slicing(bolt.bound_aggregates, slices, streams, watched)
-        session = self.assigners[0] if len(self.assigners) == 1 and not self.remembers else None
-        if not isinstance(session, SessionWindows):
+        assigner = self._assigner_of_sums
+        if assigner is None:
             return None
-        return SessionSums(bolt.bound_aggregates, session, bolt.settings.key, streams, watched)
+        return RunSums(bolt.bound_aggregates, assigner, bolt.settings.key, streams, watched)
+
+    @property
+    def _assigner_of_sums(self) -> SessionWindows | GridWindows | None:
+        """The assigner whose windows can be joined from partial results; None where they need the events."""
+        assigner = self.assigners[0] if len(self.assigners) == 1 and not self.remembers else None
+        if isinstance(assigner, SessionWindows):
+            return assigner
+        settings = self.bolt.settings
+        if not isinstance(assigner, GridWindows) or settings.lifetime is not None:
+            return None
+        if settings.empty_windows_until is not None:
+            return None
+        # Of a row it is kept whether a window has shown it, and not which of several.
+        return assigner if settings.panes is None or assigner.windows_per_event == 1 else None
 
     @property
     def takes_events_at_the_watermark(self) -> bool:

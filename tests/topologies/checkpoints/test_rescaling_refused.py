@@ -145,6 +145,11 @@ def move(folder: Path, tasks: int, topology: Topology | None = None) -> Any:
         halves.lock.release()
 
 
+def idle(bolt: WindowedBolt) -> WindowedBolt:
+    """Windows that assigners form."""
+    return tumbling(bolt).with_watermark(idle_timeout="1m")
+
+
 REFUSED = [
     (tumbling(Rows()), "shuffle", "", 2, 4, "it reads 'orders' by shuffle grouping"),
     (tumbling(Rows()), "all", "", 2, 4, "it reads 'orders' by all grouping"),
@@ -156,6 +161,8 @@ REFUSED = [
     (tumbling(Undeclared()), "fields", "", 2, 4, "its state 'total' is not said to be kept by key"),
     (tumbling(Gone()), "fields", "", 2, 3, "it asks what has expired"),
     (tumbling(AggregateBolt(n=aggregates.count())), "global", "", 1, 3, ""),
+    (tumbling(AggregateBolt(n=aggregates.count())), "fields", "", 1, 3, "it keeps sums by nothing, which do not tell"),
+    (idle(AggregateBolt(n=aggregates.count())), "fields", "", 1, 3, "it keeps sums by nothing, which do not tell"),
 ]
 
 

@@ -562,6 +562,13 @@ SITUATIONS = {
         bolt=lambda: AggregateBolt(by="user", n=count()).with_tumbling_window("10m").with_timestamp_field("ts"),
         waiting=2,
     ),
+    "partial sums of a key count as their events": Situation(
+        WhyReason.WATERMARK,
+        ["holds 3 events, and waits"],
+        bolt=lambda: AggregateBolt(n=count()).with_tumbling_window("10m").with_timestamp_field("ts").with_key("user"),
+        orders=[[(1, "ada", "n"), (2, "ada", "s"), (3, "bob", "s")]],
+        waiting=3,
+    ),
 }
 
 
@@ -626,6 +633,7 @@ WOULD_DO = re.compile(r"An event there(?: or at another input)? at (\S+) or late
         "windows are counted from a moment",
         "an event moves the watermark if it is some time later",
         "partial sums count as their events",
+        "partial sums of a key count as their events",
     ],
 )
 def test_the_event_that_would_do_fires_it_and_an_earlier_one_does_not(name: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds, ShutWindows
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import GONE, LAST, SEEN, Held
-from manager.keyed.session_sums import FiredSums, SessionSums
+from manager.keyed.run_sums import FiredSums, RunSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
 from policies.assigners import GridWindows
@@ -237,7 +237,7 @@ class Evaluations:
         store: SegmentStore,
         keys: KeyWatermarks | None,
         codes: KeyCodes,
-        sums: SessionSums | None = None,
+        sums: RunSums | None = None,
         watched: bool = False,
     ) -> None:
         """``sums`` and ``watched`` as for ``AssignedWindows``."""
@@ -365,7 +365,7 @@ class AssignedTask:
         self._keys = KeyWatermarks.restored(node, before, store)
         self._codes = KeyCodes.restored(node.keys, store, before.codes)
         self._batch, traced = router.context.batch, router.context.traced
-        self._sums = node.session_sums(traced)
+        self._sums = node.run_sums(traced)
         self._evaluations = Evaluations(
             item, node, before, store, self._keys, self._codes, sums=self._sums, watched=traced
         )
@@ -395,7 +395,7 @@ class AssignedTask:
         else:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
-    def _added_up(self, sums: SessionSums, admitted: Admitted) -> tuple[Held, tuple[tuple[int, int], ...]]:
+    def _added_up(self, sums: RunSums, admitted: Admitted) -> tuple[Held, tuple[tuple[int, int], ...]]:
         """The admitted events as rows with partial results, and before which of these windows must be evaluated.
 
         Events between which windows are evaluated are not live at the same time, so each part is added up by itself.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import Forgotten
-from manager.keyed.session_sums import FiredSums
+from manager.keyed.run_sums import FiredSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
 from policies.protocol import forget_after
@@ -482,7 +482,7 @@ class BoltCalls:
         if isinstance(fired, SummedWindows):
             self._join_slices(fired)
         else:
-            self._join_sessions(fired, outputs)
+            self._join_runs(fired, outputs)
 
     def _join_slices(self, summed: SummedWindows) -> None:
         node = self.node
@@ -500,7 +500,7 @@ class BoltCalls:
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 
-    def _join_sessions(self, fired: FiredSums, outputs: Emissions) -> None:
+    def _join_runs(self, fired: FiredSums, outputs: Emissions) -> None:
         node, first = self.node, self.context.first
         ends = fired.piece.ends.tolist()
         if first is not None:

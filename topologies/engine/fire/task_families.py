@@ -192,7 +192,7 @@ def _slicing(node: WindowedNode, context: Context) -> Slicing:
 def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of a task into one: of each run of events that a session holds whole, one row is left,
     or one for each group."""
-    sums = node.session_sums(context.traced)
+    sums = node.run_sums(context.traced)
     assert sums is not None
     held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs])
     codes = KeyCodes(node.keys).apply(held).keys  # they only tell the keys of these rows apart
@@ -203,7 +203,7 @@ def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref
 
 def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The ids of the events that are in no window yet and may still be in one; none where they were not traced."""
-    sums = node.session_sums(traced=True)
+    sums = node.run_sums(traced=True)
     assert sums is not None
     if sums.traced is not None:
         for rows in pending_held(store, node, task, state):

@@ -27,7 +27,7 @@ from manager.keyed.retained_events import (
     read_held,
     write_held,
 )
-from manager.keyed.session_sums import FiredSums
+from manager.keyed.run_sums import FiredSums
 from manager.slices import Slicing
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState

@@ -1,5 +1,5 @@
-"""Pre-aggregation of sessions: the events of a task are folded into one row per run of events and group, and sessions
-are joined from such rows.
+"""Pre-aggregation of windows that assigners form: the events of a task are folded into one row per run of events and
+group, and windows are joined from such rows.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from manager.keyed.retained_events import Held, SortedEvents
 from manager.summing import Joined, Summing
-from policies.assigners import Assigned, Live, SessionWindows
-from policies.assigners.sessions import Runs
+from policies.assigners import Assigned, EventRuns, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
-from windowing.columns import order_within, stable_order, take_rows
+from windowing.columns import take_rows
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow, whole
 
@@ -28,15 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# A run of events that one session will hold, whatever comes, is a row: an event that covers the time of all of them.
+# A run of events that the same windows will hold, whatever comes, is a row: an event in place of all of them.
 
 
-class SessionSums(Summing):
-    """Folds the events of sessions, and joins the rows into sessions.
+class RunSums(Summing):
+    """Folds the events of windows that assigners form, and joins the rows into windows.
 
-    A folded row is an event of its key that begins with the first event of a run, and covers time up to the gap after
-    its last (``SessionWindows.runs``); it is in a session exactly if the events are. So admission, windows, their
-    firings and the accounts are those of any sessions, and the state grows with the runs, not with the events.
+    A folded row is an event of its key with the time of the first event of a run (``SessionWindows.runs``,
+    ``GridWindows.runs``); one of a session covers time up to the gap after its last. It is in a window exactly if the
+    events are. So admission, windows, their firings and the accounts are those of any such windows, and the state grows
+    with the runs, not with the events.
 
     Rows are in order of arrival, which decides among events of equal time. Of one run those that have been in a window
     come before the others, which are newer.
@@ -45,14 +45,14 @@ class SessionSums(Summing):
     def __init__(
         self,
         aggregates: BoundAggregates,
-        session: SessionWindows,
+        assigner: SessionWindows | GridWindows,
         key: Sequence[str],
         streams: int,
         traced: tuple[str, Accumulator] | None = None,
     ) -> None:
-        """``key``: the columns of the key of sessions; the rest as for ``Summing``."""
+        """``key``: the columns of the key of windows; the rest as for ``Summing``."""
         super().__init__(aggregates, streams, traced)
-        self.session = session
+        self.assigner = assigner
         self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
         """The columns of events that rows have too: those of the key, and of the key of the result."""
         self._split_by = tuple(name for name in aggregates.by if name not in key)
@@ -68,24 +68,24 @@ class SessionSums(Summing):
     def fold(self, events: Held, codes: NDArray[np.int64] | None) -> Held:
         """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes`` are those of
         their keys; None where they have no key."""
-        runs, run = self._runs_of(events, codes)
+        runs = self._runs_of(events, codes)
         split = self._split(events)
-        groups = Groups(run * split.size + split.codes, len(runs.lows) * split.size)
+        groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
         folded = Folded(self._read_of(events.payload), events.times)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
-        return self._rows(events, runs, run, groups, states, self._weights(events.streams, groups))
+        return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
     def merge(self, rows: Held, codes: NDArray[np.int64] | None) -> Held:
         """Merge rows, given in order of arrival, that are live at the same time; at least one. Those of one run become
         one, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
-        runs, run = self._runs_of(rows, codes)
+        runs = self._runs_of(rows, codes)
         split = self._split(rows)
         fresh = np.ones(len(rows), np.int64) if rows.seen is None else (~rows.seen).astype(np.int64)
-        groups = Groups((2 * run + fresh) * split.size + split.codes, 2 * len(runs.lows) * split.size)
-        return self._rows(rows, runs, run, groups, *self._merged_rows(rows, groups))
+        groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
+        return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
     def joined(self, events: SortedEvents, piece: Assigned) -> Joined:
-        """The results of sessions of these rows."""
+        """The results of windows of these rows."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
         rows = events.taken(places[order])
@@ -96,7 +96,7 @@ class SessionSums(Summing):
         if self._split_by:
             groups = Groups(windows * keys.size + keys.codes, len(piece) * keys.size)
             of_window, codes = groups.cells // keys.size, groups.cells % keys.size
-        else:  # a session has one row
+        else:  # a window has one row
             groups = Groups(windows, len(piece))
             of_window, codes = groups.cells, keys.codes[_firsts(groups)]
         states, weights = self._merged_rows(rows, groups)
@@ -108,17 +108,12 @@ class SessionSums(Summing):
         assert self.traced is not None
         return self._loaded_states(payload)[self.traced]
 
-    def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> tuple[Runs, NDArray[np.int64]]:
-        """The runs of these rows, in order of key and start; and for each row as given, in which run it is."""
+    def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> EventRuns:
+        """The runs of these rows."""
         keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
-        order = stable_order(rows.times) if keys is None else order_within(keys, rows.times)
-        columns = (rows.times, keys, rows.gaps, rows.reaches)
-        times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
-        assert times is not None
-        runs = self.session.runs(Live(times, keys, gaps=gaps, reaches=reaches))
-        run = np.empty(len(rows), np.int64)
-        run[order] = np.repeat(np.arange(len(runs.lows)), runs.highs - runs.lows)
-        return runs, run
+        return self.assigner.runs(
+            Live(rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches)
+        )
 
     def _split(self, rows: Held) -> Keys:
         """By what the rows of one run are divided."""
@@ -132,14 +127,14 @@ class SessionSums(Summing):
     def _rows(
         self,
         source: Held,
-        runs: Runs,
-        run: NDArray[np.int64],
+        runs: EventRuns,
         groups: Groups,
         states: Sequence[State],
         weights: NDArray[np.int64],
     ) -> Held:
         """A row for each group of events or rows, all of one run."""
         firsts = _firsts(groups)
+        run = runs.numbers[firsts]
         named = take_rows(source.payload.select(list(self._named)), firsts)
         columns: dict[str, Any] = dict(zip(named.column_names, named.columns, strict=True))
         for accumulator, state, names in zip(self.accumulators, states, self.columns, strict=True):
@@ -150,11 +145,11 @@ class SessionSums(Summing):
         if closed_until is not None:
             closed_until = groups.reduced(np.minimum, np.array(closed_until), FOREVER)
         return Held(
-            times=runs.starts[run[firsts]],
+            times=runs.starts[run],
             payload=pa.table(columns),
             keys=None if source.keys is None else source.keys[firsts],
             closed_until=closed_until,
-            reaches=runs.ends[run[firsts]],
+            reaches=None if runs.reaches is None else runs.reaches[run],
             weights=weights,
             seen=None if source.weights is None or source.seen is None else source.seen[firsts],
         )
@@ -168,14 +163,14 @@ def _firsts(groups: Groups) -> NDArray[np.int64]:
     return firsts
 
 
-# Sessions that fire, as those get them who emit their results.
+# Windows that fire, as those get them who emit their results.
 
 
 @dataclass(frozen=True)
 class FiredSums:
-    """Sessions whose results are joined from sums; the bolt is not called for them."""
+    """Windows whose results are joined from sums; the bolt is not called for them."""
 
-    sums: SessionSums
+    sums: RunSums
     events: SortedEvents
     """The rows of the task."""
     piece: Assigned

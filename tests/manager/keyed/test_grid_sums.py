@@ -1,0 +1,253 @@
+"""Windows on a grid that assigners form, whose events are added up as they come: rows, late events and accounts are
+those of a bolt that is given the events of each window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import event, example, given
+from hypothesis import strategies as st
+
+from manager.storage.checkpoint import MemoryCheckpoint
+from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
+from tests.helpers.examples import examples
+from tests.manager.keyed.test_session_sums import COLUMNS, LATENESS, PANES, TAKES_LATE, UNFIT, check_rows
+from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
+from topologies import TopologyBuilder, sinks, spouts
+from topologies.engine import micro_batch
+from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.micro_batch import MicroBatch
+from topologies.graph.describing import topology_text
+from topologies.topology import Topology
+from windowing import AggregateBolt, Bounds, Count, Duration
+from windowing import aggregates as agg
+from windowing.settings.kinds import Calendar
+from windowing.settings.panes import Panes
+from windowing.timestamps import FOREVER
+
+BY_WINDOW = [name for name in LATENESS if "session" not in name]
+
+
+def case_of(rows: list[tuple[str, int]], ends: set[int], **others: Any) -> dict[str, Any]:
+    """A case of rows of a key and a time; batches end with these rows."""
+    settings: dict[str, Any] = {
+        "kind": "tumbling", "slide": 9, "more": 1, "bounds": Bounds.END, "key": True, "lag": 0, "by": None, "tasks": 1,
+        "dense": False, "lateness": "storm", "panes": "",
+    }  # fmt: skip
+    made = [(at, key, 1, time, 1.0, 1, 0) for at, (key, time) in enumerate(rows)]
+    return {**settings, **others, "rows": made, "ends": [at in ends for at in range(len(made))]}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "b", None]), st.integers(0, 2), st.integers(-3, 40),
+                st.none() | st.integers(-8, 8).map(float), st.none() | st.integers(-5, 5), st.booleans(),
+            ),
+            min_size=1, max_size=50,
+        )
+    )  # fmt: skip
+    lateness = draw(st.sampled_from(["clock", *BY_WINDOW]))
+    kind = draw(st.sampled_from(["tumbling", "tumbling", "hopping", "gaps", "calendar", "last", "anchored", "start"]))
+    often = kind not in ("hopping", "last")
+    return {
+        "kind": kind,
+        "slide": draw(st.integers(2, 9)),
+        "more": draw(st.integers(1, 15)),
+        "bounds": draw(st.sampled_from(Bounds)),
+        "key": draw(st.booleans()) or lateness == "each key",
+        "lag": draw(st.integers(0, 12)),
+        "by": draw(st.sampled_from([None, (), ("user",), ("user", "shop"), ("shop",)])),
+        "tasks": draw(st.integers(1, 3)),
+        "dense": draw(st.booleans()),
+        "lateness": lateness,
+        "panes": draw(st.sampled_from(["", *sorted(set(PANES) - UNFIT.get(lateness, set()))])) if often else "",
+        "rows": [(at, *row[:5], 0) for at, row in enumerate(rows)],
+        "ends": [row[5] for row in rows],
+    }
+
+
+def with_windows(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
+    slide, more = case["slide"], case["more"]
+    match case["kind"]:
+        case "hopping":
+            return bolt.with_window(f"{slide + more}ms", f"{slide}ms")
+        case "gaps":
+            return bolt.with_window(f"{min(more, slide - 1)}ms", f"{slide}ms")
+        case "calendar":
+            return bolt.with_window(Calendar("hour", "Europe/Berlin"))
+        case "last":
+            return bolt.with_window(Calendar("hour", "Europe/Berlin", last=min(more, 4)))
+    return bolt.with_tumbling_window(f"{slide}ms")
+
+
+def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
+    builder = TopologyBuilder("windows")
+    for name in ("left", "right"):
+        builder.set_spout(name, spouts.memory(COLUMNS))
+    bolt = with_windows(declared(kind, case["by"], dense=case["dense"]), case)
+    bolt = bolt.with_alignment(bounds=case["bounds"])
+    if case["key"]:
+        bolt = bolt.with_key("user")
+    if case["panes"]:
+        given = PANES[case["panes"]]
+        late = {"late": given.get("late", True)} if case["lateness"] in TAKES_LATE else {"late": None}
+        bolt = bolt.with_trigger(Panes(**{**given, **late}))
+    if case["lateness"] == "clock":
+        bolt = bolt.with_time(processing=True)
+    else:
+        bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
+        bolt = LATENESS[case["lateness"]](bolt)
+    if case["kind"] in ("anchored", "start"):
+        bolt = bolt.with_alignment(anchor="start" if case["kind"] == "start" else 7_000)
+    declarer = builder.set_bolt("sums", bolt, parallelism=case["tasks"] if case["key"] else 1)
+    for name in ("left", "right"):
+        if case["key"]:
+            declarer.fields_grouping(name, "user")
+        else:
+            declarer.global_grouping(name)
+    builder.set_sink("out", sinks.memory()).from_("sums")
+    if case["lateness"] != "clock":
+        builder.set_sink("late", sinks.memory()).from_("sums", "late")
+    return builder.build()
+
+
+def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
+    built, checkpoint = topology(case, kind), MemoryCheckpoint()
+    node = built.windowed["sums"]
+    assert (node.summing is not None) == (kind is AggregateBolt)
+    accounts, clock = [], 5 - 700_000 if case["kind"] == "start" and case["lateness"] != "clock" else 0
+    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
+        last = number == len(case["ends"])
+        clock += 3 if case["lateness"] == "clock" else 700_000
+        report = MicroBatch(built, checkpoint, InProcess()).run(
+            BatchPlan(number, TimeAdvance(clock * 1_000, close=last), splits, closing=last)
+        )
+        bolt = report.bolts["sums"]
+        accounts.append((bolt.accounts, bolt.windows, bolt.fired))
+        if kind is AggregateBolt and node.assigners:
+            for task in MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks:
+                check_rows(built, checkpoint, task)
+    return rows_of(built, "out"), rows_of(built, "late"), accounts
+
+
+LATE_FOR_ONE_WINDOW = case_of(
+    [("b", 30), ("a", 1), ("a", 9), ("a", 1), ("a", 4)], {0, 4}, kind="hopping", slide=3, more=6, lateness="each event"
+)
+"""In one batch, an event that is late for a window which is not evaluated yet, and one of the same time before it."""
+SHOWN_AND_NEW = case_of([("a", 1), ("a", 2), ("a", 3), ("a", 4)], {1, 2, 3}, panes="discarding")
+"""Rows of one window are merged, of which some have been shown and some have not."""
+COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kind="start", lag=12)
+"""Rows of windows that are counted from the first clock of the run, 5 ms, are merged."""
+
+
+@examples(600, by_default=150)
+@example(LATE_FOR_ONE_WINDOW)
+@example(SHOWN_AND_NEW)
+@example(COUNTED_FROM_A_CLOCK)
+@given(cases())
+def test_rows_and_accounts_are_those_of_windows_of_events(case: dict[str, Any]) -> None:
+    if case["kind"] in ("calendar", "last"):  # hours, where others have milliseconds
+        hours = 3_600_000 // 4
+        case = {**case, "rows": [(*row[:3], row[3] * hours, *row[4:]) for row in case["rows"]]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(micro_batch, "_FANOUT", 2)  # rows are merged early and often
+        rows, late, accounts = run(case, AggregateBolt)
+        wanted, wanted_late, wanted_accounts = run(case, FromWindows)
+    event(f"{case['kind']}, {case['lateness']}: {'late events' if late else 'none late'}")
+    assert accounts == wanted_accounts
+    assert late == wanted_late
+    assert_alike(rows, wanted)
+
+
+GRIDS: dict[str, Callable[[int, int, Bounds], GridWindows]] = {
+    "aligned": lambda length, slide, bounds: AlignedWindows(Duration(length), Duration(slide), bounds),
+    "anchored": lambda length, slide, bounds: AlignedWindows(Duration(length), Duration(slide), bounds, origin=5),
+    "calendar": lambda length, slide, bounds: CalendarWindows("hour", "Europe/Berlin", bounds, last=1 + length % 4),
+}
+
+
+@example("aligned", 20, 5, Bounds.END, [(0, 3, -30), (0, 4, 7), (0, 4, -30)])
+@given(
+    st.sampled_from(sorted(GRIDS)), st.integers(1, 25), st.integers(1, 9), st.sampled_from(Bounds),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-30, 60), st.integers(-30, 60)), min_size=1, max_size=40),
+)  # fmt: skip
+def test_a_row_is_in_the_windows_of_each_event_of_its_run(
+    name: str, length: int, slide: int, bounds: Bounds, found: list[tuple[int, int, int]]
+) -> None:
+    grid, unit = GRIDS[name](length, slide, bounds), 600_000_000 if name == "calendar" else 1
+    keys, times, limits = (np.array(column, np.int64) for column in zip(*sorted(found), strict=True))
+    times, limits = times * unit, limits * unit
+    runs = grid.runs(Live(times, keys, closed_until=limits))
+    least = np.full(len(runs.starts), FOREVER)
+    np.minimum.at(least, runs.numbers, limits)
+    rows = Live(runs.starts, keys[np.unique(runs.numbers, return_index=True)[1]], closed_until=least)
+    windows = windows_by_member(grid, rows)
+    assert windows_by_member(grid, Live(times, keys, closed_until=limits)) == [windows[at] for at in runs.numbers]
+
+
+def windows_by_member(grid: GridWindows, live: Live) -> list[list[tuple[int, int]]]:
+    held: list[list[tuple[int, int]]] = [[] for _ in range(len(live))]
+    assert live.closed_until is not None
+    for at in range(len(live)):
+        one = Live(live.starts[at : at + 1], closed_until=live.closed_until[at : at + 1])
+        for piece in grid.assign(one, -FOREVER, FOREVER):
+            held[at].extend(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True))
+    return held
+
+
+@pytest.mark.parametrize("panes", ["", "discarding"])
+def test_a_window_of_many_events_in_many_batches_is_few_rows(panes: str) -> None:
+    """However many events there are: a row for each segment, and these are merged."""
+    many = 600
+    case = case_of([("a", at + 1) for at in range(many)], set(range(0, many, 6)), slide=10_000, panes=panes)
+    built, checkpoint, most = topology(case, AggregateBolt), MemoryCheckpoint(), 0
+    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
+        if number < many:
+            MicroBatch(built, checkpoint, InProcess()).run(BatchPlan(number, TimeAdvance(number), splits))
+            (task,) = MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks
+            most = max(most, task.refs.needed)
+            assert sum(task.refs.by_stream(2)) == number + 1
+    assert most <= 3 * micro_batch._FANOUT * (2 if panes else 1)
+
+
+def counting() -> AggregateBolt:
+    return AggregateBolt(n=agg.count()).with_timestamp_field("ts")
+
+
+OTHERS: dict[str, Callable[[], AggregateBolt]] = {
+    "counts of keys": lambda: counting().with_key("user").with_tumbling_window(Count(3)),
+    "several kinds": lambda: counting().with_key("user").with_window(Calendar("hour", "UTC"), Calendar("day", "UTC")),
+    "panes that overlap": lambda: counting().with_window("4s", "2s").with_trigger(Panes(**PANES["discarding"])),
+    "windows without events": lambda: (
+        counting().with_key("user").with_tumbling_window("2s").with_empty_windows(until="8s")
+    ),
+    "expired events": lambda: counting().with_key("user").with_tumbling_window("2s").with_policies(expired=True),
+    "message ids": lambda: counting().with_key("user").with_tumbling_window("2s").with_message_id_field("id"),
+    "lifetimes": lambda: counting().with_tumbling_window("2s").with_lifetime("gap"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_windows_that_need_their_events_keep_them(name: str) -> None:
+    builder = TopologyBuilder("others")
+    builder.set_spout("left", spouts.memory(COLUMNS))
+    builder.set_bolt("sums", OTHERS[name]()).fields_grouping("left", "user")
+    built = builder.build()
+    assert built.windowed["sums"].summing is None
+    assert "the events of its windows" in topology_text(built)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_describe_says_that_sums_by_window_are_kept(keyed: bool) -> None:
+    bolt = counting().with_tumbling_window("2s").with_trigger(Panes(**PANES["discarding"]))
+    builder = TopologyBuilder("described")
+    builder.set_spout("left", spouts.memory(COLUMNS))
+    builder.set_bolt("sums", bolt.with_key("user") if keyed else bolt).fields_grouping("left", "user")
+    assert "sums by window, no events" in topology_text(builder.build())
