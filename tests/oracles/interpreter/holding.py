@@ -23,10 +23,19 @@ from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = (
     "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "repaired",
-    "rescaled", "saved", "asked",
+    "rescaled",
 )  # fmt: skip
 """How the product comes to its answer (``driving``); "cut": other batches, for the interpreter too; "split": other
 batches for the product alone, where the answer does not depend on them."""
+
+IN_TURN = {
+    "as it is": ("as it is", "asked", "saved"),
+    "split": ("split", "asked"),
+    "on disk": ("on disk", "saved"),
+    "hashed alike": ("hashed alike", "asked"),
+    "copied": ("copied", "saved"),
+}
+"""Those that take turns with others, so that numbers have the other variants that they had before."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +105,12 @@ def case(number: int, seed: int) -> Drawn:
     else:
         names = ORDER[(2 * turn + third) % len(ORDER)]
         made, reason = drawn(random, cases.pair_of_settings(random, names))
-    variant = VARIANTS[(number + number // len(ORDER)) % len(VARIANTS)]
+    turns, place = divmod(number + number // len(ORDER), len(VARIANTS))
+    variant = VARIANTS[place]
     if made is not None and variant in ("cut", "rescaled", "hashed alike", "repaired"):
         made = cases.recut(random, made)
+    ways = IN_TURN.get(variant, (variant,))
+    variant = ways[turns % len(ways)]
     return Drawn(number, names, variant, made, reason)
 
 
