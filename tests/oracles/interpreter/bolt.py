@@ -128,6 +128,8 @@ class Bolt:
     """Those of windows that may fire again."""
     emitted: list[tuple[Window, Json]] = field(default_factory=list)
     """All of them."""
+    emitted_of: dict[Key, int] = field(default_factory=dict)
+    """Their number by key."""
     repairs: Repairs = field(default_factory=dict)
     look: Callable[[Bolt], Any] | None = None
     """Called after each batch, before a repair; None where nobody asks for what it tells."""
@@ -760,6 +762,7 @@ class Bolt:
         firing = replace(window), self.row(window, content)
         self.standing.append(firing)
         self.emitted.append(firing)
+        self.emitted_of[window.key] = self.emitted_of.get(window.key, 0) + 1
         if not is_last:
             self.revocable.setdefault((window.key, window.place), []).append(firing)
 
@@ -779,7 +782,7 @@ class Bolt:
             "key": str(key),
             "kind": window.place if len(self.kinds) > 1 else None,
             "events": ",".join(ids(content)),
-            "number": 1 + sum(other.key == window.key for other, _ in self.emitted) if self.rules.key else None,
+            "number": 1 + self.emitted_of.get(window.key, 0) if self.rules.key else None,
         }
 
     # ---- the answer
