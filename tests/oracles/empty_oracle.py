@@ -33,7 +33,8 @@ class _OfKey(_Run):
         before = self.now
         super().close(clock)
         self.reached = before
-        self.last_time = max([before, clock, *self.latest.values()])
+        self.last_time = max([before, *self.latest.values()])
+        self.closed_at = max(self.last_time, clock)
 
     reached: Time = -math.inf
     """How far time had come before the streams ended."""

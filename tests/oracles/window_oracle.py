@@ -145,6 +145,7 @@ class _Run:
     watermark: Time = -math.inf  # event time; the last one emitted, -inf before the first, +inf once closed
     closed: bool = False
     last_time: Time = -math.inf  # how far time had come when the bolt was closed
+    closed_at: Time = -math.inf  # the same, or when the end came to be known by the clock if that is later
     latest: dict[str, int] = field(default_factory=dict)  # of each stream that has delivered
     received: list[_Event] = field(default_factory=list)
     accepted: list[_Event] = field(default_factory=list)
@@ -171,12 +172,12 @@ class _Run:
                 self.receive(event, rest.get("stream", self.streams[0] if len(self.streams) == 1 else None))
             case {"tick": "watermark"}:
                 self.tick()
+            case {"close": True, **rest}:
+                self.close(microseconds(rest["clock"]) if "clock" in rest else -math.inf)
             case {"clock": time}:
                 self.move_clock(microseconds(time))
             case {"crash": True}:
                 pass  # what was not committed is delivered again: no difference to be seen
-            case {"close": True, **rest}:
-                self.close(microseconds(rest["clock"]) if "clock" in rest else -math.inf)
             case _:
                 raise ValueError(f"not a step: {step}")
 
@@ -239,7 +240,8 @@ class _Run:
 
     def close(self, clock: Time) -> None:
         """The end of the streams; ``clock``: when it comes to be known, for a bolt by the clock."""
-        self.last_time = max([self.now, clock, *(event.ts for event in self.received)])
+        self.last_time = max([self.now, *(event.ts for event in self.received)])
+        self.closed_at = max(self.last_time, clock)
         self.closed = True
         self.watermark = self.clock = math.inf
         self.fire()
@@ -355,7 +357,7 @@ class _Run:
             return [event for place, event in enumerate(settled) if place % bolt.slide_count < gap]
         if bolt.slide_count is not None:
             assert bolt.length_time is not None
-            time = self.last_time if self.closed else self.now
+            time = self.closed_at if self.closed else self.now
             return [event for event in settled if event.ts <= time - bolt.length_time]
         if bolt.length_count is not None:
             # Of the settled events that come before every end to come, the last n push the others out. All do, but
