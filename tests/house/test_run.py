@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import signal
 import subprocess
 import sys
@@ -55,3 +57,68 @@ def test_both_end_with_the_script_that_is_told_to_end(tmp_path: Path) -> None:
         assert it.stdout.readline() == "begun\n"
         it.send_signal(signal.SIGTERM)
         assert it.wait(30) == 128 + signal.SIGTERM
+
+
+TWO_PARTS = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from {__name__} import loaded
+run = loaded()
+wait = [sys.executable, "-c", "print('begun', flush=True); input()"]
+run.checks = lambda: [(name, *run.timed(wait), False) for name in ("one", "other")]
+sys.exit(run.tests(["--version"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_no_part_begins_behind_one_that_was_told_to_end() -> None:
+    command = [sys.executable, "-c", TWO_PARTS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        assert script.stdout.readline() == "begun\n"
+        script.send_signal(signal.SIGTERM)
+        assert script.stdout.readline() == ""
+        assert script.wait(30) == 128 + signal.SIGTERM
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_that_comes_before_a_command_begins_is_not_lost() -> None:
+    run = loaded()
+    with run.signals_passed_on():
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+            run.status_of([sys.executable, "-c", "pass"], ".")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_to_a_command_that_has_just_ended_leaves_its_exit_status() -> None:
+    run = loaded()
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    run.RUNNING.append(process)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    with run.signals_passed_on():
+        signal.raise_signal(signal.SIGTERM)
+        assert run.ended(process)[0] == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script of a shell")
+def test_tests_that_run_beside_others_end_where_these_cannot_begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run, python = loaded(), tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise OSError("no memory")
+
+    for name, value in (("venv_python", lambda: str(python)), ("checks", list), ("tested", no_memory)):
+        monkeypatch.setattr(run, name, value)
+    monkeypatch.setattr(run, "CACHE", str(tmp_path))
+    with pytest.raises(OSError, match="no memory"):
+        run.tests([])
+    assert run.RUNNING == []
+
+
+def test_an_old_python_can_read_it() -> None:
+    ast.parse((ROOT / "run").read_text(), feature_version=(3, 6))
