@@ -186,11 +186,13 @@ def test_a_run_without_spark_has_neither_tables_nor_dataframes() -> None:
 
 
 def test_a_frame_gives_its_columns_and_says_which_it_cannot(spark: SparkSession, folder: Path) -> None:
-    given = "user, CAST(amount AS decimal(9,2)) AS paid, ts, array(struct(user AS u, 1S AS n)) AS parts, 1Y AS `a.b`"
+    given = (
+        "user, CAST(amount AS decimal(9,2)) AS paid, ts, array(struct(user AS `à, b`, 1S AS n)) AS parts, 1Y AS `a.b`"
+    )
     frame = stream(spark, folder).selectExpr(*re.split(r", (?![^(]*\))", given))
     columns = spouts.stream(frame).outputs()["default"]
     assert [str(field.type) for field in columns] == [
-        "string", "decimal128(9, 2)", "timestamp[us, tz=UTC]", "list<item: struct<u: string, n: int16>>", "int8",
+        "string", "decimal128(9, 2)", "timestamp[us, tz=UTC]", "list<item: struct<à, b: string, n: int16>>", "int8",
     ]  # fmt: skip
     assert columns == spouts.stream(lambda session: frame).outputs()["default"]
     for wrong in ("CAST(ts AS timestamp_ntz)", "INTERVAL '1' DAY", "NULL", "struct(INTERVAL '1' DAY AS d)"):

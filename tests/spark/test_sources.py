@@ -183,20 +183,27 @@ def test_a_file_much_older_than_those_before_is_read(tmp_path: Path) -> None:
     assert run(topology, tmp_path / "checkpoint", keep_open=True).rows == ROWS
 
 
+@contextmanager
+def in_zone(spark: SparkSession, zone: str) -> Iterator[None]:
+    """The session has this zone within the context."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+
 @pytest.mark.parametrize("zone", sampled(["America/New_York", "UTC"], 2))
 def test_a_dataframe_brings_the_rows_of_its_files(spark: SparkSession, zone: str, orders: Path, tmp_path: Path) -> None:
     topology, sink = counting(orders=spouts.files(orders, SCHEMA))
     run_local(topology)
     expected = in_order(sink.rows)
 
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
+    with in_zone(spark, zone):
         frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2).parquet(str(orders))
         topology, sink = counting(orders=spouts.stream(frame))
         summary = run(topology, tmp_path / "checkpoint")
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
     assert summary.batches == 3
     assert in_order(sink.rows) == expected
 
@@ -324,20 +331,16 @@ IN_ZONES = ("d timestamp", "local timestamp", "days array<timestamp>")
 def test_a_dataframe_of_which_a_cast_would_change_values_is_refused(
     spark: SparkSession, declared: str, zone: str, tmp_path: Path
 ) -> None:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
     frame = spark.readStream.schema(OF_FRAME).parquet(str(tmp_path))
     builder = TopologyBuilder("typed")
     builder.set_spout("rows", spouts.stream(frame, declared))
     builder.set_sink("out", sinks.memory()).from_("rows")
-    try:
-        with pytest.raises(ConfigError, match="a cast of Spark's would change values"):
-            run(builder.build(), tmp_path / "checkpoint")
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+    with in_zone(spark, zone), pytest.raises(ConfigError, match="a cast of Spark's would change values"):
+        run(builder.build(), tmp_path / "checkpoint")
 
 
-def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "GMT", "+00:00"])
+def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSession, zone: str, tmp_path: Path) -> None:
     place, fields = tmp_path / "in", pa.struct([("a", pa.int32()), ("b", pa.int32())])
     place.mkdir()
     noon = datetime(2024, 7, 1, 12, tzinfo=UTC)
@@ -354,7 +357,8 @@ def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSessi
     builder, out = TopologyBuilder("typed"), sinks.memory()
     builder.set_spout("rows", spouts.stream(spark.readStream.schema(OF_FRAME).parquet(str(place)), declared))
     builder.set_sink("out", out).from_("rows")
-    run(builder.build(), tmp_path / "checkpoint")
+    with in_zone(spark, zone):
+        run(builder.build(), tmp_path / "checkpoint")
     midnight = noon.replace(hour=0)
     assert out.rows == [
         {"d": midnight, "whole": -(2.0**31), "big": Decimal(2**63 - 1), "real": 0.1, "price": Decimal("1.239"),

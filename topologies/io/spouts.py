@@ -633,9 +633,8 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
     declared: list[str] = []
     for column in frame.schema:
         kind = column.dataType.simpleString()
-        quoted = column.name.replace("`", "``")
         try:
-            declared.append(f"`{quoted}` {kind}")
+            declared.append(f"{_quoted(column.name)} {_type_of(column.dataType)}")
             parse_schema(declared[-1])
         except ConfigError as error:
             raise SchemaError(
@@ -645,6 +644,23 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
                 f"out: frame.drop({column.name!r}), or name the columns to read: stream(frame, 'user string')",
             ) from error
     return parse_schema(", ".join(declared))
+
+
+def _type_of(kind: Any) -> str:
+    """A type of Spark's as one declares it: Spark's own text has names of fields without quotes."""
+    match kind.typeName():
+        case "array":
+            return f"array<{_type_of(kind.elementType)}>"
+        case "map":
+            return f"map<{_type_of(kind.keyType)}, {_type_of(kind.valueType)}>"
+        case "struct":
+            return f"struct<{', '.join(f'{_quoted(field.name)}: {_type_of(field.dataType)}' for field in kind)}>"
+    return str(kind.simpleString())
+
+
+def _quoted(name: str) -> str:
+    inside = name.replace("`", "``")
+    return f"`{inside}`"
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:

@@ -72,7 +72,7 @@ def _check_types(name: str, has: StructType, wanted: Sequence[StructField], spar
     others = [
         f"{column.name} {has[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
         for column in wanted
-        if not _keeps_values(has[column.name].dataType, column.dataType, in_utc=zone == "UTC")
+        if not _keeps_values(has[column.name].dataType, column.dataType, in_utc=bool(_UTC.fullmatch(zone)))
     ]
     if others:
         raise ConfigError(
@@ -110,6 +110,8 @@ def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  #
     return type(wanted) is type(kind) or type(wanted) in _WIDER.get(type(kind), ())
 
 
+_UTC = re.compile(r"(?:Etc/)?(?:UTC|UCT|GMT|GMT0|Universal|Zulu|Greenwich)|Z|[+-]00:00")
+"""The names of this zone: Java's own on a machine may be any of them."""
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
     ByteType: (ShortType, IntegerType, LongType, FloatType, DoubleType, StringType),
