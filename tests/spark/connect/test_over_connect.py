@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, Protocol, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.connect.session import SparkSession
 
 from servers.connect import ConnectServer
 from servers.ports import free_port
@@ -23,6 +25,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sin
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import tables
+from topologies.spark.connect.connect_session import connected
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, UnreachableError
@@ -254,6 +257,19 @@ def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
         run_on_spark(_counts(tmp_path / "orders"), RunOptions(str(tmp_path / "ck")), master=master)
     assert told.value.transient
     assert "secret" not in str(told.value)
+
+
+def test_a_session_is_left_once_at_the_end_however_many_attempts_have_failed(
+    server: ConnectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at a host that does not answer takes ten seconds."""
+    mine, called = SparkSession.builder.remote(server.address).create(), []
+    monkeypatch.setattr(atexit, "register", lambda function, session: called.append(session))
+    for _ in range(3):
+        with pytest.raises(UnreachableError), connected(mine, None, {}):
+            raise UnreachableError("the server does not answer")
+    mine.stop()
+    assert called == [mine]
 
 
 def test_a_parquet_table_has_each_batch_once(session: Any, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
             yield spark
         except (UnreachableError, ValueError) as error:  # the latter from a channel that was closed
             if not spark.is_stopped:
-                atexit.register(_leave, spark)  # before what PySpark does then
+                _leave_at_exit(spark)
                 raise
             raise UnreachableError(
                 "the Spark session of the run has ended",
@@ -131,6 +131,17 @@ def _reach(address: str) -> None:
         socket.create_connection((host, port), _PATIENCE).close()
     except OSError as error:
         raise _no_answer(address, str(error)) from error
+
+
+_LEFT_AT_EXIT: set[Any] = set()
+"""The users' sessions that are left at the end of the process."""
+
+
+def _leave_at_exit(session: SparkSession) -> None:
+    """As ``_leave``, at the end of the process: once, however many attempts of a run have failed."""
+    if session not in _LEFT_AT_EXIT:
+        _LEFT_AT_EXIT.add(session)
+        atexit.register(_leave, session)  # before what PySpark does then
 
 
 def _leave(session: SparkSession) -> None:
