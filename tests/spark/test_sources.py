@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.helpers.examples import sampled
 from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, write_orders
 from tests.spark.tools import in_order, memory_rows, run
 from tests.topologies.io.test_file_metadata import MOVED, timed
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.source import RowsAtOnce
@@ -364,6 +364,25 @@ def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSessi
         {"d": midnight, "whole": -(2.0**31), "big": Decimal(2**63 - 1), "real": 0.1, "price": Decimal("1.239"),
          "text": "ä".encode(), "at": noon, "local": noon, "pair": {"a": 1, "b": "2"}, "days": [midnight]}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("its_zone", "zone"), [("America/New_York", "UTC"), ("UTC", "America/New_York")])
+def test_times_without_a_zone_are_of_the_session_of_the_dataframe(
+    spark: SparkSession, its_zone: str, zone: str, tmp_path: Path
+) -> None:
+    """The run may be in another one."""
+    place, noon = tmp_path / "in", datetime(2024, 7, 1, 12, tzinfo=UTC)
+    place.mkdir()
+    pq.write_table(pa.table({"local": [noon.replace(tzinfo=None)]}), place / "1.parquet")
+    other, builder, out = spark.newSession(), TopologyBuilder("typed"), sinks.memory()
+    other.conf.set("spark.sql.session.timeZone", its_zone)
+    frame = other.readStream.schema("local timestamp_ntz").parquet(str(place))
+    builder.set_spout("rows", spouts.stream(frame, "local timestamp"))
+    builder.set_sink("out", out).from_("rows")
+    refused = its_zone != "UTC"
+    with in_zone(spark, zone), pytest.raises(ConfigError, match=its_zone) if refused else nullcontext():
+        run_on_spark(builder.build(), RunOptions(str(tmp_path / "checkpoint")), spark=spark)
+    assert out.rows == ([] if refused else [{"local": noon}])
 
 
 def test_batches_are_cut_by_bytes_in_each_spout_and_a_checkpoint_goes_on_under_another_limit(

@@ -59,7 +59,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
             do="select and rename columns in its function, or declare those that it has",
         )
     wanted = from_arrow_schema(declared)
-    _check_types(node.name, frame.schema, [column for column in wanted if column.name not in absent], spark)
+    _check_types(node.name, frame, [column for column in wanted if column.name not in absent])
     for column in wanted:
         if column.name in absent:
             null = frame.selectExpr("*", f"NULL AS {quoted(column.name)}")
@@ -67,8 +67,9 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     return frame
 
 
-def _check_types(name: str, has: StructType, wanted: Sequence[StructField], spark: Any) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
+def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:
+    # Its casts are of its own session, whichever the run is in.
+    has, zone = frame.schema, frame.sparkSession.conf.get("spark.sql.session.timeZone")
     others = [
         f"{column.name} {has[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
         for column in wanted
