@@ -230,6 +230,9 @@ class GridWindows(WindowAssigner):
         first, last = self.ends_of_points(live)
         first = np.minimum(first, last + 1)  # an event in none is as good as any other
         columns = [last, first] if live.keys is None else [live.keys, last, first]
+        if live.closed_until is not None and self.windows_per_event > 1:
+            # Of events of other windows the earlier one may have missed a window that the later one is not in.
+            columns.append(self.ends_of_points(replace(live, closed_until=None))[0])
         cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
         groups = Groups(cells.codes, cells.size)
         return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)

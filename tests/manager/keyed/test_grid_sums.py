@@ -141,6 +141,10 @@ LATE_FOR_ONE_WINDOW = case_of(
     [("b", 30), ("a", 1), ("a", 9), ("a", 1), ("a", 4)], {0, 4}, kind="hopping", slide=3, more=6, lateness="each event"
 )
 """In one batch, an event that is late for a window which is not evaluated yet, and one of the same time before it."""
+MISSED_BY_THE_EARLIER_ONE = case_of(
+    [("b", 30), ("a", 8), ("a", 4)], {0, 2}, kind="hopping", slide=5, more=2, lateness="each event"
+)
+"""In one batch, an event that comes too late for a window in which the later one before it is not."""
 SHOWN_AND_NEW = case_of([("a", 1), ("a", 2), ("a", 3), ("a", 4)], {1, 2, 3}, panes="discarding")
 """Rows of one window are merged, of which some have been shown and some have not."""
 COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kind="start", lag=12)
@@ -149,6 +153,7 @@ COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kin
 
 @examples(600, by_default=150)
 @example(LATE_FOR_ONE_WINDOW)
+@example(MISSED_BY_THE_EARLIER_ONE)
 @example(SHOWN_AND_NEW)
 @example(COUNTED_FROM_A_CLOCK)
 @given(cases())
@@ -173,6 +178,7 @@ GRIDS: dict[str, Callable[[int, int, Bounds], GridWindows]] = {
 }
 
 
+@example("aligned", 7, 5, Bounds.END, [(0, 4, 5), (0, 6, 0)])
 @example("aligned", 20, 5, Bounds.END, [(0, 3, -30), (0, 4, 7), (0, 4, -30)])
 @given(
     st.sampled_from(sorted(GRIDS)), st.integers(1, 25), st.integers(1, 9), st.sampled_from(Bounds),
