@@ -131,7 +131,8 @@ class CalendarWindows(GridWindows):
         first, last = places + 1, places + self.last
         if live.closed_until is not None:
             first = np.maximum(first, _places(edges, live.closed_until) + 1)
-        return edges[np.minimum(first, last + 1)], edges[last]
+        # The boundary after the last window need not be among these: an event in none has any later time.
+        return np.where(first <= last, edges[np.minimum(first, last)], edges[last] + 1), edges[last]
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         moment = np.array([upto])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
+from policies.assigners.calendar import Unit
 from tests.helpers.examples import examples
 from tests.manager.keyed.test_session_sums import COLUMNS, LATENESS, PANES, TAKES_LATE, UNFIT, check_rows
 from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
@@ -196,6 +197,19 @@ def test_a_row_is_in_the_windows_of_each_event_of_its_run(
     rows = Live(runs.starts, keys[np.unique(runs.numbers, return_index=True)[1]], closed_until=least)
     windows = windows_by_member(grid, rows)
     assert windows_by_member(grid, Live(times, keys, closed_until=limits)) == [windows[at] for at in runs.numbers]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Apia", "Asia/Kathmandu"])
+@pytest.mark.parametrize("unit", ["hour", "day", "week", "month", "year"])
+def test_an_event_may_have_missed_all_its_windows_at_any_local_time(unit: Unit, zone: str) -> None:
+    times = np.arange(-20, 20) * 6 * 3_600_000_000 + 1_325_239_200_000_000  # Samoa skipped a day there
+    for last in (1, 3):
+        grid = CalendarWindows(unit, zone, last=last)
+        for at in range(len(times)):  # alone, so that no other event asks for further boundaries
+            live = Live(times[at : at + 1], closed_until=np.array([FOREVER - 1]))
+            first, end = grid.ends_of_points(live)
+            assert first[0] > end[0] > times[at]
+            assert len(grid.runs(live).starts) == 1
 
 
 def windows_by_member(grid: GridWindows, live: Live) -> list[list[tuple[int, int]]]:
