@@ -158,7 +158,7 @@ def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str,
 
 
 def fired_rows(node: WindowedNode, batch: int, fired: FiredSums) -> Iterator[dict[str, Any]]:
-    """Yields the trace rows of sessions whose results are joined from sums; the windows must be known one by one.
+    """Yields the trace rows of windows whose results are joined from rows of sums; they must be known one by one.
     Without ids their events are unknown."""
     assert fired.windows is not None
     if fired.sums.traced is None:

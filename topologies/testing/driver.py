@@ -93,7 +93,7 @@ class FiredWindow:
         if self.called_with is None:
             raise ConfigError(
                 f"the events of a window of {self.bolt!r} are not available",
-                why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
+                why="an AggregateBolt over such windows adds up events as they arrive, and keeps none",
                 do="look at its rows, start, end and size",
             )
         return self.called_with
@@ -482,7 +482,7 @@ class TopologyDriver:
         if node.summing is not None:
             raise ConfigError(
                 f"the pending events of {bolt!r} are not available",
-                why="an AggregateBolt over aligned windows of time adds up events as they arrive, and keeps none",
+                why="an AggregateBolt over such windows adds up events as they arrive, and keeps none",
                 do=f"accounts({bolt!r})['pending'] says how many there are",
             )
         found: list[dict[str, Any]] = []

@@ -190,7 +190,7 @@ def _slicing(node: WindowedNode, context: Context) -> Slicing:
 
 
 def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Merge adjacent segments of a task into one: of each run of events that a session holds whole, one row is left,
+    """Merge adjacent segments of a task into one: of each run of events that the same windows hold, one row is left,
     or one for each group."""
     sums = node.run_sums(context.traced)
     assert sums is not None
