@@ -312,13 +312,14 @@ def test_a_dataframe_that_is_not_one_is_refused(spark: SparkSession, tmp_path: P
 
 OF_FRAME = (
     "d date, whole int, big long, real double, price decimal(5,3), text string, at timestamp, local timestamp_ntz, "
-    "pair struct<a: int, b: int>, days array<date>"
+    "pair struct<a: int, b: int>, days array<date>, units decimal(18,0)"
 )
 """The columns of a DataFrame."""
 
 
 ANYWHERE = (
-    "real int", "big int", "big double", "real float", "price decimal(5,2)", "price decimal(4,3)", "text int", "d int",
+    "real int", "big int", "big double", "real float", "price decimal(5,2)", "price decimal(4,3)", "price long",
+    "units int", "text int", "d int",
     "big timestamp", "at long", "at date", "text timestamp", "pair struct<b: int, a: int>", "days array<int>",
 )  # fmt: skip
 IN_ZONES = ("d timestamp", "local timestamp", "days array<timestamp>")
@@ -348,11 +349,12 @@ def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSessi
         "d": pa.array([noon.date()]), "whole": pa.array([-(2**31)], pa.int32()), "big": [2**63 - 1], "real": [0.1],
         "price": [Decimal("1.239")], "text": ["ä"], "at": [noon], "local": pa.array([noon.replace(tzinfo=None)]),
         "pair": pa.array([{"a": 1, "b": 2}], fields), "days": pa.array([[noon.date()]]),
+        "units": pa.array([Decimal(10**18 - 1)], pa.decimal128(18, 0)),
     }  # fmt: skip
     pq.write_table(pa.table(given), place / "1.parquet")
     declared = (
         "d timestamp, whole double, big decimal(21,2), real double, price decimal(18,4), text binary, at timestamp, "
-        "local timestamp, pair struct<a: long, b: string>, days array<timestamp>"
+        "local timestamp, pair struct<a: long, b: string>, days array<timestamp>, units long"
     )
     builder, out = TopologyBuilder("typed"), sinks.memory()
     builder.set_spout("rows", spouts.stream(spark.readStream.schema(OF_FRAME).parquet(str(place)), declared))
@@ -362,7 +364,8 @@ def test_a_dataframe_may_have_narrower_types_than_are_declared(spark: SparkSessi
     midnight = noon.replace(hour=0)
     assert out.rows == [
         {"d": midnight, "whole": -(2.0**31), "big": Decimal(2**63 - 1), "real": 0.1, "price": Decimal("1.239"),
-         "text": "ä".encode(), "at": noon, "local": noon, "pair": {"a": 1, "b": "2"}, "days": [midnight]}
+         "text": "ä".encode(), "at": noon, "local": noon, "pair": {"a": 1, "b": "2"}, "days": [midnight],
+         "units": 10**18 - 1}
     ]  # fmt: skip
 
 

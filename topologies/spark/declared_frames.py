@@ -104,6 +104,8 @@ def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  #
             return kind.scale <= wanted.scale and kind.precision - kind.scale <= wanted.precision - wanted.scale
         case ((ByteType() | ShortType() | IntegerType() | LongType()), DecimalType()):
             return _DIGITS[type(kind)] <= wanted.precision - wanted.scale
+        case DecimalType(), (ByteType() | ShortType() | IntegerType() | LongType()):
+            return kind.scale == 0 and kind.precision < _DIGITS[type(wanted)]
         case ((DateType() | TimestampNTZType()), TimestampType()):
             return in_utc
         case NullType(), _:
