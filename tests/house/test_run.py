@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,12 @@ sys.exit(loaded().status_of([sys.executable, "-c", "print('begun', flush=True); 
 
 
 def loaded():
-    return SourceFileLoader("run_of_the_project", str(ROOT / "run")).load_module()
+    loader = SourceFileLoader("run_of_the_project", str(ROOT / "run"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
