@@ -142,7 +142,7 @@ def test_a_topology_cannot_be_named_as_a_package_of_windbolts(name: str, tmp_pat
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", sampled(["queue", "http", "types", "pandas"], 2))
+@pytest.mark.parametrize("name", sampled(["queue", "http", "types", "pandas"], 4))
 def test_a_topology_cannot_be_named_as_a_module_of_python_s(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.py").write_text(TOPOLOGY)
     for reference, folder in ((str(tmp_path / f"{name}.py"), ROOT), (name, tmp_path)):

@@ -45,6 +45,7 @@ def expected(files: Path, folder: Path) -> dict[str, list[str]]:
     return rows_of(folder / "out")
 
 
+@pytest.mark.extended
 def test_a_worker_that_is_killed_within_a_bolt(session: Any, tmp_path: Path) -> None:
     """Spark gives its task to another one."""
     write_orders(tmp_path / "orders", range(2))

@@ -225,6 +225,7 @@ def test_what_the_query_noted_is_gone(lost: str, session: Any, tmp_path: Path) -
         run_on_spark(built, RunOptions(str(checkpoint)), spark=session)
 
 
+@pytest.mark.extended
 def test_a_query_that_has_gone_on_alone_for_long(session: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Spark deletes its notes of single batches; those of all of them together say which files are of which."""
     orders, checkpoint, out = tmp_path / "orders", tmp_path / "ck", sinks.memory()

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 ENGINES: dict[str, Any] = {"local": local, "spark": on_spark}
 
 
-@pytest.mark.parametrize("first", ["local", "spark"])
+@pytest.mark.parametrize("first", sampled(["local", "spark"], 2))
 def test_a_run_that_ends_anywhere_goes_on_with_the_other_engine(kafka: Kafka, tmp_path: Path, first: str) -> None:
     """What comes between is read by the one that goes on; the batch that was planned is read as it was planned."""
     one, other = (ENGINES[name] for name in (first, "spark" if first == "local" else "local"))
@@ -105,7 +105,7 @@ def batches(
     return [table.to_pylist() for table in out["records"].batches.values()]
 
 
-@pytest.mark.parametrize("tasks", ["pool", "spark"])
+@pytest.mark.parametrize("tasks", sampled(["pool", "spark"], 2))
 def test_a_key_is_in_the_same_partition_whoever_writes_it(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, tasks: str
 ) -> None:
