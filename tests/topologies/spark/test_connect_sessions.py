@@ -107,17 +107,26 @@ def test_java_starts_where_it_is_told_to_whatever_the_variable_says(monkeypatch:
     assert os.environ["SPARK_REMOTE"] == "sc://host"
 
 
+class OfTheUsers:
+    """A session as far as it is looked at here."""
+
+    client = SimpleNamespace(_builder=None)
+
+    def __init__(self, *, is_stopped: bool) -> None:
+        self.is_stopped = is_stopped
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_session_of_the_users_that_has_ended_does_not_come_back(*, stopped: bool) -> None:
     """A restart would meet it again."""
-    with pytest.raises(UnreachableError) as told, connected(SimpleNamespace(is_stopped=stopped), None, {}):
+    with pytest.raises(UnreachableError) as told, connected(OfTheUsers(is_stopped=stopped), None, {}):
         raise UnreachableError("gone", why="the server is away", do="wait", transient=True)
     assert told.value.transient is not stopped
 
 
 def test_a_channel_that_is_closed_is_told_as_a_session_that_has_ended() -> None:
     """gRPC raises a ValueError where the session was stopped while the run went on."""
-    with pytest.raises(UnreachableError, match="has ended"), connected(SimpleNamespace(is_stopped=True), None, {}):
+    with pytest.raises(UnreachableError, match="has ended"), connected(OfTheUsers(is_stopped=True), None, {}):
         raise ValueError("Cannot invoke RPC: Channel closed!")
-    with pytest.raises(ValueError, match="no number"), connected(SimpleNamespace(is_stopped=False), None, {}):
+    with pytest.raises(ValueError, match="no number"), connected(OfTheUsers(is_stopped=False), None, {}):
         raise ValueError("no number")
