@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import json
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -264,7 +264,7 @@ def test_a_session_is_left_once_at_the_end_however_many_attempts_have_failed(
 ) -> None:
     """Each look at a host that does not answer takes ten seconds."""
     mine, called = SparkSession.builder.remote(server.address).create(), []
-    monkeypatch.setattr(atexit, "register", lambda function, session: called.append(session))
+    monkeypatch.setattr(threading, "_register_atexit", lambda function, session: called.append(session))
     for _ in range(3):
         with pytest.raises(UnreachableError), connected(mine, None, {}):
             raise UnreachableError("the server does not answer")

@@ -138,10 +138,14 @@ _LEFT_AT_EXIT: set[Any] = set()
 
 
 def _leave_at_exit(session: SparkSession) -> None:
-    """As ``_leave``, at the end of the process: once, however many attempts of a run have failed."""
+    """As ``_leave``, at the end of the process: once, however many attempts of a run have failed.
+
+    PySpark asks from threads, too, for which Python waits before it calls what ``atexit`` has; so as those of
+    ``concurrent.futures`` this is called before, for which there is no public name.
+    """
     if session not in _LEFT_AT_EXIT:
         _LEFT_AT_EXIT.add(session)
-        atexit.register(_leave, session)  # before what PySpark does then
+        getattr(threading, "_register_atexit", atexit.register)(_leave, session)
 
 
 def _leave(session: SparkSession) -> None:
