@@ -431,14 +431,20 @@ class OtherWindows:
         answer = self.by.of_watermark(end, head)
         return replace(answer, sentences=(answer.sentences[0], " ".join(about), *answer.sentences[1:]))
 
+    def _waiting(self) -> WaitingEvents:
+        """The events that are in no window yet, of the key that is asked for."""
+        return waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
+
     def _no_open_window(self, asked: int, ends: Sequence[int]) -> WhyAnswer:
         shown = [show(end) for end in ends[:3]]
-        words = (
-            "none that holds events is open."
-            if not ends
-            else f"those that are open end at {', '.join(shown)}"
-            + (f", and {len(ends) - 3:,} later." if len(ends) > 3 else ".")
-        )
+        if ends:
+            later = f", and {len(ends) - 3:,} later." if len(ends) > 3 else "."
+            words = f"those that are open end at {', '.join(shown)}{later}"
+        else:
+            waiting = int(self._waiting().counts.sum())
+            by_time = all(each.ends_by_time for each in self.by.rules.formed_by(self.by.state.anchor))
+            waits = f"{_wait(waiting, self.by.for_key)} for windows that an event ends."
+            words = waits if waiting and not by_time else "none that holds events is open."
         return self.by.told(
             WhyReason.NO_SUCH_WINDOW,
             f"No open window of {self.by.question.bolt!r}{self.by.for_key} ends at {show(asked)}: {words}",
@@ -472,7 +478,7 @@ class OtherWindows:
     def of_policies(self) -> WhyAnswer:
         """Windows that policies of the user's own decide about."""
         trigger = self.by.rules.policies[0]
-        waiting = waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
+        waiting = self._waiting()
         count = int(waiting.counts.sum())
         told = [f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."]
         if self.by.question.window is not None:
@@ -544,7 +550,7 @@ class OtherWindows:
 
     def of_counts(self) -> WhyAnswer:
         """Windows that are of a number of events, or fire by one."""
-        waiting = waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
+        waiting = self._waiting()
         if not len(waiting.times):
             words = f"No event{self.by.for_key} waits for a window: {self.by.rules.windows}."
             return self.by.told(WhyReason.NOTHING, words)

@@ -197,9 +197,15 @@ def unlike(bolt: Bolt, state: Known, question: Question, answer: WhyAnswer) -> I
 
 
 def unlike_counted(bolt: Bolt, state: Known, question: Question, answer: WhyAnswer) -> Iterator[str]:
-    waits = [name for name, key, _ in state.pending if question.key in (None, key)]
-    if isinstance(bolt.rules.slide, Count) and answer.waiting not in (len(waits), None if not waits else len(waits)):
-        yield f"{answer.waiting} wait, expected {len(waits)}"
+    """A window that has its last event waits with a part of them, and for the watermark to reach that event."""
+    waits = {name: time for name, key, time in state.pending if question.key in (None, key)}
+    if not isinstance(bolt.rules.slide, Count) or answer.reason in (WhyReason.NO_SUCH_WINDOW, WhyReason.OVER):
+        return
+    if answer.window_end is None:
+        if answer.waiting not in (len(waits), None if not waits else len(waits)):
+            yield f"{answer.waiting} wait, expected {len(waits)}"
+    elif answer.window_end not in waits.values() or not answer.waiting:
+        yield f"{answer.waiting} wait in {answer.window_end}, of {waits}"
 
 
 def unlike_timed(bolt: Bolt, state: Known, question: Question, answer: WhyAnswer) -> Iterator[str]:

@@ -375,6 +375,12 @@ SITUATIONS = {
         key="bob",
         waiting=1,
     ),
+    "a number of events of each key, and an end is asked for": Situation(
+        WhyReason.NO_SUCH_WINDOW,
+        ["ends at 2024-05-01T12:10:00Z: 2 events wait for windows that an event ends."],
+        bolt=lambda: Seen().with_tumbling_window(5).with_key("user").with_timestamp_field("ts"),
+        window="12:10",
+    ),
     "the latest events, at regular times": Situation(
         WhyReason.WATERMARK,
         ["The window that ends at 2024-05-01T12:10:00Z brings 2 events that no window has had, and waits."],
