@@ -15,13 +15,6 @@ import pytest
 
 from tests.helpers.places import ROOT
 
-CALL = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from {__name__} import loaded
-sys.exit(loaded().status_of([sys.executable, "-c", "print('begun', flush=True); input()"], "."))
-"""
-
 
 def loaded():
     loader = SourceFileLoader("run_of_the_project", str(ROOT / "run"))
@@ -32,15 +25,29 @@ def loaded():
     return module
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_command_ends_with_the_script_that_is_told_to_end() -> None:
-    command = [sys.executable, "-c", CALL]
+BEGIN = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from {__name__} import loaded
+run = loaded()
+wait = [sys.executable, "-c", "print('begun', flush=True); input()"]
+"""
+
+
+def assert_all_end(program: str) -> None:
+    """Runs a program that begins ``wait``, and tells it to end: it does, and nobody is left who could write."""
+    command = [sys.executable, "-c", BEGIN + program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None
         assert script.stdout.readline() == "begun\n"
         script.send_signal(signal.SIGTERM)
         assert script.wait(30) == 128 + signal.SIGTERM
-        assert script.stdout.read() == ""  # nobody is left who could write
+        assert script.stdout.read() == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_command_ends_with_the_script_that_is_told_to_end() -> None:
+    assert_all_end("sys.exit(run.status_of(wait, '.'))")
 
 
 def test_tests_that_run_beside_others_are_shown_behind_them(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -56,35 +63,14 @@ def test_tests_that_run_beside_others_are_shown_behind_them(capfd: pytest.Captur
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_both_end_with_the_script_that_is_told_to_end(tmp_path: Path) -> None:
-    both = f"run = loaded(); beside = run.Beside(sys.executable, ['--collect-only'], {str(tmp_path)!r}); sys.exit(run"
-    call = CALL.replace("sys.exit(loaded()", both)
-    with subprocess.Popen([sys.executable, "-c", call], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
-        assert it.stdout is not None
-        assert it.stdout.readline() == "begun\n"
-        it.send_signal(signal.SIGTERM)
-        assert it.wait(30) == 128 + signal.SIGTERM
-
-
-TWO_PARTS = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from {__name__} import loaded
-run = loaded()
-wait = [sys.executable, "-c", "print('begun', flush=True); input()"]
-run.checks = lambda: [(name, *run.timed(wait), False) for name in ("one", "other")]
-sys.exit(run.tests(["--version"]))
-"""
+    begin = f"beside = run.Beside(sys.executable, ['--collect-only'], {str(tmp_path)!r})"
+    assert_all_end(f"with run.signals_passed_on(): {begin}; sys.exit(run.status_of(wait, '.'))")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_no_part_begins_behind_one_that_was_told_to_end() -> None:
-    command = [sys.executable, "-c", TWO_PARTS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as script:
-        assert script.stdout is not None
-        assert script.stdout.readline() == "begun\n"
-        script.send_signal(signal.SIGTERM)
-        assert script.stdout.readline() == ""
-        assert script.wait(30) == 128 + signal.SIGTERM
+    parts = "[(name, *run.timed(wait), False) for name in ('one', 'other')]"
+    assert_all_end(f"run.checks = lambda: {parts}; sys.exit(run.tests(['--version']))")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
