@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from topologies.spark.sessions import REMOTE, is_remote_master
 from topologies.spark.spark_errors import FROM_SPARK
@@ -133,19 +134,24 @@ def _reach(address: str) -> None:
         raise _no_answer(address, str(error)) from error
 
 
-_LEFT_AT_EXIT: set[Any] = set()
-"""The users' sessions that are left at the end of the process."""
+_WITHOUT_SERVER: WeakSet[Any] = WeakSet()
+"""The users' sessions whose server did not answer."""
 
 
 def _leave_at_exit(session: SparkSession) -> None:
-    """As ``_leave``, at the end of the process: once, however many attempts of a run have failed.
+    """As ``_leave``, at the end of the process, however many attempts of a run have failed.
 
     PySpark asks from threads, too, for which Python waits before it calls what ``atexit`` has; so as those of
     ``concurrent.futures`` this is called before, for which there is no public name.
     """
-    if session not in _LEFT_AT_EXIT:
-        _LEFT_AT_EXIT.add(session)
-        getattr(threading, "_register_atexit", atexit.register)(_leave, session)
+    if not _WITHOUT_SERVER:
+        getattr(threading, "_register_atexit", atexit.register)(_leave_all)
+    _WITHOUT_SERVER.add(session)
+
+
+def _leave_all() -> None:
+    for session in list(_WITHOUT_SERVER):
+        _leave(session)
 
 
 def _leave(session: SparkSession) -> None:
