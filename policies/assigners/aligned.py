@@ -228,10 +228,11 @@ class GridWindows(WindowAssigner):
         """Returns runs of events that the same windows hold: those of any event of the run, with the least of
         ``Live.closed_until`` in it. The events are points in time, in any order."""
         first, last = self.ends_of_points(live)
+        in_none = first > last
         first = np.minimum(first, last + 1)  # an event in none is as good as any other
         columns = [last, first] if live.keys is None else [live.keys, last, first]
-        if live.closed_until is not None and self.windows_per_event > 1:
-            # Of events of other windows the earlier one may have missed a window that the later one is not in.
+        if live.closed_until is not None and (self.windows_per_event > 1 or in_none.any()):
+            # Of events of other windows, or of none, the earlier may have missed a window that the later is not in.
             columns.append(self.ends_of_points(replace(live, closed_until=None))[0])
         cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
         groups = Groups(cells.codes, cells.size)

@@ -181,6 +181,7 @@ GRIDS: dict[str, Callable[[int, int, Bounds], GridWindows]] = {
 
 @example("aligned", 7, 5, Bounds.END, [(0, 4, 5), (0, 6, 0)])
 @example("aligned", 20, 5, Bounds.END, [(0, 3, -30), (0, 4, 7), (0, 4, -30)])
+@example("aligned", 1, 2, Bounds.END, [(0, 38, 38), (0, 39, 0)])
 @given(
     st.sampled_from(sorted(GRIDS)), st.integers(1, 25), st.integers(1, 9), st.sampled_from(Bounds),
     st.lists(st.tuples(st.integers(0, 2), st.integers(-30, 60), st.integers(-30, 60)), min_size=1, max_size=40),
