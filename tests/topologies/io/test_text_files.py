@@ -576,6 +576,14 @@ def test_hexadecimal_numbers_do_not_wrap(tmp_path: Path) -> None:
     assert ([row["a"] for row in rows], [row["row"] for row in bad]) == ([127, -128], [0, 3, 4])
 
 
+@pytest.mark.parametrize("before", ["", "x\n"])
+def test_a_hexadecimal_number_does_not_wrap_whatever_is_beside_it(before: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"a\n{before}0x7FFFFFFFFFFFFFFF\n0xFFFFFFFFFFFFFFFF\n0x8000000000000000\n")
+    rows, _, bad = read(tmp_path / "a.csv", "csv", "a long")
+    assert [row["a"] for row in rows] == [2**63 - 1]
+    assert len(bad) == 2 + bool(before)
+
+
 def test_a_decimal_is_the_nearest_double(tmp_path: Path) -> None:
     values = [Decimal(at).scaleb(-2) for at in range(20_000)]
     pq.write_table(pa.table({"d": pa.array(values, pa.decimal128(10, 2))}), tmp_path / "a.parquet")
