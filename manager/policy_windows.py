@@ -33,7 +33,7 @@ from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy
 from policies.watermarks import NONE
 from windowing.bolts.bolt import new_state
 from windowing.columns import take_rows
-from windowing.kept_json import changed_by_json
+from windowing.conversion import changed_by_json
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, show
 from windowing.window import TupleWindow

@@ -1,22 +1,23 @@
-"""The watermark of a bolt, the minimum over its inputs of the latest time seen minus the lag, and the order in
-which events arrive.
+"""The watermark of a bolt: the minimum over its inputs of the latest time seen minus the lag; the order in which events
+arrive; and watermarks along a batch, computed after every event or every n-th one, or as the source inserts them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from policies.watermarks import NONE, MarkState
+from policies.watermarks import NONE, MarkState, advance, estimated, idle_end
 from windowing.durations import Duration
+from windowing.settings import WindowSettings
+from windowing.settings.rules import WatermarkCombiner
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 # The watermark of a bolt: the minimum over its input streams of the latest time seen, minus the lag.
 
@@ -59,7 +60,7 @@ class WatermarkState:
     forced: int | None = None
     """End of the last window that the idle timeout closed."""
     sources: SourcesState = field(default_factory=SourcesState)
-    """The marks of its sources, where it follows events (``manager.event_watermarks``)."""
+    """The marks of its sources, where it follows events (``manager.watermarks``)."""
 
     def observe(self, stream: str, latest: int) -> None:
         """Record the latest time that some events of a stream have shown, in microseconds."""
@@ -245,3 +246,417 @@ class MarksAround:
     def none_yet(cls, events: int) -> MarksAround:
         """Returns empty columns for this number of events."""
         return cls(*(np.full(events, NONE, np.int64) for _ in range(4)))
+
+
+# The sources of marks of one bolt: its inputs, or their partitions, each with a mark of its own.
+
+
+class MarkSources:
+    """Advances the marks of sources, and combines them; all state is in a SourcesState.
+
+    A mark *along* a batch is an array: the mark of one source after each event of all sources; FOREVER where the source
+    takes no part.
+    """
+
+    def __init__(
+        self, streams: Sequence[str], settings: WindowSettings, state: SourcesState, from_bolts: Sequence[bool] = ()
+    ) -> None:
+        self.streams, self.settings, self.state = tuple(streams), settings, state
+        self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
+        """True for each input that carries the watermark of an upstream bolt."""
+
+    def index_of(self, source: str) -> int:
+        """Returns the index of a source's input."""
+        return self.streams.index(input_of(source))
+
+    def delivering(self) -> set[int]:
+        """Returns the indices of the inputs that have a source."""
+        return {self.index_of(source) for source in self.state.marks}
+
+    # -- which sources there are
+
+    def add_partitions(self, partitions: Mapping[str, Iterable[str]], clock: int) -> None:
+        """Register the existing partitions of each input, which hold back the watermark from now on (AT-20, AT-21)."""
+        for stream, names in partitions.items():
+            for name in names:
+                source = source_of(stream, name)
+                if source not in self.state.marks:
+                    self.state.marks[source] = MarkState()
+                    self.state.seen_at.setdefault(source, clock)
+
+    def add_missing_inputs(self) -> None:
+        """Add the inputs that have not delivered: the arrivals of others tell how far they are."""
+        known = self.delivering()
+        for index, stream in enumerate(self.streams):
+            if index not in known and not self.from_bolts[index]:
+                self.state.marks[stream] = MarkState()
+
+    def find_idle(self, clock: int) -> None:
+        """Exclude the sources that have been silent for the timeout (AT-20), including inputs that have never
+        delivered."""
+        timeout = self.settings.partition_idle_timeout
+        if timeout is None:
+            return
+        assert self.state.started is not None
+        known = self.delivering()
+        names = {*self.state.marks, *(stream for index, stream in enumerate(self.streams) if index not in known)}
+        # An input from another bolt is as far as that bolt says, even if it is silent.
+        names = {name for name in names if not self.from_bolts[self.index_of(name)]}
+        for source in sorted(names):
+            since = self.state.seen_at.get(source, self.state.started)
+            if clock - since >= timeout.micros and source not in self.state.idle:
+                self.state.idle.append(source)
+
+    # -- their marks
+
+    def advance(
+        self,
+        source: str,
+        places: NDArray[np.int64],
+        arrivals: ArrivalTimes,
+        marks: MarksAround,
+        floor: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        """Advance the mark of one source along its events, whose own marks are filled in; returns it along the
+        batch."""
+        new = source not in self.state.marks
+        state = self.state.marks.setdefault(source, MarkState())
+        before = state.mark
+        given = None if arrivals.given is None else arrivals.given[places]
+        advancing = arrivals.advancing[places]
+        from_bolt = self.from_bolts[self.index_of(source)]
+        if from_bolt or not self._makes_marks(source):
+            advancing = np.zeros(len(places), np.bool_)
+        rules = self.settings.of_input(input_of(source))
+        own_marks = advance(state, arrivals.times[places], advancing, given, rules.watermark_every, rules.delay)
+        if floor is None or from_bolt:
+            marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
+            return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=len(arrivals)))
+        along = floor.copy()  # the floor moves it on while other sources deliver, and its own events do
+        along[places] = own_marks
+        if new:
+            known = places[0] if source == input_of(source) else arrivals.joins(places)
+            along[:known] = NONE  # the floor does not apply to an unknown source
+        along[0] = max(int(along[0]), before)
+        np.maximum.accumulate(along, out=along)
+        state.mark = max(state.mark, int(along[-1]))
+        marks.own_after[places] = along[places]
+        marks.own[places] = np.where(places > 0, along[places - 1], before)
+        return along
+
+    def lift(self, speaking: set[str], floor: int) -> None:
+        """Raise the marks of silent sources to the lower bound that the arrivals give (AZ-5)."""
+        for source, mark in self.state.marks.items():
+            if source not in speaking and not self.from_bolts[self.index_of(source)]:
+                mark.mark = max(mark.mark, floor)
+
+    def take_over(
+        self,
+        imported: dict[str, NDArray[np.int64]],
+        events: int,
+        filled: tuple[ArrivalTimes, MarksAround] | None = None,
+        floor: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Gives each input that imports the marks of another one the running maximum of both (SI-15, SI-16).
+
+        ``imported``: for each input that has events, its marks along a batch of ``events`` events; the marks of the
+        importing inputs are added. ``filled``: the events, and the marks around each; the marks of the importing inputs
+        are replaced in them. ``floor``: the lower bound that the arrivals give, which silent inputs follow (AZ-5).
+        """
+        for taker, giver in (self.settings.watermark_imports or {}).items():
+            given = self._along(imported, giver, events, floor)
+            state = self.state.marks.setdefault(taker, MarkState())
+            along = imported[taker] = np.maximum(self._along(imported, taker, events, floor), given)
+            if filled is not None:
+                arrivals, marks = filled
+                before = np.concatenate([[self.state.imported.get(taker, NONE)], along[:-1]])[:events]
+                of_taker = arrivals.inputs == self.streams.index(taker)
+                marks.own[of_taker], marks.own_after[of_taker] = before[of_taker], along[of_taker]
+            if events:
+                state.mark = max(state.mark, int(along[-1]))
+                self.state.imported[taker] = state.mark
+
+    # -- the watermark of all of them
+
+    def join(self, total: NDArray[np.int64] | None, along: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Combine the marks of two sources into their minimum or maximum."""
+        if self.settings.watermark_combine is WatermarkCombiner.MAX:
+            along = np.where(along == FOREVER, NONE, along)
+            return along if total is None else np.maximum(total, along, out=total)
+        return along if total is None else np.minimum(total, along, out=total)
+
+    def watermarks(
+        self, total: NDArray[np.int64] | None, speaking: set[str], events: int, floor: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Returns the watermark after each event, over the sources that delivered (combined in ``total``) and the
+        silent ones."""
+        silent = [source for source in self.state.marks if source not in speaking and source not in self.state.idle]
+        over = self.settings.watermark_combine
+        if over is WatermarkCombiner.MIN and self._waits({self.index_of(source) for source in (*silent, *speaking)}):
+            return np.full(events, NONE, np.int64)
+        for from_bolt in (False, True):
+            marks = [
+                self.state.marks[source].mark
+                for source in silent
+                if self.from_bolts[self.index_of(source)] is from_bolt
+            ]
+            if marks:
+                mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
+                total = self.join(total, _lifted(mark, events, None if from_bolt else floor))
+        if total is None:
+            return np.full(events, NONE, np.int64)
+        return np.where(total == FOREVER, NONE, total)
+
+    def _waits(self, heard: set[int]) -> bool:
+        """True if an input is missing that is not excluded as idle, as a whole or in one of its partitions."""
+        idle = {input_of(source) for source in self.state.idle}
+        return any(index not in heard and stream not in idle for index, stream in enumerate(self.streams))
+
+    def _makes_marks(self, source: str) -> bool:
+        """True if events of a source make marks: not if its input imports marks, unless
+        ``watermark_imports_beside``."""
+        imports = self.settings.watermark_imports or {}
+        return self.settings.watermark_imports_beside or input_of(source) not in imports
+
+    def _along(
+        self,
+        imported: dict[str, NDArray[np.int64]],
+        source: str,
+        events: int,
+        floor: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        if source in imported:
+            return imported[source]
+        mark = self.state.marks.get(source, MarkState()).mark
+        return _lifted(mark, events, None if self.from_bolts[self.index_of(source)] else floor)
+
+
+def _lifted(mark: int, events: int, floor: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Returns the mark of a silent source along a batch: the lower bound that the arrivals give moves it on, never
+    back."""
+    along = np.full(events, mark, np.int64)
+    return along if floor is None else np.maximum.accumulate(np.maximum(along, floor))
+
+
+# The watermark along one batch of events: the marks of each source, then of all sources together.
+
+
+class WatermarkTrace:
+    """The events of a batch, and the marks so far. Call ``take`` for each source, then ``after``."""
+
+    def __init__(
+        self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, floor: NDArray[np.int64] | None
+    ) -> None:
+        """``floor`` is the lower bound of silent sources, after each event, that the arrivals give; None for none."""
+        self._sources, self._arrivals, self._clock, self._floor = sources, arrivals, clock, floor
+        self.marks = MarksAround.none_yet(len(arrivals))
+        """The marks around each event; those of the bolt are filled in by the caller."""
+        self.speaking: set[str] = set()
+        """The sources that have delivered."""
+        self._idle, self._known = set(sources.state.idle), set(sources.state.marks)
+        self._known_inputs = sources.delivering()
+        self._first: dict[int, int] = {}
+        """Per input that delivers: the index of the first event that makes one of its sources known."""
+        self._new_partitions: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
+        """For each input, its partitions that were not known: the event that makes each known, and all of its
+        events."""
+        imports = sources.settings.watermark_imports or {}
+        self._wanted = {*imports, *imports.values()}
+        self._imported: dict[str, NDArray[np.int64]] = {}
+        """The marks along the batch, for the inputs that import marks and those that they import from."""
+        self._total: NDArray[np.int64] | None = None
+        """The combined marks of all other inputs along the batch."""
+
+    def take(self, source: str, places: NDArray[np.int64]) -> None:
+        """Take the events of one source, which are at these places."""
+        sources, stream, joins = self._sources, input_of(source), self._arrivals.joins(places)
+        left_out, new_partition = {source, stream} & self._idle, source != stream and source not in self._known
+        if new_partition:
+            self._new_partitions.setdefault(stream, []).append((joins, places))
+            if joins == len(self._arrivals):
+                return  # none of its events makes it known
+        along = sources.advance(source, places, self._arrivals, self.marks, self._floor)
+        if left_out or new_partition:  # it takes no part until its first event
+            along[:joins] = FOREVER
+        index = sources.index_of(source)
+        self._first[index] = min(joins, self._first.get(index, len(self._arrivals)))
+        self.speaking.add(source)
+        sources.state.seen_at[source] = self._clock
+        if source in self._wanted:
+            self._imported[source] = along
+        else:
+            self._total = sources.join(self._total, along)
+        if joins < len(self._arrivals):
+            sources.state.idle = [name for name in sources.state.idle if name not in left_out]
+
+    def after(self) -> NDArray[np.int64]:
+        """Called once, when all is taken: returns the watermark that the sources allow after each event, whatever it
+        was before."""
+        sources, events = self._sources, len(self._arrivals)
+        for stream in self._partitioned_by_now():
+            self._total = sources.join(self._total, self._awaited(stream))
+            self.speaking.add(stream)
+        sources.take_over(self._imported, events, (self._arrivals, self.marks), self._floor)
+        for source, along in self._imported.items():
+            if source not in sources.state.idle:
+                self._total = sources.join(self._total, along)
+        after = sources.watermarks(self._total, self.speaking | set(self._imported), events, self._floor)
+        after[: self._waits_until()] = NONE
+        return after
+
+    def _waits_until(self) -> int:
+        """Returns the index up to which there is no watermark because an input delivers for the first time only
+        there."""
+        sources = self._sources
+        if sources.settings.watermark_combine is WatermarkCombiner.MAX:
+            return 0
+        excepted = {*(sources.settings.watermark_imports or {}), *self._idle}
+        return max(
+            (
+                first
+                for index, first in self._first.items()
+                if index not in self._known_inputs and sources.streams[index] not in excepted
+            ),
+            default=0,
+        )
+
+    def _partitioned_by_now(self) -> list[str]:
+        """Returns the inputs that were awaited as a whole and of which a partition has now delivered."""
+        marks = self._sources.state.marks.items()
+        awaited = {stream for stream, mark in marks if not mark.counted and stream not in self.speaking}
+        return [stream for stream in self._new_partitions if stream in awaited]
+
+    def _awaited(self, stream: str) -> NDArray[np.int64]:
+        """Returns the mark of an input that was awaited as a whole, until the first of its partitions is known."""
+        state, new = self._sources.state, self._new_partitions[stream]
+        mark, joins = state.marks[stream], min(join for join, _ in new)
+        along = np.full(len(self._arrivals), NONE, np.int64) if self._floor is None else self._floor.copy()
+        for _, places in new:
+            along[places] = NONE
+        along[0] = max(int(along[0]), mark.mark)
+        np.maximum.accumulate(along, out=along)
+        if joins < len(self._arrivals):
+            del state.marks[stream]
+        else:
+            mark.mark = max(mark.mark, int(along[-1]))
+        along[0 if stream in state.idle else joins :] = FOREVER
+        return along
+
+
+# Watermarks computed from events: after every event, after every n-th event, or as the source inserts them.
+#
+# The input is the arrivals of a batch, in order; the output is the watermark before each of them. What depends on the
+# events alone is the same wherever batches end.
+
+
+class EventWatermarks:
+    """Advances the watermark of one bolt with its events and its clock; all state is in a WatermarkState."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        settings: WindowSettings,
+        state: WatermarkState,
+        from_bolts: Sequence[bool] = (),
+    ) -> None:
+        """``streams`` are the names of the input streams, ``settings`` those of the bolt. ``state`` is updated in
+        place. ``from_bolts`` has an entry per stream; empty: none comes from a windowed bolt.
+        """
+        self.settings, self.state = settings, state
+        self.sources = MarkSources(streams, settings, state.sources, from_bolts)
+        """The inputs and partitions that the watermark follows."""
+
+    def sequence(self, arrivals: ArrivalTimes, clock: int) -> MarksAround:
+        """Process the events of a batch, the last of which came at this clock; returns the marks around each event."""
+        sources = self.sources
+        sources.state.heard_at = clock
+        self._begin(clock)
+        floor = self._floor(arrivals)
+        if floor is not None:
+            sources.add_missing_inputs()
+        batch = WatermarkTrace(sources, arrivals, clock, floor)
+        for source, places in arrivals.by_source(sources.streams, sources.from_bolts):
+            batch.take(source, places)
+        after, marks = batch.after(), batch.marks
+        sources.lift(batch.speaking, NONE if floor is None or not len(arrivals) else int(floor.max()))
+        watermark = NONE if self.state.current is None else self.state.current
+        np.maximum(after, watermark, out=after)
+        np.maximum.accumulate(after, out=marks.bolt_after)
+        marks.bolt[:1], marks.bolt[1:] = watermark, marks.bolt_after[:-1]
+        if len(arrivals):
+            self._emit(int(marks.bolt_after[-1]))
+        return marks
+
+    def arrived(self, latest: int, clock: int) -> None:
+        """Record the latest arrival time of a batch, and the clock when the last of its events came."""
+        noted = self.sources.state
+        noted.arrived = latest if noted.arrived is None else max(noted.arrived, latest)
+        noted.arrived_at = clock
+
+    def move_time(
+        self,
+        clock: int,
+        *,
+        tick: bool = True,
+        ends: Sequence[int] = (),
+    ) -> None:
+        """Advance the watermark to the clock at the end of a batch.
+
+        ``ends`` are the ends, in microseconds, of open windows that hold events, for the idle timeout.
+        """
+        self._begin(clock)
+        if tick:
+            self._tick(clock)
+        self.sources.find_idle(clock)
+        self.sources.take_over({}, 1)
+        self._emit(int(self.sources.watermarks(None, set(), 1)[0]))
+        self._follow_the_clock(clock)
+        self._close_idle_windows(clock, ends)
+
+    def _begin(self, clock: int) -> None:
+        if self.sources.state.started is None:
+            self.sources.state.started = clock
+
+    def _tick(self, clock: int) -> None:
+        """Advance the mark of each source, where marks are made at ticks and the watermark interval has passed."""
+        state, settings = self.state, self.settings
+        if settings.watermark_every is None and state.may_tick(clock, settings.watermark_interval):
+            state.ticked_at = clock
+            for mark in self.sources.state.marks.values():
+                if mark.latest > NONE:
+                    mark.mark = max(mark.mark, mark.latest - settings.delay)
+
+    def _follow_the_clock(self, clock: int) -> None:
+        """Advance the watermark by the estimated arrival time since the last arrival (AZ-5)."""
+        noted, late = self.sources.state, self._late_tolerance
+        if late is None or noted.arrived is None:
+            return
+        assert noted.arrived_at is not None
+        if clock > noted.arrived_at:
+            reached = estimated(noted.arrived, noted.arrived_at, clock) - late
+            self.sources.lift(set(), reached)
+            self._emit(reached)
+
+    def _close_idle_windows(self, clock: int, ends: Sequence[int]) -> None:
+        """Advance the watermark to the end of the last window that the idle timeout closes (AT-17)."""
+        settings, heard_at = self.settings, self.sources.state.heard_at
+        if settings.idle_timeout is None or heard_at is None:
+            return
+        end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, heard_at, ends)
+        if end is not None and (self.state.forced is None or end > self.state.forced):
+            self.state.forced = end
+            self._emit(end)
+
+    def _floor(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
+        late = self._late_tolerance
+        return None if late is None else arrivals.floor(late, self.sources.state.arrived)
+
+    @property
+    def _late_tolerance(self) -> int | None:
+        """Time that the watermark stays behind arrivals, in microseconds; None where it does not follow them."""
+        late = self.settings.arrival.late if self.settings.arrival else None
+        return late.micros if late is not None and self.settings.estimate_arrival else None
+
+    def _emit(self, mark: int) -> None:
+        if mark > NONE and (self.state.current is None or mark > self.state.current):
+            self.state.current = mark

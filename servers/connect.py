@@ -16,8 +16,7 @@ import psutil
 import pyspark
 
 from servers import java_classes
-from servers.ports import free_port
-from servers.processes import DIES_WITH_PARENT
+from servers.processes import DIES_WITH_PARENT, free_port
 
 SPARK = Path(pyspark.__file__).parent
 _START = 120

@@ -1,8 +1,9 @@
-"""Processes of this machine: those that a process has started, and the time and the memory that they take (Linux)."""
+"""Processes of this machine: those that a process has started, their time and memory (Linux); and ports."""
 
 from __future__ import annotations
 
 import shutil
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -103,3 +104,11 @@ def peak_memory() -> Iterator[dict[str, Any]]:
 def mib(size: float) -> float:
     """Bytes in MiB."""
     return round(size / 2**20, 1)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody has."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    return port

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from servers.ports import free_port
+from servers.processes import free_port
 
 _UP = 30
 """Seconds in which a server must be up."""

@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, quote
 from xml.sax.saxutils import escape
 
 from manager.storage.object_store import open_uri, read_object, write_object
-from servers.ports import free_port
+from servers.processes import free_port
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"

@@ -24,8 +24,7 @@ import pyspark
 
 from servers import java_classes
 from servers.jars import ROOT
-from servers.ports import free_port
-from servers.processes import DIES_WITH_PARENT
+from servers.processes import DIES_WITH_PARENT, free_port
 
 SPARK = Path(pyspark.__file__).parent
 WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")

@@ -20,7 +20,7 @@ from topologies.io import sinks, spouts
 from topologies.io.formats import FormatName
 from topologies.io.formats.write_table import is_written, options_of
 from topologies.io.topics.declared import REGISTERED, Envelope, KeyForm, Tombstones, TopicFormat
-from topologies.io.topics.derived import protobuf_file
+from topologies.io.topics.encode import protobuf_file
 from windowing.errors import ConfigError
 
 PAGE = ROOT / "docs" / "files.md"

@@ -10,13 +10,12 @@ if TYPE_CHECKING:
     from topologies.checkpoints.why import why
     from topologies.io import sinks, spouts
     from topologies.local import run_local
-    from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
-    from topologies.topology import Topology, TopologyBuilder
+    from topologies.topology import Topology, TopologyBuilder, windowed
 
 __all__ = [
     "Restart",
@@ -55,7 +54,7 @@ _HOMES = {
     "run_on_spark": "topologies.spark.running",
     "runs": "topologies.background",
     "why": "topologies.checkpoints.why",
-    "windowed": "topologies.one_bolt",
+    "windowed": "topologies.topology",
 }
 
 

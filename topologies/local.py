@@ -24,12 +24,10 @@ from topologies.engine.commit import Claims, Frames, no_catalog
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.kafka_topics import OffsetRange, check_sinks, check_topics, ranges_between
-from topologies.engine.librdkafka import Admins
+from topologies.engine.librdkafka import Admins, Ends, RangeReader, Senders, Topics
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in
 from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
-from topologies.engine.topic_reader import Ends, RangeReader, Topics
-from topologies.engine.topic_sender import Senders
 from topologies.engine.work import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph, SinkNode, SpoutNode

@@ -40,13 +40,12 @@ if TYPE_CHECKING:
     from topologies.background import Run, RunPhase, RunStatus, runs
     from topologies.checkpoints.why import why
     from topologies.local import run_local
-    from topologies.one_bolt import windowed
     from topologies.run.options import Restart, RunOptions
     from topologies.run.summary import Summary
     from topologies.spark.running import run_on_spark
     from topologies.spark.time_metrics import TimeMetrics, report_of
     from topologies.testing.replaying import replay
-    from topologies.topology import Topology, TopologyBuilder
+    from topologies.topology import Topology, TopologyBuilder, windowed
     from windbolt import aggregates, kinds, panes, policies, presets, sinks, spouts, state, step, testing, triggers
     from windowing import (
         SOURCE,

@@ -27,8 +27,7 @@ from benchmarks.events import SEED, Events, InMemory, orders
 from benchmarks.machine import Session, say, with_project
 from benchmarks.questions import out, spout, wired
 from servers import browser, prometheus
-from servers.ports import free_port
-from servers.processes import cpu_seconds, memory_of, mib, own_seconds, repeated, tree
+from servers.processes import cpu_seconds, free_port, memory_of, mib, own_seconds, repeated, tree
 from topologies.engine.report import BatchReport
 from topologies.spark.running import run_on_spark
 from windbolt import RunOptions, TupleWindow, WindowedBolt

@@ -1,7 +1,14 @@
 """Window assigners: windows by the clock, by the calendar, or by the surrounding events; separate for each key."""
 
-from policies.assigners.aligned import AlignedWindows, Assigned, EventRuns, GridWindows, Live, WindowAssigner
-from policies.assigners.calendar import CalendarWindows
+from policies.assigners.aligned import (
+    AlignedWindows,
+    Assigned,
+    CalendarWindows,
+    EventRuns,
+    GridWindows,
+    Live,
+    WindowAssigner,
+)
 from policies.assigners.sessions import CountByStartWindows, CountedWindows, LullWindows, SessionWindows
 from policies.assigners.snapshots import MeetingWindows, OnsetWindows, SlidingLogWindows, SnapshotWindows
 

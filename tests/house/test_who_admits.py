@@ -14,8 +14,8 @@ from topologies.graph.graph import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import Admits
 
-ONLY_WITH_EVENTS = ("event_watermarks",)
-"""Files of ``manager/`` that run only where the watermark follows events."""
+ONLY_WITH_EVENTS = "manager/watermarks.py"
+"""The file in which settings are read only where the watermark follows events."""
 KINDS = list(walk.KINDS) if with_all() else ["tumbling", "count"]
 """By default some whose tasks hold no events: who admits an event does not depend on the kind."""
 ELSEWHERE_TOO = {
@@ -62,9 +62,8 @@ def test_settings_of_each_sort_are_walked() -> None:
 
 
 def test_what_is_read_only_where_the_watermark_follows_events_makes_it_follow_them() -> None:
-    read = set[str]()
-    for file in ONLY_WITH_EVENTS:
-        tree = ast.parse((ROOT / "manager" / f"{file}.py").read_text(encoding="utf-8"))
-        read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & set(DECLARED)
+    tree = ast.parse((ROOT / ONLY_WITH_EVENTS).read_text(encoding="utf-8"))
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    read = {node.attr for node in attributes if ast.unparse(node.value).endswith("settings")} & set(DECLARED)
     following = {name for name in read if DECLARED[name].admits is Admits.FOLLOWING_EVENTS}
     assert read - following == set(ELSEWHERE_TOO)

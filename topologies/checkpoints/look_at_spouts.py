@@ -24,9 +24,8 @@ from manager.storage.hdfs import is_hdfs
 from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
 from topologies.engine.kafka_topics import check_topics, ranges_between
-from topologies.engine.librdkafka import Admins, check_spout_options, has_confluent
+from topologies.engine.librdkafka import Admins, RangeReader, Topics, check_spout_options, has_confluent
 from topologies.engine.pulling import Puller, RangePlanner, copied, ranges_in, read_range
-from topologies.engine.topic_reader import RangeReader, Topics
 from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.event_watermarks import EventWatermarks
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState, is_over
-from manager.watermarks import ArrivalTimes, MarksAround, WaterMarkEventGenerator
+from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, WaterMarkEventGenerator
 from policies.trigger import TimeTriggerPolicy
 from policies.watermarks import NONE, MarkState, estimated
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance

@@ -3,24 +3,43 @@ checkpoint was begun over Connect."""
 
 from __future__ import annotations
 
+import json
+import re
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyarrow import ipc
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from manager.storage.files import entries
+from manager.remote import hadoop_name
+from manager.storage.files import as_storage_error, entries, is_there
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
-from topologies.checkpoints.pulled_files import FOLDER, Reader, pulled_rows
+from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
+from topologies.checkpoints.pulled_files import FOLDER, QUERY, Reader, pulled_rows
+from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
 from topologies.engine.pulling import Pulled
 from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, WatchedFiles
 from topologies.io.pulled import PulledRows
 from topologies.io.spouts import FrameSpout
-from topologies.spark.declared_frames import declared_frame, refuse_endless
-from topologies.spark.frame_reader import FrameReader
+from topologies.spark.declared_frames import declared_frame, quoted, refuse_endless
+from topologies.spark.spark_errors import FROM_JAVA, FROM_SPARK, kafka_error_in, passing_error_in, storage_error_in
+from windowing.errors import CheckpointError, ConfigError, UnreachableError, WindboltError
+from windowing.schema import DEFAULT_STREAM, conform
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class KeepsFrames(CheckpointedRun):
@@ -89,3 +108,303 @@ class InOwnThread:
         closed = self._thread.submit(self._reader.close)
         self._thread.shutdown()
         closed.result()
+
+
+_ROWS = "rows"
+"""The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
+_LOG = "_spark_metadata"
+"""Spark's folder, among the files of a sink, that says which of them belong to which batch."""
+_PART = re.compile(r"part-\d+-.*")
+_FIRST = re.compile(r"part-0+-.*-c0+\..*")
+"""The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
+_AHEAD = 20
+"""Number of batches that the query may be ahead of the run."""
+_RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
+"""Spark's error text of a query beside which another one goes on from the same checkpoint."""
+_LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
+"""How long to wait before looking again whether the query has written a batch."""
+
+
+class FrameReader:
+    """The rows of a streaming DataFrame during a run. The offset is the number of a micro-batch of Spark's."""
+
+    def __init__(
+        self,
+        node: SpoutNode,
+        frame: DataFrame,
+        halves: PairedCheckpoint,
+        is_ending: Callable[[], bool],
+        check_owner: Callable[[], None],
+        offset: Any,
+    ) -> None:
+        """``frame`` has the columns of the spout. ``is_ending``: True once the run waits for no more rows.
+        ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
+        self._node, self._is_ending, self._check_owner = node, is_ending, check_owner
+        self._filesystem, self._uri = halves.filesystem, halves.uri
+        self._folder = f"{halves.root}/{FOLDER}/{node.name}"
+        self._place = _as_spark_names(f"{halves.place}/{FOLDER}/{node.name}")
+        self._schema = node.outputs[DEFAULT_STREAM]
+        self._packed = _packed(frame, self._schema)
+        self._batch = -1 if offset is None else int(offset)
+        self._log = _SinkLog(halves, f"{self._folder}/{_ROWS}")
+        self._query: StreamingQuery | None = None
+        self._read: list[str] = []
+        """The files of the batch that was returned last."""
+
+    @property
+    def wants_acknowledgements(self) -> bool:
+        """False: what the query has written is gone once it is kept."""
+        return False
+
+    def acknowledge(self, offset: Any) -> None:
+        """Never called."""
+
+    def pull(self) -> Pulled | None:
+        """Returns the rows of the query's next batch that has any. None where the query has ended, and all it has read
+        was returned: the next call starts it anew."""
+        self._delete(self._read)
+        self._read = []
+        while True:
+            ended = self._query is not None and not self._asked(lambda query: query.isActive)
+            # Behind the question, so that its last batch is among them.
+            for number, names in self._log.after(self._batch):
+                rows = self._rows(names)
+                self._batch = number
+                if not rows.num_rows:
+                    self._delete(names)
+                    continue
+                if self._query is not None and self._log.last() - number >= _AHEAD:
+                    self._end()
+                self._read = names
+                return Pulled(rows, number)
+            if ended:
+                self._close_query()
+                return None
+            if self._query is None:
+                self._start()  # also where the run ends: its folder says that the rows of this DataFrame are kept
+            elif self._is_ending():
+                return None
+            seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
+            self._asked(methodcaller("awaitTermination", seconds))
+
+    def close(self) -> None:
+        """Stop the query; where that fails, Spark or its session has ended."""
+        with suppress(WindboltError, *FROM_JAVA, OSError):
+            self._end()
+
+    def _start(self) -> None:
+        self._check_query()
+        writer = self._packed.writeStream.format("parquet").option("path", f"{self._place}/{_ROWS}")
+        writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
+        with self._failing():
+            self._query = writer.start()
+        if not is_there(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
+            self._end()
+            raise ConfigError(
+                f"spout {self._node.name!r}: Spark's server does not see the folder of the checkpoint",
+                why=f"its query has a checkpoint in {self._place}/{QUERY}, and it is not there for this process",
+                do="put the checkpoint where this process, the server and its workers see the same folder",
+            )
+
+    def _check_query(self) -> None:
+        """Raise CheckpointError where the query has not planned what it has written, or has not written what it takes
+        for done: it would read again, or leave out, without a word. Another one may be running: its batches are planned
+        first, and done last."""
+        done, written, planned = self._last_number("commits"), self._log.last(), self._last_number("offsets")
+        if not max(done, self._batch) <= written <= planned:
+            raise CheckpointError(
+                f"spout {self._node.name!r} cannot go on: what Spark's query noted of its batches is not there",
+                why=f"it has planned batch {planned}, written {written} and done {done}, and batch {self._batch} "
+                "has been read (-1: none)",
+                do=f"restore the folder {FOLDER}/{self._node.name}/ of the checkpoint; or {START_OVER}",
+            )
+
+    def _last_number(self, folder: str) -> int:
+        """The last batch in a log of the query's; -1 for none."""
+        found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
+        return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
+
+    def _asked(self, question: Callable[[StreamingQuery], Any]) -> Any:
+        assert self._query is not None
+        try:
+            with self._failing():
+                return question(self._query)
+        except WindboltError:
+            self._query = None
+            raise
+
+    def _close_query(self) -> None:
+        """The query has ended: raises its error. What is left of its attempts that failed is deleted."""
+        error = self._asked(lambda query: query.exception())
+        self._query = None
+        if error is not None:
+            with self._failing():
+                raise error
+        self._check_owner()  # who takes a checkpoint over stops its query
+        self._log.forget(self._batch)
+
+    def _end(self) -> None:
+        query, self._query = self._query, None
+        if query is not None:
+            with self._failing():
+                query.stop()
+
+    def _rows(self, names: list[str]) -> pa.Table:
+        schema = self._schema
+        parts = [part for name in names for part in _unpacked(self._filesystem, f"{self._folder}/{_ROWS}/{name}")]
+        tables = [conform(_with_all_columns(part, schema), schema) for part in parts]
+        return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
+
+    def _delete(self, names: list[str]) -> None:
+        for name in names:
+            self._log.delete(name)
+
+    def _failing(self) -> AbstractContextManager[None]:
+        return _failing(self._node.name)
+
+
+@contextmanager
+def _failing(name: str) -> Iterator[None]:
+    """Turn an error of Spark's into one sentence."""
+    try:
+        yield
+    except FROM_SPARK as error:
+        text = str(error)
+        raise (
+            _race_error_in(name, text)
+            or kafka_error_in(text)
+            or storage_error_in(text)
+            or passing_error_in(text)
+            or WindboltError(
+                f"spout {name!r}: Spark's query over its DataFrame failed",
+                why=next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__),
+                do="correct it and rerun, nothing is lost; see the chained error (--debug) for Spark's whole message",
+            )
+        ) from error
+
+
+def _race_error_in(name: str, text: str) -> UnreachableError | None:
+    """The error where the query of a run that has died goes on in another server or session: Spark writes each batch of
+    the two once, and ends whichever comes second. None where Spark's long text is about something else."""
+    match = _RACE.search(text)
+    if match is None:
+        return None
+    return UnreachableError(
+        f"spout {name!r}: another query of Spark's writes the rows of its DataFrame into this checkpoint",
+        why=match[0].strip(),
+        do="nothing is lost, start again: the query of a run that has died ends with the input that it found",
+        transient=True,
+    )
+
+
+def _as_spark_names(place: str) -> str:
+    """A folder of the checkpoint, by a name that Spark's server does not take for one of another file system."""
+    name = hadoop_name(place)
+    return f"file://{name}" if name.startswith("/") and not name.startswith("/Volumes/") else name
+
+
+def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The rows as Arrow's own bytes: what Spark writes of them is what it hands to Python, whatever the types."""
+    columns = [
+        frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
+        for at, field in enumerate(from_arrow_schema(schema))
+    ]
+    return frame.select(*columns).mapInArrow(_packing(schema.names), "rows binary")
+
+
+def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow`` over rows: Arrow's own bytes of each record batch, with these names of its columns. It is sent
+    by value, and names nothing of windbolt: a worker of a Connect server has none."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            named = pa.RecordBatch.from_arrays(batch.columns, names=names)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, named.schema) as writer:
+                writer.write_batch(named)
+            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["rows"])
+
+    return run
+
+
+def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
+    with as_storage_error(path, "read"), filesystem.open_input_file(path) as source:
+        rows = pq.read_table(source, columns=["rows"]).column("rows")
+    for chunk in rows.chunks:
+        for packed in chunk:
+            with ipc.open_stream(packed.as_buffer()) as reader:
+                yield reader.read_all()
+
+
+def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows that an earlier topology asked for may lack columns, and have others."""
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schema.names)
+
+
+class _SinkLog:
+    """Spark's log of a sink of files: which of them belong to which batch."""
+
+    def __init__(self, halves: PairedCheckpoint, folder: str) -> None:
+        self._filesystem, self._uri, self._folder = halves.filesystem, halves.uri, folder
+
+    def after(self, batch: int) -> Iterator[tuple[int, list[str]]]:
+        """Yields the batches after this one with the names of their files, in the order of their partitions."""
+        logged = self._logged()
+        for number in sorted(logged):
+            if number <= batch:
+                continue
+            mine = self._names(logged[number])
+            if not logged[number].endswith(COMPACT):
+                yield number, mine
+                continue
+            before = {name for each in logged if each < number for name in self._names(logged[each])}
+            mine = [name for name in mine if name not in before]  # it has those of all batches before, too
+            parts = [mine] if number - 1 in logged else _batches_in(mine)
+            for at, part in enumerate(parts, number - len(parts) + 1):
+                if at > batch:
+                    yield at, part
+
+    def last(self) -> int:
+        """The last batch of which it has noted the files; -1 for none."""
+        return max(self._logged(), default=-1)
+
+    def delete(self, name: str) -> None:
+        """Delete a file that has been read."""
+        delete_spark_file(self._filesystem, f"{self._folder}/{name}")
+
+    def forget(self, batch: int) -> None:
+        """Called when no query is writing, and the batches up to this one have been read: their files are forgotten,
+        as those of attempts that have failed; the log would be longer with every batch."""
+        logged = self._logged()
+        of_later = {name for number in logged if number > batch for name in self._names(logged[number])}
+        for entry in entries(self._filesystem, self._folder):
+            if _PART.fullmatch(entry.base_name) and entry.base_name not in of_later:
+                self.delete(entry.base_name)
+        last = max((number for number, name in logged.items() if name.endswith(COMPACT)), default=-1)
+        if 0 <= last <= batch and self._names(logged[last]):
+            path = f"{self._folder}/{_LOG}/{logged[last]}"
+            write_spark_file(self._filesystem, path, "v1", summed=self._uri is None)
+
+    def _logged(self) -> dict[int, str]:
+        names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_LOG}")]
+        return {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
+
+    def _names(self, name: str) -> list[str]:
+        _, *lines = read_spark_file(self._filesystem, f"{self._folder}/{_LOG}/{name}").split("\n")
+        return [unquote(json.loads(line)["path"]).rsplit("/", 1)[1] for line in lines if line]
+
+
+def _batches_in(names: list[str]) -> list[list[str]]:
+    """The files of several batches one after another, whose own notes Spark has deleted: it keeps those of the last
+    hundred, and a query may be further ahead where a client is dead or slow."""
+    batches: list[list[str]] = []
+    for name in names:
+        if _FIRST.fullmatch(name) or not batches:
+            batches.append([])
+        batches[-1].append(name)
+    return batches

@@ -49,8 +49,7 @@ from topologies.spark.jvm.session import (
     shared_session,
     simple_checkpoints,
 )
-from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders
-from topologies.spark.kafka_frames import admin_of, reaches_kafka, send_records
+from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders, admin_of, reaches_kafka, send_records
 from topologies.spark.kept_frames import InOwnThread, KeepsFrames
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in

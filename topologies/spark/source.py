@@ -42,8 +42,7 @@ from topologies.io.spouts import FrameSpout
 from topologies.spark.declared_frames import declared_frame, quoted, refuse_endless
 from topologies.spark.frame_sums import SummedFrame
 from topologies.spark.jvm.java import FAILURES, compiled, made
-from topologies.spark.kafka_client import KafkaRanges
-from topologies.spark.kafka_frames import read_records
+from topologies.spark.kafka_client import KafkaRanges, read_records
 from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_executor import TaskExecutor
 from topologies.spark.spark_tasks import spark_failures

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 import pyarrow as pa
 
 from windowing.calls import checked_value
+from windowing.conversion import changed_by_json
 from windowing.durations import Count
 from windowing.errors import ConfigError, SchemaError, together
-from windowing.kept_json import changed_by_json
 from windowing.reprs import call, of_fields, one_line, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets

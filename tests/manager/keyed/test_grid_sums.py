@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
-from policies.assigners.calendar import Unit
+from policies.assigners.aligned import Unit
 from tests.helpers.examples import examples
 from tests.manager.keyed.test_session_sums import COLUMNS, LATENESS, PANES, TAKES_LATE, UNFIT, check_rows
 from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager import trigger_evaluation
+from manager import triggered_windows
 from manager.keyed.key_states import KeyStates
 from manager.keyed.retained_events import Held
 from manager.storage.checkpoint import MemoryCheckpoint
@@ -220,7 +220,7 @@ def test_far_from_the_bound_nothing_is_measured(monkeypatch: pytest.MonkeyPatch)
     def measured(table: pa.Table) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(trigger_evaluation, "byte_sizes", measured)
+    monkeypatch.setattr(triggered_windows, "byte_sizes", measured)
     windows = evaluated(CountTrigger(Count(2)), [100] * 50, Capacity(None, 10_000))
     assert len(list(fired_of(windows))) == 25
     with pytest.raises(AssertionError):

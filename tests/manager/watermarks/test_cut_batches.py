@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from manager.event_watermarks import EventWatermarks
-from manager.watermarks import ArrivalTimes, WatermarkState
+from manager.watermarks import ArrivalTimes, EventWatermarks, WatermarkState
 from policies.watermarks import NONE
 from windowing import presets
 from windowing.aggregates import count

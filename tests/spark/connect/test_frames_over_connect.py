@@ -25,7 +25,7 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.spark.frame_reader import _packed
+from topologies.spark.kept_frames import _packed
 from topologies.topology import Topology
 from windowing import AggregateBolt, Spout
 from windowing.aggregates import count

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession
 
 from servers.connect import ConnectServer
-from servers.ports import free_port
+from servers.processes import free_port
 from tests.helpers.damage import BATCHES, rows_of, topology, write_input
 from tests.spark.shop import Revenue, shop_in_memory, write_orders
 from tests.spark.tools import Trap, memory_rows

@@ -41,7 +41,7 @@ from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.engine import librdkafka, topic_reader
+from topologies.engine import librdkafka
 from topologies.io.kafka import Undeliverable
 from topologies.io.sinks import MemorySink
 from topologies.local import LocalRun
@@ -239,8 +239,8 @@ def test_batch_after_batch_is_read_without_gaps_or_repeats(kafka: Kafka, tmp_pat
 def test_uneven_partitions_are_held_back_and_read_whole(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topologies.engine.topic_reader._AHEAD", 10)
-    monkeypatch.setattr("topologies.engine.topic_reader._AT_ONCE", 50)
+    monkeypatch.setattr("topologies.engine.librdkafka._AHEAD", 10)
+    monkeypatch.setattr("topologies.engine.librdkafka._AT_ONCE", 50)
     topic = kafka.topic("uneven", 3)
     for partition, number in enumerate((3000, 40, 0)):
         kafka.produce(topic, [str(each) for each in range(number)], partition)
@@ -274,7 +274,7 @@ def test_the_end_of_a_partition_that_comes_with_its_last_records_loses_none(
     def slow(kind: str, *given: Any) -> Any:
         return Slow(made(kind, *given)) if kind == "Consumer" else made(kind, *given)
 
-    monkeypatch.setattr(topic_reader, "made", slow)
+    monkeypatch.setattr(librdkafka, "made", slow)
     topic = kafka.topic("ended")
     kafka.produce(topic, ["1", "2", "3"])
     assert values(kafka, topic, tmp_path / "checkpoint") == ["1", "2", "3"]

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from servers.broker import running_broker
 from servers.kafka import Kafka
-from servers.ports import free_port
+from servers.processes import free_port
 from tests.spark import tools
 from tests.spark.kafka import local_tools
 from topologies import TopologyBuilder, sinks, spouts

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from topologies.cli.app import app
-from topologies.cli.new import make_project
+from topologies.cli.app import app, make_project
 from topologies.run.summary import Summary
 
 PASSES_ON = """

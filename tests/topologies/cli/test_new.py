@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topologies.cli.app import app
-from topologies.cli.new import FILES, TEMPLATES, Example, make_project
+from topologies.cli.app import FILES, TEMPLATES, Example, app, make_project
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.helpers.places import ROOT
-from topologies.cli.app import app
-from topologies.cli.new import make_project
+from topologies.cli.app import app, make_project
 from topologies.cli.replay import folders_of, state_of
 from topologies.scenarios.scenario_model import load, scenario_files
 

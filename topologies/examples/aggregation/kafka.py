@@ -9,9 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from topologies.engine.kafka_topics import check_topics, ranges_between
-from topologies.engine.librdkafka import Admins, need_confluent
-from topologies.engine.topic_reader import RangeReader, Topics
-from topologies.engine.topic_sender import send_messages
+from topologies.engine.librdkafka import Admins, RangeReader, Topics, need_confluent, send_messages
 from topologies.io import spouts
 
 Servers = Annotated[str, typer.Option(metavar="HOST:PORT", help="Kafka.")]
