@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 
 from manager.keyed.assigned_windows import GatheredEvents
 from topologies.io.documents import brief, exact_float, no_constant, unique_pairs
-from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, opened
+from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, OneSplit, opened
 from topologies.io.formats.lines import LongLine, blocks_of_lines
 from topologies.io.messages import MessageFormat, Unreadable, read_many
 from topologies.io.topics.declared import RECORD
@@ -147,14 +147,10 @@ _LONGEST = 64 << 20
 
 
 @dataclass(frozen=True)
-class LinesFormat:
+class LinesFormat(OneSplit):
     """Reads the lines of a file, plain or gzipped, without their ends; blank lines are no rows."""
 
     name: ClassVar[str] = "lines"
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns a single split."""
-        return [FileSplit(path)]
 
     def read(
         self,

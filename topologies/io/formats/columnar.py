@@ -30,6 +30,7 @@ from topologies.io.formats.declared_times import Times, checked_times
 from topologies.io.formats.event_files import (
     Chunk,
     FileSplit,
+    OneSplit,
     OnTruncation,
     check_truncation,
     declared_once,
@@ -42,6 +43,33 @@ from topologies.io.formats.event_files import (
 from topologies.io.formats.text_values import Flags, Mask, flagged
 from windowing.errors import ConfigError, DataError
 
+
+class _Columnar:
+    """Common part of the formats."""
+
+    on_truncation: OnTruncation
+    times: Times
+
+    def __post_init__(self) -> None:
+        check_truncation(self.on_truncation)
+        object.__setattr__(self, "times", checked_times(self.times))
+
+    def _to_read(
+        self,
+        path: str,
+        present: pa.Schema,
+        schema: pa.Schema,
+        needed: Collection[str] | None,
+        optional: Collection[str],
+    ) -> pa.Schema:
+        """Returns the declared columns that are read of a file with the columns ``present``. Raises DataError for one
+        that is absent, or of a type that can never be the declared one."""
+        refuse_absent(path, present.names, schema, optional)
+        schema = only_present(schema, present.names)
+        refuse_impossible(path, present, schema, self.times)
+        return without_unneeded(schema, present, needed)
+
+
 # Arrow IPC: the file format (Feather 2) and the stream format, a chunk per record batch.
 
 
@@ -51,7 +79,7 @@ _Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
 
 
 @dataclass(frozen=True)
-class ArrowFormat:
+class ArrowFormat(OneSplit, _Columnar):
     """Reads Arrow IPC files, and complete streams saved as files.
 
     A saved stream without its end mark is refused: because it cannot be distinguished from one that was cut off between
@@ -61,14 +89,6 @@ class ArrowFormat:
     on_truncation: OnTruncation = "cut"
     times: Times = ()
     name: ClassVar[str] = "arrow"
-
-    def __post_init__(self) -> None:
-        check_truncation(self.on_truncation)
-        object.__setattr__(self, "times", checked_times(self.times))
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns one split: the file as a whole."""
-        return [FileSplit(path)]
 
     def read(
         self,
@@ -84,10 +104,7 @@ class ArrowFormat:
         with self._opened(fs, split.path) as reader:
             with reading(split.path, "Arrow IPC"):
                 present = reader.schema
-                refuse_absent(split.path, present.names, schema, optional)
-                declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema, self.times)
-                schema = without_unneeded(schema, present, needed)
+                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
             for batch in self._batches(reader, split.path):
                 raw = pa.Table.from_batches([batch]).select(schema.names)
                 with reading(split.path, "Arrow IPC"):
@@ -199,8 +216,11 @@ _BEYOND = "out of range for nanosecond"
 
 
 @dataclass(frozen=True)
-class OrcFormat:
-    """Reads ORC. A timestamp without a zone is in the spout's ``timezone=``."""
+class OrcFormat(OneSplit, _Columnar):
+    """Reads ORC, each file as one split: a stripe does not tell how many rows the stripes before it have.
+
+    A timestamp without a zone is in the spout's ``timezone=``.
+    """
 
     name: ClassVar[str] = "orc"
 
@@ -208,13 +228,8 @@ class OrcFormat:
     times: Times = ()
 
     def __post_init__(self) -> None:
-        check_truncation(self.on_truncation)
-        object.__setattr__(self, "times", checked_times(self.times))
+        super().__post_init__()
         _orc()
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns one split, because a stripe does not tell how many rows the stripes before it have."""
-        return [FileSplit(path)]
 
     def read(
         self,
@@ -230,10 +245,7 @@ class OrcFormat:
         with self._opened(fs, split.path) as file:
             with reading(split.path, "ORC"):
                 present = file.schema
-                refuse_absent(split.path, present.names, schema, optional)
-                declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema, self.times)
-                schema = without_unneeded(schema, present, needed)
+                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
                 _refuse_wrapping(split.path, present, schema)
             for stripe in range(file.nstripes):
                 with reading(split.path, "ORC"):
@@ -322,7 +334,7 @@ def _wraps() -> bool:
 
 
 @dataclass(frozen=True)
-class ParquetFormat:
+class ParquetFormat(_Columnar):
     """Reads Parquet. Page checksums are verified where the writer stored them. ``use_threads`` lets pyarrow decode
     columns in parallel, for a reader that has the machine to itself."""
 
@@ -330,10 +342,6 @@ class ParquetFormat:
     on_truncation: OnTruncation = "cut"
     times: Times = ()
     name: ClassVar[str] = "parquet"
-
-    def __post_init__(self) -> None:
-        check_truncation(self.on_truncation)
-        object.__setattr__(self, "times", checked_times(self.times))
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Splits of whole row groups, in order and evenly."""
@@ -354,10 +362,7 @@ class ParquetFormat:
         with self._opened(fs, split.path) as (file, int96):
             with reading(split.path, "Parquet"):
                 present = file.schema_arrow
-                refuse_absent(split.path, present.names, schema, optional)
-                declared, schema = schema, only_present(schema, present.names)
-                refuse_impossible(split.path, present, schema, self.times)
-                schema = without_unneeded(schema, present, needed)
+                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:

@@ -23,6 +23,7 @@ from topologies.io.formats.event_files import (
     BadRow,
     Chunk,
     FileSplit,
+    OneSplit,
     OnTruncation,
     check_truncation,
     declared_once,
@@ -248,7 +249,7 @@ _PROBE = 'a,"1"\r\n'
 
 
 @dataclass(frozen=True)
-class CsvFormat:
+class CsvFormat(OneSplit):
     """Reads and writes CSV (RFC 4180).
 
     ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which
@@ -333,11 +334,6 @@ class CsvFormat:
                 why="a character has one meaning; a doubled quote needs no escape",
                 do=f"leave {names[-1]} out, or use another character",
             )
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns a single split: since quoted values may hold line ends, reading cannot start in the middle of a
-        file."""
-        return [FileSplit(path)]
 
     def read(
         self,

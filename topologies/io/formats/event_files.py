@@ -484,6 +484,15 @@ def check_truncation(given: str) -> None:
         )
 
 
+class OneSplit:
+    """Common part of formats whose files are read as a whole: without the rows before a row, its number, or where it
+    begins, is unknown."""
+
+    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
+        """Returns one split: the file as a whole."""
+        return [FileSplit(path)]
+
+
 class FileFormat(Protocol):
     """A kind of file: a frozen dataclass of its options, and picklable."""
 

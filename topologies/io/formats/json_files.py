@@ -19,6 +19,7 @@ from topologies.io.formats.event_files import (
     BadRows,
     Chunk,
     FileSplit,
+    OneSplit,
     OnTruncation,
     check_truncation,
     declared_once,
@@ -42,7 +43,7 @@ _BLOCK = 4 << 20
 
 
 @dataclass(frozen=True)
-class JsonlFormat:
+class JsonlFormat(OneSplit):
     """Reads JSON lines.
 
     ``block_size``: bytes read at a time. A longer line is read whole, up to ``longest_row`` bytes (16 MiB); a line
@@ -66,10 +67,6 @@ class JsonlFormat:
             raise ConfigError(
                 f"longest_row {self.longest_row} is too small", why="rows are usually longer", do="use 1 MB or more"
             )
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns one split: the file as a whole."""
-        return [FileSplit(path)]
 
     def read(
         self,

@@ -20,6 +20,7 @@ from topologies.io.formats.event_files import (
     BadRows,
     Chunk,
     FileSplit,
+    OneSplit,
     declared_once,
     opened,
     reading,
@@ -122,7 +123,7 @@ _LF, _CR = 10, 13
 
 
 @dataclass(frozen=True)
-class TextFormat:
+class TextFormat(OneSplit):
     """Reads lines of text.
 
     ``encoding``: any that Python knows. ``keep_line_ends``: lines keep what ends them. ``block_size``: bytes read at a
@@ -144,10 +145,6 @@ class TextFormat:
             )
         if not isinstance(self.keep_line_ends, bool):
             raise ConfigError(f"keep_line_ends {self.keep_line_ends!r} is no answer", do="use True or False")
-
-    def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns one split: the file as a whole."""
-        return [FileSplit(path)]
 
     def read(
         self,
