@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import (
     Action,
     EvictionContext,
@@ -25,7 +24,7 @@ from policies.protocol import (
     TriggerPolicy,
     overrides,
 )
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, LATEST, show

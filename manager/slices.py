@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from manager.event_queue import SettledEvents
 from manager.summing import Joined, Summing
-from policies.slices import SliceGrid
+from policies.storm import SliceGrid
 from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys

@@ -11,9 +11,8 @@ import numpy as np
 from manager.accounts import Accounts
 from manager.event_queue import EventQueue, SettledEvents
 from manager.storage.task_state import QueueState
-from policies.eviction import ColumnarEvictionPolicy
 from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
-from policies.trigger import ColumnarTriggerPolicy, DueWindows, QueueView
+from policies.storm import ColumnarEvictionPolicy, ColumnarTriggerPolicy, DueWindows, QueueView
 from windowing.errors import ConfigError
 from windowing.events import Events
 from windowing.timestamps import FOREVER

@@ -1,12 +1,6 @@
 """Decisions: which events a window holds, when it fires, and which come too late."""
 
 from policies.choose_policies import choose_policies
-from policies.eviction import (
-    CountEvictionPolicy,
-    TimeEvictionPolicy,
-    WatermarkCountEvictionPolicy,
-    WatermarkTimeEvictionPolicy,
-)
 from policies.protocol import (
     Action,
     EvictionContext,
@@ -17,10 +11,14 @@ from policies.protocol import (
     TriggerContext,
     TriggerPolicy,
 )
-from policies.trigger import (
+from policies.storm import (
+    CountEvictionPolicy,
     CountTriggerPolicy,
+    TimeEvictionPolicy,
     TimeTriggerPolicy,
+    WatermarkCountEvictionPolicy,
     WatermarkCountTriggerPolicy,
+    WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
 

@@ -17,17 +17,15 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from policies.eviction import (
-    CountEvictionPolicy,
-    TimeEvictionPolicy,
-    WatermarkCountEvictionPolicy,
-    WatermarkTimeEvictionPolicy,
-)
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, forget_after, is_own, overrides
-from policies.trigger import (
+from policies.storm import (
+    CountEvictionPolicy,
     CountTriggerPolicy,
+    TimeEvictionPolicy,
     TimeTriggerPolicy,
+    WatermarkCountEvictionPolicy,
     WatermarkCountTriggerPolicy,
+    WatermarkTimeEvictionPolicy,
     WatermarkTimeTriggerPolicy,
 )
 from windowing.bolts.bolt import check_types
@@ -113,7 +111,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
     _check_extent(policy, "forget_after")
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
-    built_in = any(each.__module__ in ("policies.eviction", "policies.trigger") for each in type(policy).__mro__)
+    built_in = any(each.__module__ == "policies.storm" for each in type(policy).__mro__)
     if not overrides(policy, *needed) and not built_in:
         raise ConfigError(
             f"{type(policy).__name__} overrides none of {', '.join(needed)}",

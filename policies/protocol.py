@@ -212,12 +212,12 @@ class Policy:
         """
 
 
-_BUILT_IN = ("policies.eviction", "policies.trigger")
+_BUILT_IN = "policies.storm"
 
 
 def is_own(policy: Policy) -> bool:
     """True for a policy of a user's own: its class is not one that windbolt brings, but may be one below it."""
-    return type(policy).__module__ not in _BUILT_IN
+    return type(policy).__module__ != _BUILT_IN
 
 
 class EvictionPolicy(Policy):
@@ -355,6 +355,6 @@ def _defines(kind: type, hooks: tuple[str, ...]) -> bool:
 def _of_users(kind: type) -> Iterator[type]:
     """Yields the class of a policy, and those above it, up to those that windbolt brings."""
     for each in kind.__mro__:
-        if each.__module__ in (__name__, *_BUILT_IN):
+        if each.__module__ in (__name__, _BUILT_IN):
             return
         yield each

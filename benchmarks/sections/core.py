@@ -16,8 +16,7 @@ from benchmarks.questions import wired
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.watermarks import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
-from policies.eviction import WatermarkTimeEvictionPolicy
-from policies.trigger import WatermarkTimeTriggerPolicy
+from policies.storm import WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from topologies import sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch

@@ -19,7 +19,7 @@ import pyarrow as pa
 from manager import QueueState, WaterMarkEventGenerator, WindowManager
 from manager.watermarks import WatermarkState
 from policies import EvictionPolicy, TriggerPolicy, choose_policies
-from policies.slices import in_gap
+from policies.storm import in_gap
 from tests.helpers.lateness import Lateness
 from tests.oracles.window_oracle import microseconds, milliseconds
 from windowing import Duration, Events, TupleWindow, WindowedBolt

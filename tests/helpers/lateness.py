@@ -9,8 +9,7 @@ import numpy as np
 
 from policies.admission import Admission, Decision
 from policies.protocol import EvictionPolicy, TriggerPolicy
-from policies.slices import last_window_end
-from policies.trigger import TimeTriggerPolicy
+from policies.storm import TimeTriggerPolicy, last_window_end
 from policies.watermarks import NONE
 from windowing.settings.rules import Bounds, LateAction, LateBy
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from policies.eviction import WatermarkCountEvictionPolicy
 from policies.protocol import TriggerPolicy
+from policies.storm import WatermarkCountEvictionPolicy
 from tests.helpers.public_calls import Valid
 from topologies.checkpoints.blocking_inputs import WhyAnswer, WhyReason
 from topologies.checkpoints.stored_tasks import StoredState

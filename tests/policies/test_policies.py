@@ -32,7 +32,7 @@ from policies import (
     WatermarkTimeTriggerPolicy,
     choose_policies,
 )
-from policies.slices import in_gap
+from policies.storm import in_gap
 from tests.helpers.lateness import Lateness
 from windowing import Bounds, ConfigError, Count, Duration, TupleWindow, days, micros, millis, seconds
 from windowing.events import Events

@@ -31,7 +31,7 @@ from topologies.io.topics.decode import check_topic
 from topologies.io.topics.encode import TopicRecords, ask_registry, look_at_registry
 from topologies.run.options import RunOptions, refuse_in_process
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.stateful_bolt import StatefulBatchBolt
+from windowing.bolts.bolt import StatefulBatchBolt
 from windowing.durations import Duration
 from windowing.errors import ConfigError, StorageError, UnreachableError, did_you_mean
 from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner

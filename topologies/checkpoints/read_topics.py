@@ -16,8 +16,7 @@ from manager.storage.files import UNREADABLE
 from manager.storage.sealed_files import SealedFolder
 from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.kafka_topics import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo, matching
-from topologies.io.kafka import KafkaSpout
-from topologies.io.kafka_options import may_lose
+from topologies.io.kafka import KafkaSpout, may_lose
 from windowing.errors import DataError, UnreachableError
 
 TOPICS = "topics"

@@ -473,8 +473,7 @@ def ui(
 
     A run on the checkpoint may be in progress.
     """
-    from topologies.page.live_run import StoredRun
-    from topologies.page.site import show_page
+    from topologies.page.site import StoredRun, show_page
 
     with readable_errors(debug=debug):
         address = address_of(port, "the page")

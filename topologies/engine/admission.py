@@ -13,7 +13,7 @@ from manager.keyed.fired_windows import ShutWindows
 from manager.keyed.open_sessions import gaps_of_events, turned_away, without_open_window
 from manager.keyed.retained_events import Held
 from policies.admission import Decision, accepted, all_accepted
-from policies.slices import in_gap
+from policies.storm import in_gap
 from policies.watermarks import NONE
 from topologies.engine.ledger import SAMPLED, Ledger, event_ids
 from topologies.engine.repeats import IncomingIds, Repeats, key_columns

@@ -39,16 +39,18 @@ from topologies.engine.kafka_topics import (
 )
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
-from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
-from topologies.io.kafka_options import (
+from topologies.io.kafka import (
     FIRST,
     READING,
     RECORDS_PER_BATCH,
     WRITING,
+    KafkaSink,
+    KafkaSpout,
     kafka_settings,
     librdkafka_settings,
     may_lose,
     milliseconds,
+    redirect_missing,
     with_names_of_java,
 )
 from topologies.io.topics.declared import RECORD
@@ -70,7 +72,7 @@ _PASSING = (
 """Errors that may pass by themselves, by librdkafka's names."""
 NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
 _PAUSE = 0.2
-"""Seconds between two questions to brokers that do not answer."""
+"""Seconds between two requests to brokers that do not answer."""
 
 
 def need_confluent(what: str) -> None:
@@ -201,11 +203,11 @@ def is_passing(error: Any) -> bool:
     return error.name() in _PASSING or error.retriable()
 
 
-# Questions about topics.
+# Requests about topics.
 
 
 class LibrdkafkaAdmin(Admin):
-    """librdkafka's client for questions; its errors are KafkaException."""
+    """librdkafka's client for requests; its errors are KafkaException."""
 
     def __init__(self, client: Any, seconds: float, errors: Sequence[Any]) -> None:
         """``seconds`` for an answer. ``errors``: what happened to connections."""
@@ -297,7 +299,7 @@ class Admins:
     def patiently(
         self, whose: str, servers: str, options: Mapping[str, str], ask: Callable[[LibrdkafkaAdmin], Any]
     ) -> Any:
-        """The answer to a question, which is asked again where brokers are away, as long as Spark's connector asks."""
+        """Returns the answer to a request, repeated while brokers are away, for as long as by Spark's connector."""
         seconds = 3 * milliseconds({**READING, **options}, "kafka.default.api.timeout.ms") / 1000
         deadline = time.monotonic() + seconds
         while True:
@@ -399,9 +401,9 @@ class Topics:
             found[place] = min(until[place], before.get(place, 0) + number)
         return found
 
-    def _ask(self, question: Callable[[LibrdkafkaAdmin], Ends]) -> Ends:
+    def _ask(self, request: Callable[[LibrdkafkaAdmin], Ends]) -> Ends:
         spout = self.spout
-        found: Ends = self._admins.patiently(f"spout {self.name!r}", spout.servers, spout.options, question)
+        found: Ends = self._admins.patiently(f"spout {self.name!r}", spout.servers, spout.options, request)
         return found
 
     def _first(self, admin: LibrdkafkaAdmin) -> Ends:
@@ -755,7 +757,7 @@ def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]
     producer, failed, number = made("Producer", whose, writing_settings(whose, servers, {})), list[tuple[str, Any]](), 0
     for number, message in enumerate(messages, 1):
         pairs = [(header["key"], header["value"]) for header in message.get("headers") or ()]
-        _hand_over(producer, failed, topic, message["value"], message["key"], pairs, None)
+        _send(producer, failed, topic, message["value"], message["key"], pairs, None)
         if not number % _AT_ONCE:
             producer.poll(0)
     while producer.flush(_POLL) and not failed:
@@ -766,17 +768,17 @@ def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]
 
 
 def _produce(producer: Any, records: pa.RecordBatch, failed: list[tuple[str, Any]]) -> None:
-    """Hand over records, and note those that are refused."""
+    """Sends records, and notes those that are refused."""
     columns = records.to_pydict()
     for topic, partition, key, value, headers in zip(
         columns["topic"], columns["partition"], columns["key"], columns["value"], columns["headers"], strict=True
     ):
         pairs = [(header["key"], header["value"]) for header in headers]
-        _hand_over(producer, failed, topic, value, key, pairs, partition)
+        _send(producer, failed, topic, value, key, pairs, partition)
     producer.poll(0)
 
 
-def _hand_over(
+def _send(
     producer: Any,
     failed: list[tuple[str, Any]],
     topic: str,

@@ -13,7 +13,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState, is_over
 from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, WaterMarkEventGenerator
-from policies.trigger import TimeTriggerPolicy
+from policies.storm import TimeTriggerPolicy
 from policies.watermarks import NONE, MarkState, estimated
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import anchored

@@ -14,7 +14,7 @@ from manager.summing import Summing
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_own
-from policies.trigger import TimeTriggerPolicy
+from policies.storm import TimeTriggerPolicy
 from topologies.graph.describing import boxes_and_arrows, changed, window_in_words
 from topologies.graph.graph import (
     Graph,

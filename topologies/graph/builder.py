@@ -48,10 +48,19 @@ from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, check_types, copied
+from windowing.bolts.bolt import (
+    BatchBolt,
+    Bolt,
+    Component,
+    StatefulBatchBolt,
+    StatefulBolt,
+    StatefulTaskBolt,
+    TaskBolt,
+    check_types,
+    copied,
+)
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
-from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration

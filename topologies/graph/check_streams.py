@@ -30,7 +30,7 @@ from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
 from windowing.timestamps import is_time
 
 if TYPE_CHECKING:
-    from windowing.bolts.stateful_bolt import StatefulBolt
+    from windowing.bolts.bolt import StatefulBolt
     from windowing.settings import WindowSettings
 
 

@@ -24,10 +24,9 @@ from topologies.graph.graph import (
     stream_label,
 )
 from topologies.io.kafka import KafkaSpout
-from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt
+from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt, TaskBolt
 from windowing.bolts.joins import Join
 from windowing.bolts.read_code import asks_for_expired
-from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.settings.panes import RETRACT, PaneMode

@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from policies.eviction import CountEvictionPolicy, TimeEvictionPolicy
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
-from policies.trigger import CountTriggerPolicy, TimeTriggerPolicy
+from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from topologies.graph.frame_sums import reads_frame, why_rows
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
@@ -23,11 +22,10 @@ from topologies.io.sinks import ConsoleSink, DiscardSink, FileSink, FunctionSink
 from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from topologies.io.topics.encode import TopicRecords
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import StatefulTaskBolt
+from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt
 from windowing.bolts.joins import WindowJoin
 from windowing.bolts.passing import Passing, Union
 from windowing.bolts.shifts import AlterLifetime, ShiftTime
-from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Count, Duration
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings

@@ -19,17 +19,21 @@ from manager.summing import Summing
 from policies.admission import Admission, LastEnd
 from policies.assigners import GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
 from policies.choose_policies import closes_after_end, decided_by_policies
-from policies.eviction import TimeEvictionPolicy
 from policies.protocol import EvictionPolicy, TriggerPolicy
-from policies.slices import SliceGrid, last_window_end
-from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
+from policies.storm import (
+    ColumnarTriggerPolicy,
+    CountTriggerPolicy,
+    SliceGrid,
+    TimeEvictionPolicy,
+    TimeTriggerPolicy,
+    last_window_end,
+)
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, Grouping, ListedRows
 from topologies.io.spout_columns import Defaults
 from windowing.aggregates.accumulators import Accumulator, Gathered
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt, TaskBolt
+from windowing.bolts.bolt import BatchBolt, StatefulBolt, TaskBolt
 from windowing.bolts.joins import TemporalJoin
-from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.durations import Duration
 from windowing.reprs import one_line
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP

@@ -1,25 +1,464 @@
-"""The site of a live page, read-only: its files and the state of the runs; and the observers that a run's options ask
-for."""
+"""The live page: the runs that it shows, in progress in this process or stored in a checkpoint; its site, read-only;
+and the observers that a run's options ask for."""
 
 from __future__ import annotations
 
 import json
+import logging
+import math
 import threading
-from collections.abc import Mapping
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
+from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
-from typing import cast
+from typing import Any, cast
 
+from manager.storage.checkpoint import FileCheckpoint
+from manager.storage.files import UNREADABLE
+from manager.storage.manifest import Manifest
+from manager.storage.segment_files import FileSegments
+from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, marks_of
+from topologies.checkpoints.notes import (
+    RunNote,
+    SinkNote,
+    checkpoint_at,
+    known_rules,
+    read_runs,
+    read_sinks,
+    rules_of,
+)
+from topologies.checkpoints.paired_checkpoint import START
+from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
+from topologies.engine.micro_batch import MicroBatch
+from topologies.engine.report import BatchReport
+from topologies.engine.work import BoltWork, TurnedAway, merge_work
+from topologies.graph.bolt_rules import TopologyRules
+from topologies.graph.describing import boxes_and_arrows, sink_in_words
 from topologies.graph.graph import Graph
-from topologies.graph.html import DARK, FONT, LIGHT, element, variables
-from topologies.page.live_run import LiveRun
-from topologies.page.run_view import RunPage
-from topologies.run.attempts import RunObserver
+from topologies.graph.html import DARK, FONT, LIGHT, Box, element, variables
+from topologies.io.sinks import FileSink
+from topologies.page.run_view import (
+    IN_PART,
+    Points,
+    RunPage,
+    ShownSink,
+    SinkFolders,
+    bolt_view,
+    laid_out,
+    open_view,
+    page_remark,
+    point_of,
+    remarks_of,
+    run_view,
+)
+from topologies.run.attempts import LagNow, RunObserver
+from topologies.run.clock import system_clock
 from topologies.run.metrics_server import SERVERS, HttpAnswer, check_prometheus
-from topologies.run.options import LOCAL_NAMES, Address, RunOptions
-from topologies.run.run_metrics import RunMetrics
+from topologies.run.options import LOCAL_NAMES, Address, ComingRestart, RunOptions
+from topologies.run.run_metrics import LoggedOnce, RunMetrics, RunState
+from topologies.run.summary import Advice, advice_on
 from windowing.errors import WindboltError
+
+# A run of this process, as its page shows it: kept while it is in progress, and told when somebody asks.
+
+
+BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
+"""Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""
+KEPT_MANIFESTS = 3
+"""Number of states kept to tell since when an input has not advanced; by default as many as a checkpoint keeps."""
+WINDOWS_SECONDS = 5.0
+"""Seconds for which open windows are not counted again: their events have to be read."""
+ADVICE_SECONDS = 5.0
+"""Seconds for which advice is not looked up again: the code of bolts is read for it."""
+_LOG = logging.getLogger("windbolt.page")
+
+
+class LiveRun(RunObserver):
+    """Records a run. The page's content is made when somebody asks for it, so a page that nobody looks at costs the run
+    next to nothing."""
+
+    wants_turned_away = True
+
+    def __init__(self, topology: Graph, options: RunOptions, metrics: RunMetrics) -> None:
+        """``metrics``: those of the same run, which are told of everything before this object."""
+        self.topology, self.metrics, self._clock = topology, metrics, options.clock
+        self._id, self._interval = uuid.uuid4().hex, options.interval
+        self._rules = TopologyRules.of(topology).bolts
+        self._graph = laid_out(*boxes_and_arrows(topology), topology.windowed)
+        self._sinks = SinkFolders(
+            [
+                ShownSink(name, sink_in_words(node.sink), node.sink.path if isinstance(node.sink, FileSink) else None)
+                for name, node in topology.sinks.items()
+            ]
+        )
+        self._lock = threading.Lock()
+        self._logged = LoggedOnce(_LOG)
+        self._asking = threading.Lock()
+        self._micro_batch: MicroBatch | None = None
+        self._kept: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
+        self._points = Points()
+        self._batches: deque[dict[str, Any]] = deque(maxlen=BATCHES)
+        self._turned_away: deque[dict[str, Any]] = deque(maxlen=EVENTS)
+        self._complaints: deque[dict[str, Any]] = deque(maxlen=COMPLAINTS)
+        self._since: dict[str, dict[str, int]] = {name: {} for name in topology.windowed}
+        self._marks: dict[str, dict[str, int | None]] = {}
+        self._began: int | None = None
+        self._continues: int | None = None
+        self._ended: int | None = None
+        self._earlier: list[dict[str, Any]] = []
+        self._repeats, self._in_hand = 0, False
+        self._version = 0
+        self._windows: dict[str, Any] = {}
+        self._windows_of, self._windows_at = -1, 0.0
+        self._work: dict[str, BoltWork] = {}
+        self._advice: list[Advice] = []
+        self._advised_at = -math.inf
+
+    @property
+    def name(self) -> str:
+        """The name of the topology."""
+        return self.topology.name
+
+    # -- called by the run
+
+    def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
+        """Called at the start: the state of the run before is shown until the first batch."""
+        manifest = micro_batch.manifest
+        with self._lock:
+            self._micro_batch, self._in_hand = micro_batch, False
+            if self._began is None:  # else it is started again, and the page continues
+                self._began = self._clock()
+                self._continues = manifest.batch if manifest.batch >= 0 else None
+                self._earlier = _earlier_runs(micro_batch)
+            if manifest.clock is not None and not self._kept:
+                self._keep(manifest, None)
+            self._version += 1
+
+    def phase(self, name: str) -> None:
+        """Notes a phase; a batch that begins while one is in hand is a repetition of it."""
+        if name == "ingest":
+            self._repeats += self._in_hand
+            self._in_hand = True
+        elif name == "committed":
+            self._in_hand = False
+
+    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+        """Keeps the latest of these events."""
+        now = self._clock()
+        with self._lock:
+            self._turned_away.extend({**asdict(event), "at": now} for event in events)
+
+    def report(self, report: BatchReport) -> None:
+        """Notes the state after the batch, and its duration."""
+        now = self._clock()
+        assert self._micro_batch is not None
+        manifest = self._micro_batch.manifest
+        with self._lock:
+            merge_work(self._work, report.work)
+            self._keep(manifest, now)
+            self._batches.append(
+                {
+                    "batch": report.batch,
+                    "closing": report.closing,
+                    "at": now,
+                    "rows": report.rows,
+                    "seconds": {phase: round(spent, 5) for phase, spent in report.seconds.items()},
+                }
+            )
+            self._complaints.extend({"at": now, "batch": report.batch, "text": text} for text in report.complaints)
+            self._version += 1
+
+    def restarting(self, coming: ComingRestart) -> None:
+        """Keeps the state after the last batch until the run continues."""
+        with self._lock:
+            self._version += 1
+
+    def end(self, *, stopped: bool, error: BaseException | None) -> None:
+        """Marks the end of the run; its results stay."""
+        with self._lock:
+            self._ended = self._clock()
+            self._version += 1
+
+    def _keep(self, manifest: Manifest, at: int | None) -> None:
+        self._kept.append(manifest)
+        self._points.add(point_of(manifest, self._rules, at))
+        for name, rules in self._rules.items():
+            if rules.event_time and not rules.per_key and manifest.clock is not None:
+                marks, before = marks_of(rules, manifest.bolts[name]), self._marks.get(name, {})
+                moved = [source for source, mark in marks.items() if source not in before or before[source] != mark]
+                self._since[name].update(dict.fromkeys(moved, manifest.clock))
+                self._marks[name] = marks
+
+    # -- called for the page
+
+    def state(self, known: str, after: int) -> dict[str, Any]:
+        """Returns all there is to show."""
+        with self._asking:
+            return self._state(known, after)
+
+    def _state(self, known: str, after: int) -> dict[str, Any]:
+        with self._lock:
+            kept, number = list(self._kept), self._version
+            points, batches = list(self._points), list(self._batches)
+            since = {name: dict(times) for name, times in self._since.items()}
+        run, _, version = known.partition(".")
+        whole = f"{self._id}.{number}"
+        seen: dict[str, Any] = {"run": self._id, "version": whole, "now": self._now()}
+        if run != self._id:
+            after = -1
+            seen["graph"] = self._graph
+        elif version == str(number):
+            return seen
+        bolts = {name: bolt_view(name, rules, kept, since[name]) for name, rules in self._rules.items() if kept}
+        windows, counted = self._open_windows(kept, number)
+        sinks, listed = self._sinks.now(number)
+        with self._lock:
+            turned_away, complaints = list(self._turned_away), list(self._complaints)
+        return seen | {
+            "version": whole if counted and listed else f"{whole}{IN_PART}",
+            "bolts": {name: {**bolt, "open": windows.get(name)} for name, bolt in bolts.items()},
+            "points": [point for point in points if point["n"] > after],
+            "batches": batches,
+            "turned_away": turned_away[::-1],
+            "complaints": complaints[::-1],
+            "remarks": self._remarks(bolts, kept, points, batches),
+            "sinks": sinks,
+            "spouts": {} if not kept else kept[-1].spouts,
+            "runs": [self._this_run(), *self._earlier],
+        }
+
+    def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
+        """Says why a window has not fired."""
+        rules_of(self._rules, bolt, key)
+        with self._lock:
+            kept, micro_batch = list(self._kept), self._micro_batch
+        if not kept or micro_batch is None:
+            return not_started(bolt, key)
+        question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
+        with self._asking:
+            return answered(
+                Explanation(question, self._rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+            )
+
+    def _now(self) -> dict[str, Any]:
+        """Returns the values that change between two batches."""
+        health = self.metrics.health()
+        return {
+            "clock": self._clock(),
+            "state": str(health.state),
+            "live": True,
+            "phase": health.phase,
+            "phase_seconds": health.phase_seconds,
+            "error": health.error,
+            "lag": [asdict(lag) for lag in self.metrics.lags()] if health.state is RunState.RUNNING else [],
+        }
+
+    def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
+        """Returns, by bolt, the open windows, counted now and then and once more after the end; and whether they are
+        those of this version."""
+        micro_batch, ended = self._micro_batch, self._ended is not None
+        fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
+        if micro_batch is None or not kept or self._windows_of == number:
+            return self._windows, True
+        if fresh and self._windows:
+            return self._windows, False
+        whole = True
+        for name, rules in self._rules.items():
+            try:
+                seen = open_view(name, rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+            except UNREADABLE as error:  # the run may delete meanwhile what it reads
+                _LOG.debug("the open windows of %r are not known now: %s", name, error)
+                whole = False
+                continue
+            except Exception as error:  # the page has all the rest
+                self._logged.tell(f"the open windows of {name!r} cannot be shown", error)
+                continue
+            self._windows[name] = seen
+        self._windows_of, self._windows_at = number if whole else -1, time.monotonic()
+        return self._windows, whole
+
+    def _remarks(
+        self,
+        bolts: dict[str, Any],
+        kept: Sequence[Manifest],
+        points: Sequence[dict[str, Any]],
+        batches: Sequence[dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        found = remarks_of(bolts, points, kept[-1].clock if kept else None)
+        recent = [batch["seconds"].get("total", 0.0) for batch in batches[-5:]]
+        if self._interval is not None and len(recent) == 5 and min(recent) > self._interval.micros / 1e6:
+            found.insert(
+                0,
+                page_remark(
+                    "warn",
+                    f"Each of the last batches took longer than the {self._interval} between them: the run falls "
+                    "behind its triggers.",
+                ),
+            )
+        found += [page_remark("note", advice.text, advice.bolt) for advice in self._advice_now()]
+        if self._repeats:
+            times = "once" if self._repeats == 1 else f"{self._repeats:,} times"
+            found.append(page_remark("note", f"A batch was begun again {times} in this run, since a worker had died."))
+        return found
+
+    def _advice_now(self) -> list[Advice]:
+        """Returns the advice that the run would give if it ended now, computed now and then."""
+        if time.monotonic() - self._advised_at >= ADVICE_SECONDS:
+            with self._lock:
+                work = dict(self._work)
+            micro_batch = self._micro_batch
+            kept = micro_batch is not None and isinstance(micro_batch.checkpoint, FileCheckpoint)
+            self._advice, self._advised_at = advice_on(self.topology, work, kept=kept), time.monotonic()
+        return self._advice
+
+    def _this_run(self) -> dict[str, Any]:
+        health = self.metrics.health()
+        return {
+            "run": self._id[:8],
+            "began": self._began,
+            "continues": self._continues,
+            "ended": self._ended,
+            "how": str(health.state),
+            "error": health.error,
+            "repeats": self._repeats,
+            "restarts": health.restarts,
+        }
+
+
+def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
+    """Returns the runs that were on the checkpoint before, the last one first; none without a checkpoint in files."""
+    checkpoint = micro_batch.checkpoint
+    found = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
+    return [run_view(run) for run in found[::-1] if run.run != micro_batch.run_id]
+
+
+def _first_output(micro_batch: MicroBatch) -> int | None:
+    return None if micro_batch.first is None else micro_batch.first.time
+
+
+# A run as its checkpoint and its journal have it, for its page; it may be in progress elsewhere.
+
+
+JOURNAL = 30
+"""Number of the latest batches of the journal that are shown."""
+
+
+class StoredRun:
+    """Reads a checkpoint whenever it has changed. Nothing is written, and no run is disturbed."""
+
+    def __init__(self, folder: str) -> None:
+        """Raises CheckpointError where there is no checkpoint, or none that a run of this version has been on."""
+        self.folder = folder
+        self._halves = checkpoint_at(folder)
+        rules = known_rules(self._halves)
+        self._name, self._rules = rules.name, rules.bolts
+        self._graph = laid_out(rules.boxes, rules.arrows, rules.bolts)
+        self._id = sha256(self._halves.path.encode()).hexdigest()[:16]
+        self._store = FileSegments(f"{self._halves.files.root}/segments", self._halves.uri)
+        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._halves.files)))
+        self._points, self._seen = Points(), set[tuple[int, bool]]()
+        self._asking = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name of the topology."""
+        return self._name
+
+    def state(self, known: str, after: int) -> dict[str, Any]:
+        """Returns all there is to show."""
+        with self._asking:
+            return self._state(known, after)
+
+    def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
+        """Says why a window has not fired."""
+        return why(self.folder, bolt, key=key, window=window)
+
+    def _state(self, known: str, after: int) -> dict[str, Any]:
+        files = self._halves.files
+        runs = read_runs(files)
+        version = f"{self._id}.{_digest([files.names('manifests'), [asdict(run) for run in runs]])}"
+        seen = {"run": self._id, "version": version, "now": _now(runs)}
+        if known == version:
+            return seen
+        if known.partition(".")[0] != self._id:
+            after = -1
+            seen["graph"] = self._graph
+        kept = [manifest for manifest in kept_manifests(self._halves) if manifest.batch >= 0]
+        for manifest in kept:
+            key = (manifest.batch, manifest.closing)
+            if key not in self._seen:
+                self._seen.add(key)
+                self._points.add(point_of(manifest, self._rules, None))
+        bolts = self._bolts(kept)
+        sinks, listed = self._sinks.now(version)
+        return seen | {
+            "version": version if listed else f"{version}{IN_PART}",
+            "bolts": bolts,
+            "points": [point for point in self._points if point["n"] > after],
+            "batches": [],
+            "journal": self._journal(),
+            "turned_away": [],
+            "complaints": [],
+            "remarks": remarks_of(bolts, list(self._points), kept[-1].clock if kept else None),
+            "sinks": sinks,
+            "spouts": kept[-1].spouts if kept else {},
+            "runs": [run_view(run) for run in runs[::-1]],
+        }
+
+    def _bolts(self, kept: Sequence[Manifest]) -> dict[str, Any]:
+        if not kept:
+            return {}
+        first_output = (self._halves.files.read(START) or {}).get("first_output")
+        bolts = {}
+        for name, rules in self._rules.items():
+            bolts[name] = bolt_view(name, rules, kept, {})
+            bolts[name]["open"] = None
+            with suppress(*UNREADABLE):  # a run may delete what is read meanwhile
+                bolts[name]["open"] = open_view(name, rules, kept, self._store, first_output)
+        return bolts
+
+    def _journal(self) -> list[dict[str, Any]]:
+        """Returns the latest batches that the journal has, the last one first."""
+        half = self._halves.spark_checkpoint
+        found, done = [], set(half.commits())
+        for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:
+            with suppress(*UNREADABLE, ValueError, KeyError, IndexError, AttributeError):
+                about = json.loads(half.read(f"offsets/{number}").split("\n")[1])
+                found.append({"batch": number, "at": about["batchTimestampMs"] * 1000, "done": number in done})
+        return found
+
+
+def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
+    """Returns the sinks of the last run: those of the graph, which has all, with the further facts of the notes."""
+    noted = {
+        note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
+    }
+    drawn = {box.name: ShownSink(box.name, " ".join(box.facts[:1]), None) for box in boxes if box.kind == "sink"}
+    return list({**drawn, **noted}.values())
+
+
+def _now(runs: Sequence[RunNote]) -> dict[str, Any]:
+    last = next((run for run in reversed(runs) if run.changed is None), None)
+    return {
+        "clock": system_clock(),
+        "state": "checkpoint" if last is None or last.how is None else last.how,
+        "live": False,
+        "phase": None,
+        "phase_seconds": None,
+        "error": None if last is None or last.how is None else last.error,
+        "lag": [],
+    }
+
+
+def _digest(values: object) -> str:
+    return sha256(json.dumps(values).encode()).hexdigest()[:16]
+
 
 # The site of a live page: its files, what the runs tell, and why a window has not fired; read-only.
 

@@ -35,8 +35,16 @@ from topologies.engine.kafka_topics import (
 )
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
-from topologies.io.kafka import KafkaSink, KafkaSpout, redirect_missing
-from topologies.io.kafka_options import FIRST, READING, RECORDS_PER_BATCH, WRITING, kafka_settings
+from topologies.io.kafka import (
+    FIRST,
+    READING,
+    RECORDS_PER_BATCH,
+    WRITING,
+    KafkaSink,
+    KafkaSpout,
+    kafka_settings,
+    redirect_missing,
+)
 from topologies.io.topics.encode import encode
 from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.spark_errors import run_for_java, unreachable

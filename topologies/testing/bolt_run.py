@@ -17,10 +17,18 @@ from topologies.graph.graph import ERRORS
 from topologies.testing.driver import LATE, FiredWindow, TopologyDriver
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt
-from windowing.bolts.bolt import BatchBolt, Bolt, Component, StatefulTaskBolt, TaskBolt, TaskContext, copied
+from windowing.bolts.bolt import (
+    BatchBolt,
+    Bolt,
+    Component,
+    StatefulBolt,
+    StatefulTaskBolt,
+    TaskBolt,
+    TaskContext,
+    copied,
+)
 from windowing.bolts.joins import Join
 from windowing.bolts.shifts import AlterLifetime
-from windowing.bolts.stateful_bolt import StatefulBolt
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import stable_order

@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 
 from manager import slices as overlapping
 from manager.storage.checkpoint import MemoryCheckpoint
-from policies.eviction import TimeEvictionPolicy, WatermarkTimeEvictionPolicy
-from policies.slices import SliceGrid, in_gap
-from policies.trigger import TimeTriggerPolicy, WatermarkTimeTriggerPolicy
+from policies.storm import (
+    SliceGrid,
+    TimeEvictionPolicy,
+    TimeTriggerPolicy,
+    WatermarkTimeEvictionPolicy,
+    WatermarkTimeTriggerPolicy,
+    in_gap,
+)
 from tests.helpers.examples import examples
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from policies.choose_policies import closes_after_end
-from policies.trigger import TimeTriggerPolicy
+from policies.storm import TimeTriggerPolicy
 from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies import TopologyBuilder, spouts

@@ -36,7 +36,7 @@ from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topol
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.why import why
 from topologies.cli.displays import print_summary
-from topologies.page.live_run import StoredRun
+from topologies.page.site import StoredRun
 from topologies.testing.policy_check import check_policy
 from windbolt import state
 from windowing import BoltError, Count, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds

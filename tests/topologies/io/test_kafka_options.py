@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from topologies.engine.librdkafka import made, reading_settings, writing_settings
-from topologies.io.kafka_options import READING, WRITING, librdkafka_settings
+from topologies.io.kafka import READING, WRITING, librdkafka_settings
 from windowing.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -14,9 +14,9 @@ from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import Context
-from topologies.page import live_run, run_view
-from topologies.page.live_run import BATCHES
+from topologies.page import run_view, site
 from topologies.page.run_view import MOST, Points
+from topologies.page.site import BATCHES
 from topologies.run.options import Address
 from topologies.run.summary import AdviceLimits
 from topologies.topology import Topology
@@ -119,7 +119,7 @@ def test_what_was_looked_up_too_early_is_told_once_more(
             first = {**early, "points": [first["points"][-1], *early["points"]]}
         monkeypatch.setattr(run_view, "_AT_LEAST", 0.0)
         monkeypatch.setattr(run_view, "_TIMES", 0)
-        monkeypatch.setattr(live_run, "WINDOWS_SECONDS", 0.0)
+        monkeypatch.setattr(site, "WINDOWS_SECONDS", 0.0)
         whole = state(port, version=early["version"])
         assert whole["sinks"][0]["files"]["count"] == len(list((folder / "out").glob("*.jsonl")))
         assert whole["sinks"] != early["sinks"]

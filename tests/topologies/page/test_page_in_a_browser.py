@@ -21,8 +21,7 @@ from tests.topologies.scenarios.test_pictures import contrast
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
-from topologies.page.live_run import StoredRun
-from topologies.page.site import show_page
+from topologies.page.site import StoredRun, show_page
 from topologies.run.metrics_server import SERVERS
 from topologies.run.options import ComingRestart, Restart, address_of
 from windowing import AggregateBolt, WindowedBolt, hours

@@ -16,8 +16,7 @@ from tests.topologies.page.shown import held, state, why
 from topologies import RunOptions, run_local
 from topologies.checkpoints.notes import KEPT_RUNS
 from topologies.cli.app import app
-from topologies.page.live_run import StoredRun
-from topologies.page.site import show_page
+from topologies.page.site import StoredRun, show_page
 from topologies.run.options import address_of
 from windowing.errors import BoltError, CheckpointError
 

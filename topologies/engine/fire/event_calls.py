@@ -23,8 +23,7 @@ from topologies.engine.ingest import Router
 from topologies.engine.work import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
-from windowing.bolts.bolt import StatefulTaskBolt, pack_state
-from windowing.bolts.stateful_bolt import StatefulBatchBolt, StatefulBolt
+from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
 from windowing.columns import take_rows
 from windowing.errors import BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of

@@ -33,9 +33,8 @@ from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import GridWindows
-from policies.eviction import CountEvictionPolicy
 from policies.protocol import EvictionPolicy, Policy
-from policies.trigger import ColumnarTriggerPolicy, CountTriggerPolicy, TimeTriggerPolicy
+from policies.storm import ColumnarTriggerPolicy, CountEvictionPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
 from topologies.engine.event_times import anchored

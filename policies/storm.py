@@ -1,7 +1,7 @@
-"""Storm's trigger policies: every so many events, or at the multiples of a slide.
+"""Storm's policies, by count and by time: eviction and trigger, and the arithmetic of the aligned windows they form.
 
-They decide on whole arrays (``firings``). A subclass that overrides a hook is a policy of a user's own, and goes by the
-protocol.
+They decide on whole arrays (``starts``, ``firings``). A subclass that overrides a hook is a policy of a user's own, and
+goes by the protocol.
 """
 
 from __future__ import annotations
@@ -13,13 +13,105 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.protocol import Answer, Fire, QueuedEvent, TriggerContext, TriggerPolicy
+from policies.admission import LastEnd
+from policies.protocol import (
+    Action,
+    Answer,
+    EvictionContext,
+    EvictionPolicy,
+    Fire,
+    QueuedEvent,
+    TriggerContext,
+    TriggerPolicy,
+    is_own,
+)
 from windowing.durations import Count, Duration
 from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class ColumnarEvictionPolicy(EvictionPolicy):
+    """A policy whose windows are runs of the queue, decided on arrays."""
+
+    @abstractmethod
+    def starts(
+        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Returns the position of the first event of each window; a window ends before its stop.
+
+        The result must not decrease while references and stops do not, so that what lies before the start of one window
+        is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have the
+        length of the result.
+        """
+
+
+@dataclass(frozen=True)
+class CountEvictionPolicy(ColumnarEvictionPolicy):
+    """The last ``length`` events, in order of arrival (ST-12)."""
+
+    length: Count
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        """EXPIRE all but the last ``length`` events up to the reference."""
+        return Action.EXPIRE if event.number < context.count - self.length.value else Action.PROCESS
+
+    def starts(
+        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        return np.maximum(stops - self.length.value, 0)
+
+
+@dataclass(frozen=True)
+class WatermarkCountEvictionPolicy(CountEvictionPolicy):
+    """The last ``length`` events up to the reference, in order of event time (ST-7)."""
+
+
+@dataclass(frozen=True)
+class TimeEvictionPolicy(ColumnarEvictionPolicy):
+    """The events of the last ``length`` of time, by the clock at arrival (ST-10, ST-12)."""
+
+    length: Duration
+    bounds: Bounds = Bounds.END
+
+    @property
+    def reach(self) -> Duration:
+        return self.length
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        """EXPIRE events older than the window; KEEP newer ones."""
+        start = context.reference - self.length.micros
+        if self.bounds.holds(start, context.reference, event.timestamp):
+            return Action.PROCESS
+        return Action.EXPIRE if event.timestamp <= start else Action.KEEP
+
+    def starts(
+        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        return self.bounds.up_to(timestamps, references - self.length.micros)
+
+
+@dataclass(frozen=True)
+class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
+    """The events of the last ``length`` of event time (ST-10, ST-19).
+
+    The queue is in order of time, so STOP loses nothing here, as it does in Storm (ST-20).
+    """
+
+    lag: Duration = Duration(0)
+
+    def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
+        """Decides like TimeEvictionPolicy; returns STOP at an event that is later than the reference by more than the
+        lag."""
+        if event.timestamp - context.reference > self.lag.micros:
+            return Action.STOP
+        return super().evict(event, context)
+
+    # Repeated because ``evict`` is overridden: the two agree, so the array decision still represents this class.
+    starts = TimeEvictionPolicy.starts
+
 
 _CHUNK = 1 << 16
 """Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""
@@ -231,3 +323,95 @@ def _union(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Ite
                 pending, size = [], 0
     if pending:
         yield np.concatenate(pending)
+
+
+# Slices: intervals of time that every aligned window holds either whole or not at all.
+
+
+_EVICTIONS = (TimeEvictionPolicy, WatermarkTimeEvictionPolicy)
+_TRIGGERS = (TimeTriggerPolicy, WatermarkTimeTriggerPolicy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceGrid:
+    """Time cut wherever a window starts or ends: at most two slices per slide, whatever the length is.
+
+    All times and lengths are in microseconds.
+    """
+
+    slide: int
+    first: int
+    """Length of the first slice of a slide; the second, if any, is the rest."""
+    offset: int
+    """Offset of the start of a slide."""
+    bounds: Bounds
+
+    @staticmethod
+    def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> SliceGrid | None:
+        """Returns the slices of aligned time windows; None for other policies, including subclasses."""
+        if type(eviction) not in _EVICTIONS or type(trigger) not in _TRIGGERS:
+            return None  # a subclass may form other windows
+        assert isinstance(eviction, TimeEvictionPolicy)
+        assert isinstance(trigger, TimeTriggerPolicy)
+        if eviction.bounds is not trigger.bounds:
+            return None
+        slide = trigger.slide.micros
+        return SliceGrid(
+            slide=slide,
+            first=-eviction.length.micros % slide or slide,
+            offset=trigger.offset.micros,
+            bounds=trigger.bounds,
+        )
+
+    def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the number of the slice that holds each time; numbers increase with time."""
+        since = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
+        slides = since // self.slide
+        if self.first == self.slide:
+            return slides
+        return 2 * slides + (since - slides * self.slide >= self.first)
+
+    def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the last microsecond of each slice: no event of the slice is later, so at this time all of them are
+        settled."""
+        last = self.offset - (0 if self.bounds is Bounds.END else 1)
+        if self.first == self.slide:
+            return (numbers + 1) * self.slide + last
+        slides, second = numbers >> 1, numbers & 1
+        return slides * self.slide + self.first + second * (self.slide - self.first) + last
+
+
+# The end of the last window of a queue that can hold an event, and the gaps between windows that do not touch.
+
+
+def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | None) -> LastEnd | None:
+    """Returns the end of the last window that can hold an event, of windows of a length in time at every slide.
+
+    None where that does not follow from the event alone: there are no such windows.
+    """
+    if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
+        return None
+    if is_own(eviction) or is_own(trigger):
+        return None
+    length, slide, offset, bounds = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros, trigger.bounds
+    return lambda starts, ends: bounds.last_end(starts, length, slide, offset)
+
+
+def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Returns which of these times (int64 microseconds) no window can hold: those between windows that do not touch
+    (AT-4), and FOREVER.
+
+    None where there are no such times, or the user's own trigger may fire anywhere.
+    """
+    if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
+        return None
+    if is_own(eviction) or is_own(trigger) or not len(timestamps):
+        return None
+    length, slide, offset = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros
+    endless = timestamps == FOREVER if timestamps.max() == FOREVER else None
+    if slide <= length:
+        return endless
+    known = timestamps if endless is None else np.where(endless, 0, timestamps)
+    first = trigger.bounds.first_end(known, slide, offset)
+    between: NDArray[np.bool_] = trigger.bounds.last_end(known, length, slide, offset) < first
+    return between if endless is None else between | endless
