@@ -23,7 +23,7 @@ own, and would go on for ever where a test is killed."""
 def tree(root: int | None = None, program: str = "") -> list[Process]:
     """A process, or this one, and those below it at any depth; only those of a program, if it is named."""
     top = Process(root)
-    return [each for each in [top, *top.children(recursive=True)] if program in _asked(each.name, "")]
+    return [each for each in [top, *top.children(recursive=True)] if program in _or(each.name, "")]
 
 
 def cpu_seconds(root: int | None = None) -> float:
@@ -36,12 +36,12 @@ def cpu_seconds(root: int | None = None) -> float:
 
 def own_seconds(process: Process) -> float:
     """User and system time of a process alone, with that of its children that have ended and been reaped."""
-    return float(sum(_asked(process.cpu_times, (0.0,))[:4]))
+    return float(sum(_or(process.cpu_times, (0.0,))[:4]))
 
 
-def _asked(question: Callable[[], Any], otherwise: Any) -> Any:
+def _or(call: Callable[[], Any], otherwise: Any) -> Any:
     try:
-        return question()
+        return call()
     except psutil.Error:  # it has just ended; its parent has its time now, or will
         return otherwise
 

@@ -246,7 +246,7 @@ def checked_on_failure(call: Call) -> Call:
 
 
 def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
-    """Makes a decorator that hands each call of a function to ``check``, which looks at the arguments first."""
+    """Makes a decorator that passes each call of a function to ``check``, which looks at the arguments first."""
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)

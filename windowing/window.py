@@ -490,7 +490,7 @@ class WindowBatch:
         return runs
 
     def _given(self, window: TupleWindow) -> TupleWindow:
-        """Returns a window as it is handed out, with records of its reads that count for the whole batch."""
+        """Returns a window as it is given to a bolt, with records of its reads that count for the whole batch."""
         window.reads = self._reads
         return window
 

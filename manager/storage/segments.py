@@ -282,7 +282,7 @@ _AT = {name: column for column, name in enumerate(_FIELDS)}
 
 @dataclass(frozen=True)
 class RefColumns:
-    """References without flags, in order, as a ``Refs`` keeps them; a question about all of them makes no object for
+    """References without flags, in order, as a ``Refs`` keeps them; what concerns all of them makes no object for
     each.
 
     Not all have live rows: where they have none, the times are ``NONE``.

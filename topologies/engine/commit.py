@@ -1,4 +1,4 @@
-"""The commit of results: folders of file sinks, and rows handed to the sinks that the driver serves."""
+"""The commit of results: folders of file sinks, and rows written to the sinks that the driver serves."""
 
 from __future__ import annotations
 
@@ -306,14 +306,14 @@ def _text(value: object) -> str:
     return show(from_datetime(value)) if isinstance(value, datetime) and value.tzinfo else str(value)
 
 
-# Hands the rows of a batch to the sinks that the driver serves.
+# The rows of a batch, written to the sinks that the driver serves.
 
 
-def hand_over(
+def write_rows(
     node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames | None
 ) -> None:
-    """Hand the rows of a batch to a sink that the driver serves. ``frames``: None where no sink is one of the engine's,
-    as in tests, whose sinks are all in memory."""
+    """Writes the rows of a batch to a sink that the driver serves. ``frames``: None where no sink is one of the
+    engine's, as in tests, whose sinks are all in memory."""
     sink, key, serial = node.sink, batch.key, batch.serial
     refs = [rows.ref for rows in sink_rows]
     match sink:

@@ -1,6 +1,6 @@
 """Topics of Kafka before and during a run: which there are, whether a sink can write to them, and where reading begins.
 
-Each engine has a client of its own that answers; the questions are the same.
+Each engine has a client of its own; the requests are the same.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TopicInfo(NamedTuple):
 
 
 class Admin(Protocol):
-    """A client of Kafka for questions about topics; it raises errors of its own, which the context it is from turns
+    """A client of Kafka for requests about topics; it raises errors of its own, which the context it is from turns
     into UnreachableError."""
 
     def topics(self) -> set[str]:

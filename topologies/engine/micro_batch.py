@@ -20,12 +20,12 @@ from manager.storage.task_state import TaskState
 from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
 from topologies.engine.commit import (
     Frames,
-    hand_over,
     prepare_folders,
     publish,
     ready,
     tells_others,
     tidy_folders,
+    write_rows,
 )
 from topologies.engine.event_times import FirstOutput, misread_numbers
 from topologies.engine.fire.task_families import family_of
@@ -146,7 +146,7 @@ sixteen requests under way."""
 
 
 def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, processes: int) -> None:
-    """Copies together the sections that were written for the tasks of some bolts and not handed on yet, if that saves
+    """Copies together the sections that were written for the tasks of some bolts and not passed on yet, if that saves
     requests.
 
     ``processes``: number of processes that run tasks at the same time.
@@ -409,7 +409,7 @@ class MicroBatch:
         if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
             self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():
-            hand_over(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
+            write_rows(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
         progress.state.files = ready(self.topology, progress.files)
 
     def _show_traces(self, progress: BatchProgress) -> None:

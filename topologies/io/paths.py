@@ -305,8 +305,8 @@ class _Folders(Protocol):
     def inside(self, folder: str) -> list[Entry]:
         """Returns the entries of a folder; none if it is gone, or is no folder."""
 
-    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        """Returns the answers to a question about each of several paths, in their order."""
+    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        """Returns what ``look`` finds at each of several paths, in their order."""
 
 
 def _folders(root: str | None) -> _Folders:
@@ -332,8 +332,8 @@ class _Here:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        return map(question, paths)
+    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        return map(look, paths)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -364,13 +364,13 @@ class _There:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def asked(self, question: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
         # Several at a time, since each waits for the store. One request for all that is below a folder would list
         # folders that nobody asked for, of any size.
         if len(paths) < 2 or not self._is_store:
-            return map(question, paths)
+            return map(look, paths)
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
-            return list(threads.map(question, paths))
+            return list(threads.map(look, paths))
 
     def _inside(self, path: str) -> str:
         return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
@@ -389,7 +389,7 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
         if part == _ANY_FOLDERS:
             entries = _folders_below(folders, within)
         else:
-            entries = list(chain.from_iterable(folders.asked(partial(_matched, folders, part, last), within)))
+            entries = list(chain.from_iterable(folders.each(partial(_matched, folders, part, last), within)))
     return entries
 
 
@@ -399,7 +399,7 @@ def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
     level = list(dict.fromkeys(within))
     found = dict.fromkeys(level)
     while level:
-        inside = chain.from_iterable(folders.asked(partial(_folders_in, folders), level))
+        inside = chain.from_iterable(folders.each(partial(_folders_in, folders), level))
         level = [entry.path for entry in inside if entry.path not in found]
         found.update(dict.fromkeys(level))
     return [Entry(path, True, None) for path in found]
@@ -484,7 +484,7 @@ def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[En
     itself."""
     while paths:
         partitions: list[str] = []
-        for entry in chain.from_iterable(folders.asked(folders.inside, paths)):
+        for entry in chain.from_iterable(folders.each(folders.inside, paths)):
             if not entry.is_folder:
                 yield entry
             elif below and is_partition(_name(entry.path)) and not _leads_up(entry.path):

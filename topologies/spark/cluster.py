@@ -25,7 +25,7 @@ from topologies.io.paths import find, leading, locate, passed_over, shown_path
 from topologies.io.sinks import FileSink
 from topologies.run import clock
 from topologies.run.clock import system_clock
-from topologies.spark import first_questions
+from topologies.spark import executor_probe
 from topologies.spark.shipping import Reached
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
@@ -312,10 +312,10 @@ def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -
 
 
 def _answers(executors: AskedExecutors, told: Told) -> list[dict[str, Any]]:
-    with _by_value(first_questions, clock):
-        question = first_questions.ask(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
+    with _by_value(executor_probe, clock):
+        probe = executor_probe.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
         try:
-            return executors.answers(question)
+            return executors.answers(probe)
         except Exception as error:
             cause = error.__cause__
             raise (None if cause is None else python_not_started(str(cause))) or error from cause

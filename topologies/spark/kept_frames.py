@@ -165,8 +165,8 @@ class FrameReader:
         self._delete(self._read)
         self._read = []
         while True:
-            ended = self._query is not None and not self._asked(lambda query: query.isActive)
-            # Behind the question, so that its last batch is among them.
+            ended = self._query is not None and not self._of_query(lambda query: query.isActive)
+            # After it was asked for, so that its last batch is among them.
             for number, names in self._log.after(self._batch):
                 rows = self._rows(names)
                 self._batch = number
@@ -185,7 +185,7 @@ class FrameReader:
             elif self._is_ending():
                 return None
             seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
-            self._asked(methodcaller("awaitTermination", seconds))
+            self._of_query(methodcaller("awaitTermination", seconds))
 
     def close(self) -> None:
         """Stop the query; where that fails, Spark or its session has ended."""
@@ -224,18 +224,18 @@ class FrameReader:
         found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
         return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
 
-    def _asked(self, question: Callable[[StreamingQuery], Any]) -> Any:
+    def _of_query(self, call: Callable[[StreamingQuery], Any]) -> Any:
         assert self._query is not None
         try:
             with self._failing():
-                return question(self._query)
+                return call(self._query)
         except WindboltError:
             self._query = None
             raise
 
     def _close_query(self) -> None:
         """The query has ended: raises its error. What is left of its attempts that failed is deleted."""
-        error = self._asked(lambda query: query.exception())
+        error = self._of_query(lambda query: query.exception())
         self._query = None
         if error is not None:
             with self._failing():
@@ -304,7 +304,7 @@ def _as_spark_names(place: str) -> str:
 
 
 def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The rows as Arrow's own bytes: what Spark writes of them is what it hands to Python, whatever the types."""
+    """The rows as Arrow's own bytes: what Spark writes of them is what it passes to Python, whatever the types."""
     columns = [
         frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
         for at, field in enumerate(from_arrow_schema(schema))

@@ -129,12 +129,12 @@ def with_host(spark: SparkSession, path: str) -> str:
     return f"{default.rstrip('/')}/{root_and_path(shown)[1]}" if is_hdfs(default) else path
 
 
-# How many rows Spark hands to Python at a time: some megabytes, whatever their columns.
+# How many rows Spark passes to Python at a time: some megabytes, whatever their columns.
 
 
 _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 _AT_ONCE = 2**24
-"""Target size in bytes of the rows handed over at a time."""
+"""Target size in bytes of the rows passed at a time."""
 _FEWEST, _MOST, _MOST_FIXED = 200, 10_000, 200_000
 """Minimum and maximum number of rows at a time, and the maximum where all columns have a fixed width. The second is
 Spark's own default: rows that suddenly are far wider than all before them need no more memory than without windbolt."""
@@ -162,7 +162,7 @@ class RowsAtOnce:
         self._counts_bytes: bool | None = None
 
     def learn(self, row_bytes: float) -> None:
-        """Take note of the mean size in bytes of the rows handed over together."""
+        """Take note of the mean size in bytes of the rows passed together."""
         self._seen = max(self._seen, row_bytes)
 
     def rows(self) -> int:
@@ -173,7 +173,7 @@ class RowsAtOnce:
 
     def apply(self, session: SparkSession) -> None:
         """Set it for the query's session, which is a copy of the user's."""
-        if self._counts_bytes is None:  # asked once: Spark hands over all its settings for it, which takes milliseconds
+        if self._counts_bytes is None:  # asked once: Spark returns all its settings for it, which takes milliseconds
             self._counts_bytes = session.sparkContext.getConf().get(_BYTES) is not None
         if self._counts_bytes:
             return
@@ -206,7 +206,7 @@ def _width(kind: pa.DataType) -> int:
 
 _RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
 """Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
-wrote, as one pickle; and the greatest mean size of the rows that were handed over together."""
+wrote, as one pickle; and the greatest mean size of the rows that were passed together."""
 
 
 class StreamSource:
@@ -402,7 +402,7 @@ class StreamSource:
         return frame
 
     def _plainly_named(self, name: str) -> bool:
-        """True if Spark can hand columns of these names to Python; inside a struct column they may have any name."""
+        """True if Spark can pass columns of these names to Python; inside a struct column they may have any name."""
         return all(column.replace("_", "a").isalnum() for column in self._columns(name).names)
 
     def _columns(self, name: str) -> pa.Schema:

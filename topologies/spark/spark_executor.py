@@ -91,7 +91,7 @@ class SparkExecutor:
         if is_near(function, items, context):
             return self._here.map(function, items, context)
         run = self.task(function, context)
-        # As many tasks as items need no look at the slots, which is a question to Java.
+        # As many tasks as items need no look at the slots, which is a call to Java.
         hands = in_hands(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
 
         def run_hand(dealt: Iterable[Hand]) -> Iterator[tuple[int, Any]]:

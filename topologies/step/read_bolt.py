@@ -364,7 +364,7 @@ def readable(read: Iterable[Read]) -> list[Event]:
 class WindowEvents:
     """The messages of windows that are called one after another: those of many small windows are read at once.
 
-    Each event is handed out once, because rules may modify what they are given.
+    Each event is returned once, because rules may modify what they are given.
     """
 
     def __init__(self, messages: MessageFormat) -> None:
@@ -372,7 +372,7 @@ class WindowEvents:
         self._source: EventSource | None = None
         self._low = self._next = 0
         self._ahead: list[Read] = []
-        """The messages of the source from ``_low`` on; those before ``_next`` have been handed out."""
+        """The messages of the source from ``_low`` on; those before ``_next`` have been returned."""
 
     def of(self, window: TupleWindow) -> list[Event]:
         """Returns the messages of a window. Raises Unreadable for the first that cannot be read."""

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# The interface of every kind of window: the rest of windbolt asks these questions, and never which kind it is.
+# The interface of every kind of window: the rest of windbolt reads these facts, and never which kind it is.
 
 
 class WindowKind(ABC):

@@ -15,7 +15,7 @@ from manager.storage.hdfs import client
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
-from topologies.spark.first_questions import ask
+from topologies.spark.executor_probe import probe
 from topologies.spark.spark_executor import Cluster
 from topologies.spark.spark_tasks import in_hands
 from topologies.topology import Topology
@@ -37,8 +37,8 @@ def topology(folder: Path) -> Topology:
 
 
 def answer(told: Told, packages: list[str] | None = None) -> dict[str, Any]:
-    question = ask(packages or list(PACKAGES), lambda: NOW, LOOK, pickle.dumps(told))
-    (said,) = question([7])
+    task = probe(packages or list(PACKAGES), lambda: NOW, LOOK, pickle.dumps(told))
+    (said,) = task([7])
     return said
 
 

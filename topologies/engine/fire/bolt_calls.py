@@ -224,8 +224,8 @@ class FiredWindows:
         if self._traced:
             self._ledger.trace("windows", window_row(self._node, self._batch, window))
 
-    def hand_over(self) -> None:
-        """Hand the records to the ledger."""
+    def record(self) -> None:
+        """Adds the records to the ledger."""
         if self._ends:
             self._ledger.note_window_ends(self._node, self._ends)
         if self._contexts is not None:
@@ -379,7 +379,7 @@ class BoltCalls:
         self._call_all(gathered, outputs)
         if self._position is not None:
             self._position.leave()
-        watched.hand_over()
+        watched.record()
         self._note_work()
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)

@@ -126,7 +126,7 @@ def _hear_no_signals() -> None:
     """The driver decides when a run ends, where a signal goes to all processes (Ctrl-C, systemd, ``timeout``) too.
 
     The programs that a bolt starts, and the children that it forks, hear them as ever: handlers that do nothing are not
-    handed on to the ones, as it would be with signals that are ignored, and are taken away from the others.
+    passed on to the ones, as it would be with signals that are ignored, and are taken away from the others.
     """
     for number in _SIGNALS:
         signal.signal(number, lambda *_: None)

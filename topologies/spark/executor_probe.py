@@ -1,5 +1,5 @@
-"""First questions to an executor. The code is sent by value and imports only Python's own modules, since windbolt, or a
-package that it needs, may be missing there."""
+"""Checks of an executor: who it is, and what is missing there. The code is sent by value and imports only Python's own
+modules, since windbolt, or a package that it needs, may be what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 
-def ask(
+def probe(
     packages: Iterable[str], clock: Callable[[], float], look: str, told: bytes
 ) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
     """A function for a Spark task, which answers as a dict: who it is, and what is wrong.
