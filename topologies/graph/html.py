@@ -51,7 +51,18 @@ DARK: Mapping[str, str] = {
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans','DejaVu Sans',sans-serif"
 
 
-def variables(palette: Mapping[str, str]) -> str:
+def page_colours() -> str:
+    """Returns the CSS of a whole page: its font, and a palette that follows the system, or ``data-theme``."""
+    light, dark = _variables(LIGHT), _variables(DARK)
+    return (
+        f":root{{color-scheme:light dark;--font:{FONT};{light}}}"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f":root[data-theme=dark]{{color-scheme:dark;{dark}}}"
+        f":root[data-theme=light]{{color-scheme:light}}"
+    )
+
+
+def _variables(palette: Mapping[str, str]) -> str:
     """Returns a palette as the declarations of CSS variables."""
     return "".join(f"--{name}:{colour};" for name, colour in palette.items())
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from topologies.io.formats.declared_times import Times
 from topologies.io.formats.event_files import OnTruncation
+from topologies.io.spout_columns import refuse_as_metadata
 from topologies.io.topics.declared import (
     CHANGES,
     HEADERS,
@@ -215,13 +216,7 @@ class KafkaSpout:
         if self.declared is None:
             return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key or "binary", "value": self.value})}
         declared, rows = parse_schema(self.declared), self.rows
-        taken = sorted({*self.metadata, *self.changes} & {*declared.names, *rows.key_columns.names})
-        if taken:
-            raise ConfigError(
-                f"column {', '.join(map(repr, taken))} is declared and also requested as metadata",
-                why="a column is known by its name",
-                do="give the column another name, or list the metadata without it",
-            )
+        refuse_as_metadata({*declared.names, *rows.key_columns.names}, {*self.metadata, *self.changes})
         taken = sorted(set(declared.names) & set(rows.key_columns.names))
         if taken:
             raise ConfigError(
@@ -537,7 +532,7 @@ _RENAMED = {
 }
 """Settings of Java's clients that librdkafka has under another name."""
 _LEAST = {"fetch.max.bytes": 1000, "fetch.min.bytes": 1, "max.partition.fetch.bytes": 1, "batch.size": 1}
-"""What librdkafka takes at least, where Java's clients take less: limits that one record may exceed in both."""
+"""The least values that librdkafka takes, where Java's clients take less: limits that one record may exceed in both."""
 _NAMED = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "queue.buffering.max.ms": "linger.ms",

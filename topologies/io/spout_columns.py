@@ -53,15 +53,20 @@ def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in FILE_METADATA.names if name in full)
 
 
-def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Returns the columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
-    taken = sorted(set(names) & set(declared.names))
+def refuse_as_metadata(declared: Iterable[str], metadata: Iterable[str]) -> None:
+    """Raises ConfigError for a name that is that of a declared column and of metadata."""
+    taken = sorted(set(metadata) & set(declared))
     if taken:
         raise ConfigError(
             f"column {', '.join(map(repr, taken))} is declared and also requested as metadata",
             why="a column is known by its name",
             do="give the column another name, or list the metadata without it",
         )
+
+
+def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Returns the columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
+    refuse_as_metadata(declared.names, names)
     return pa.schema([*declared, *(FILE_METADATA.field(name) for name in names)])
 
 

@@ -41,7 +41,7 @@ from topologies.engine.work import BoltWork, TurnedAway, merge_work
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.describing import boxes_and_arrows, sink_in_words
 from topologies.graph.graph import Graph
-from topologies.graph.html import DARK, FONT, LIGHT, Box, element, variables
+from topologies.graph.html import Box, element, page_colours
 from topologies.io.sinks import FileSink
 from topologies.page.run_view import (
     IN_PART,
@@ -575,17 +575,8 @@ def _no_run(query: Mapping[str, str]) -> HttpAnswer:
 def _asset(name: str) -> HttpAnswer:
     body = files("topologies.page").joinpath("assets", name).read_bytes()
     if name == "page.css":
-        body = _colours().encode() + body
+        body = f"{page_colours()}\n".encode() + body
     return HttpAnswer(body, _KINDS[name.rpartition(".")[2]], headers=_HEADERS)
-
-
-def _colours() -> str:
-    return (
-        f":root{{color-scheme:light dark;--font:{FONT};{variables(LIGHT)}}}"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{variables(DARK)}}}}}"
-        f":root[data-theme=dark]{{color-scheme:dark;{variables(DARK)}}}"
-        f":root[data-theme=light]{{color-scheme:light}}\n"
-    )
 
 
 @cache

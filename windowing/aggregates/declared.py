@@ -119,6 +119,15 @@ class Aggregate(ABC):
         return f"{_snake(type(self).__name__)}({'' if self.field is None else repr(self.field)})"
 
 
+class OneOfThem(Aggregate):
+    """One of the values: the result has their type."""
+
+    @property
+    def result(self) -> pa.DataType:
+        assert self.kind is not None
+        return self.kind
+
+
 @dataclass(frozen=True)
 class Count(Aggregate):
     """Number of events, or of values that are not null."""
@@ -255,13 +264,8 @@ class Variance(Numeric):
 
 
 @dataclass(frozen=True)
-class Min(Aggregate):
+class Min(OneOfThem):
     """The least of the values that are not null; null without any."""
-
-    @property
-    def result(self) -> pa.DataType:
-        assert self.kind is not None
-        return self.kind
 
     def refusal(self) -> tuple[str, str] | None:
         if as_number(self.kind) is None and not can_be_ranked(self.kind):

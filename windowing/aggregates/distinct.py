@@ -21,7 +21,7 @@ from windowing.aggregates.accumulators import (
     owners_of,
     ranks,
 )
-from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells
+from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells, OneOfThem
 from windowing.aggregates.groups import Groups, Keys
 from windowing.columns import hash_bytes, mix
 from windowing.errors import ConfigError
@@ -69,13 +69,8 @@ def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: ND
 
 
 @dataclass(frozen=True)
-class Mode(Aggregate):
+class Mode(OneOfThem):
     """The value that occurs most often, of several the least; null where all are."""
-
-    @property
-    def result(self) -> pa.DataType:
-        assert self.kind is not None
-        return self.kind
 
     def refusal(self) -> tuple[str, str] | None:
         return None if can_be_ranked(self.kind) else NO_ORDER

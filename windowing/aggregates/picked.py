@@ -21,7 +21,7 @@ from windowing.aggregates.accumulators import (
     owners_of,
     ranks,
 )
-from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells, type_in
+from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells, OneOfThem, type_in
 from windowing.aggregates.groups import Groups
 from windowing.columns import is_sorted, stable_order
 from windowing.errors import ConfigError
@@ -257,13 +257,8 @@ class End(Accumulator):
 
 
 @dataclass(frozen=True)
-class First(Aggregate):
+class First(OneOfThem):
     """The value of the first event; null where that is null."""
-
-    @property
-    def result(self) -> pa.DataType:
-        assert self.kind is not None
-        return self.kind
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:

@@ -262,6 +262,8 @@ def _names(on: object) -> tuple[str, ...]:
 class Join(WindowedBolt):
     """A bolt whose rows are made of a left and a right event with equal keys."""
 
+    rows_are_of_events = True
+    takes_retractions = False
     left_only = False
     """True if its rows have only the columns of left events."""
     usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
@@ -287,14 +289,6 @@ class Join(WindowedBolt):
             asked = {START: start, END: end}
             check_chosen({moment: name for moment, name in asked.items() if name != self.usual[moment]}, self._wanted)
         self._columns: dict[str, JoinColumn] = {}
-
-    @property
-    def rows_are_of_events(self) -> bool:
-        return True
-
-    @property
-    def takes_retractions(self) -> bool:
-        return False
 
     @property
     def keys_by_stream(self) -> dict[str, tuple[str, ...]]:

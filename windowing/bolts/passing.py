@@ -98,6 +98,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
     columns. Events that are held back are counted, and go to the stream ``rest`` if there is one.
     """
 
+    takes_retractions = False
     held_back = "held back"
     """Name of the counter of events that are held back."""
     state: dict[str, Any]
@@ -114,10 +115,6 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
                 do="choose another name for the stream of the others",
             )
         self._counters: Counter[str] = Counter()
-
-    @property
-    def takes_retractions(self) -> bool:
-        return False
 
     @property
     def groups_by(self) -> tuple[str, ...]:
@@ -451,6 +448,8 @@ class Silence(BatchWindowedBolt, Operator):
     settings: WindowSettings = WindowSettings(
         kinds=(Lull(seconds(1)),), bounds=Bounds.START, output_time=OutputTime.END, close_fires=False
     )
+    rows_are_of_events = True
+    takes_retractions = False
     formed = "one at each event that no other follows in time"
     kept = (*Operator.kept, "close_fires")
     _schema: pa.Schema | None = None
@@ -461,14 +460,6 @@ class Silence(BatchWindowedBolt, Operator):
         self.by = read_columns("Silence", "by", by)
         self.end = None if end is None else read_name("Silence", "end", end)
         self.settings = replace(self.settings, key=self.by, kinds=(Lull(self.after),))
-
-    @property
-    def rows_are_of_events(self) -> bool:
-        return True
-
-    @property
-    def takes_retractions(self) -> bool:
-        return False
 
     @property
     def groups_by(self) -> tuple[str, ...]:

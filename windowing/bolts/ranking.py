@@ -55,6 +55,9 @@ class Rank(BatchWindowedBolt):
     ConfigError for another ``method``, for an unknown column, and for a new name that is taken.
     """
 
+    rows_are_of_events = True
+    takes_retractions = False
+
     @checked_value
     def __init__(
         self,
@@ -83,14 +86,6 @@ class Rank(BatchWindowedBolt):
         moments = {"start": start, "end": end}
         self._moments = {at: read_name(name, at, given) for at, given in moments.items() if given is not None}
         self._schema: pa.Schema | None = None
-
-    @property
-    def rows_are_of_events(self) -> bool:
-        return True
-
-    @property
-    def takes_retractions(self) -> bool:
-        return False
 
     @property
     def groups_by(self) -> tuple[str, ...]:

@@ -474,6 +474,20 @@ class FileSplit:
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
+def in_order(
+    parts: Sequence[tuple[npt.NDArray[np.int64], pa.Table]], schema: pa.Schema
+) -> tuple[npt.NDArray[np.int64], pa.Table]:
+    """Returns the rows of several parts, each with the places of its rows, as one: in order of place."""
+    if not parts:
+        return _NONE, schema.empty_table()
+    places = np.concatenate([some for some, _ in parts])
+    table = pa.concat_tables([table for _, table in parts])
+    if (np.diff(places) < 0).any():
+        order = np.argsort(places, kind="stable")
+        places, table = places[order], table.take(pa.array(order))
+    return places, table
+
+
 def check_truncation(given: str) -> None:
     """Raises ConfigError for a value that is no ``OnTruncation``."""
     if given not in ("cut", "error"):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from topologies.io.formats.conform import convert, misfit, refused, too_fine
 from topologies.io.formats.declared_times import Times, form_of
-from topologies.io.formats.event_files import BadRow, BadRows, Chunk, OnTruncation
+from topologies.io.formats.event_files import BadRow, BadRows, Chunk, OnTruncation, in_order
 from topologies.io.formats.text_values import (
     CUT,
     Converted,
@@ -304,16 +304,10 @@ class JsonRows:
     def chunk(self) -> Chunk:
         """Returns all rows, good and bad; called once."""
         self._one_by_one(self._decode())
-        if not self.parts:
-            return self.schema.empty_table(), np.empty(0, np.int64), BadRows.of(self.bad)
         bad = BadRows.of(self.bad)
         if self.truncated:
             bad = bad.with_truncated(self.numbers[np.concatenate(self.truncated)])
-        places = np.concatenate([some for some, _ in self.parts])
-        table = pa.concat_tables([table for _, table in self.parts])
-        if (np.diff(places) < 0).any():
-            order = np.argsort(places, kind="stable")
-            places, table = places[order], table.take(pa.array(order))
+        places, table = in_order(self.parts, self.schema)
         return table, self.numbers[places], bad
 
     def _decode(self) -> list[int]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from topologies.io.file_spout import in_utc, in_zone
 from topologies.io.formats.conform import as_bytes, settle
-from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, shown_bytes
+from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, in_order, shown_bytes
 from topologies.io.formats.json_files import parse_values
 from topologies.io.messages.message import Misfit, Unreadable
 from topologies.io.topics import connect_shapes
@@ -102,7 +102,7 @@ def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
 
 @dataclass
 class _Found:
-    """What has been read of some records."""
+    """The rows read of some records so far, good and bad."""
 
     topic: TopicRows
     schema: pa.Schema
@@ -136,13 +136,7 @@ class _Found:
     def chunk(self) -> Chunk:
         """All of it, in order."""
         bad = pa.concat_tables([BadRows.of(self.bad).rows, *self.unreadable]).sort_by("row")
-        if not self.parts:
-            return self.schema.empty_table(), np.empty(0, np.int64), BadRows(bad)
-        places = np.concatenate([some for some, _ in self.parts])
-        table = pa.concat_tables([table for _, table in self.parts])
-        if (np.diff(places) < 0).any():
-            order = np.argsort(places, kind="stable")
-            places, table = places[order], table.take(pa.array(order))
+        places, table = in_order(self.parts, self.schema)
         truncated = np.concatenate([*self.truncated, np.empty(0, np.int64)])
         return table, places, BadRows(bad).with_truncated(truncated)
 
@@ -520,7 +514,7 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class LatestSchema(NamedTuple):
-    """What a registry says of the latest schema of a topic's values or keys."""
+    """The latest schema of a topic's values or keys in a registry."""
 
     said: str
     """In words."""

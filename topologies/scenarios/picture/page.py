@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topologies.graph.html import DARK, FONT, LIGHT, element, escaped, table, variables
+from topologies.graph.html import element, escaped, page_colours, table
 from topologies.scenarios.moments import Fate
 from topologies.scenarios.picture.picture import Picture, pictures
 from topologies.scenarios.picture.svg import AXIS, Drawing, asset, drawn, how_to_read, legend
@@ -221,13 +221,7 @@ def page(items: Sequence[PageItem]) -> str:
 
 
 def _style() -> str:
-    return (
-        f":root{{color-scheme:light dark;--font:{FONT};{variables(LIGHT)}}}"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{variables(DARK)}}}}}"
-        f":root[data-theme=dark]{{color-scheme:dark;{variables(DARK)}}}"
-        f":root[data-theme=light]{{color-scheme:light}}"
-        f"{asset('picture.css')}{asset('page.css')}"
-    )
+    return f"{page_colours()}{asset('picture.css')}{asset('page.css')}"
 
 
 def _header(items: Sequence[PageItem]) -> str:
