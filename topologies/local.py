@@ -22,8 +22,14 @@ from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.batch import BatchPlan, Context, InProcess, RunInProcess, TimeAdvance
 from topologies.engine.commit import Claims, Frames, no_catalog
 from topologies.engine.event_times import FirstOutput
-from topologies.engine.kafka_records import Records, ingest_records
-from topologies.engine.kafka_topics import OffsetRange, check_sinks, check_topics, ranges_between
+from topologies.engine.kafka_records import (
+    OffsetRange,
+    Records,
+    check_sinks,
+    check_topics,
+    ingest_records,
+    ranges_between,
+)
 from topologies.engine.librdkafka import Admins, Ends, RangeReader, Senders, Topics
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in

@@ -42,7 +42,7 @@ from topologies.checkpoints.topology_fit import add_columns, check_fit, check_st
 from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
 from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
-from topologies.engine.kafka_topics import AdminOf
+from topologies.engine.kafka_records import AdminOf
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport

@@ -23,7 +23,7 @@ from manager.remote import is_of_events
 from manager.storage.hdfs import is_hdfs
 from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
-from topologies.engine.kafka_topics import check_topics, ranges_between
+from topologies.engine.kafka_records import check_topics, ranges_between
 from topologies.engine.librdkafka import Admins, RangeReader, Topics, check_spout_options, has_confluent
 from topologies.engine.pulling import Puller, RangePlanner, copied, ranges_in, read_range
 from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode

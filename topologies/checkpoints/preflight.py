@@ -19,7 +19,7 @@ from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refu
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
-from topologies.engine.kafka_topics import naming
+from topologies.engine.kafka_records import naming
 from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.io.file_spout import FileSpout

@@ -15,7 +15,7 @@ from typing import Any
 from manager.storage.files import UNREADABLE
 from manager.storage.sealed_files import SealedFolder
 from topologies.checkpoints.spark_checkpoint import SourceLog
-from topologies.engine.kafka_topics import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo, matching
+from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo, matching
 from topologies.io.kafka import KafkaSpout, may_lose
 from windowing.errors import DataError, UnreachableError
 

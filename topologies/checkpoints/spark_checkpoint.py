@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 from manager.storage import files, hdfs
 from manager.storage.files import delete, entries, is_there, path_type, sync_file, sync_names
 from manager.storage.sealed_files import create_whole
-from topologies.engine.kafka_topics import OffsetRange
+from topologies.engine.kafka_records import OffsetRange
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 # Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them.

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from manager.storage.segments import SegmentStore
-from topologies.engine.kafka_records import MILLISECONDS, Records, outgoing
-from topologies.engine.kafka_topics import (
+from topologies.engine.kafka_records import (
+    MILLISECONDS,
     UNKNOWN_ID,
     Admin,
     AdminOf,
     OffsetRange,
     Place,
+    Records,
     TopicInfo,
     deleted_unread,
     ends_earlier,
@@ -34,6 +35,7 @@ from topologies.engine.kafka_topics import (
     no_partition,
     no_topic,
     not_delivered,
+    outgoing,
     since_1970,
     too_large,
 )

@@ -23,14 +23,17 @@ from manager.storage.files import delete, make_private, write_private
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentStore
 from topologies.engine.batch import Context
-from topologies.engine.kafka_records import OUTGOING, RecordFile, Records, outgoing
-from topologies.engine.kafka_topics import (
+from topologies.engine.kafka_records import (
+    OUTGOING,
     OffsetRange,
     Place,
+    RecordFile,
+    Records,
     TopicInfo,
     check_topics,
     missing_topics,
     naming,
+    outgoing,
     since_1970,
 )
 from topologies.engine.work import SinkBatch, SinkRows

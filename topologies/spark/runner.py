@@ -26,7 +26,7 @@ from topologies.checkpoints.pulled_files import Reader
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import BatchPlan, Context
 from topologies.engine.commit import Frames
-from topologies.engine.kafka_topics import check_sinks
+from topologies.engine.kafka_records import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Death
 from topologies.engine.work import Output, SinkBatch, SinkRows

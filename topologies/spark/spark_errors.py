@@ -18,7 +18,7 @@ from manager.remote import passes_in_java
 from manager.storage.files import remedy
 from topologies.engine.batch import Context
 from topologies.engine.failures import TaskFailure, in_this_process
-from topologies.engine.kafka_topics import deleted_unread, ends_earlier, no_answer, no_topic, not_delivered, too_large
+from topologies.engine.kafka_records import deleted_unread, ends_earlier, no_answer, no_topic, not_delivered, too_large
 from windowing.errors import DataError, StorageError, UnreachableError, WindboltError
 
 # Spark's own errors.

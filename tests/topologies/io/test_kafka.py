@@ -13,8 +13,7 @@ from pyarrow.fs import LocalFileSystem
 
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
-from topologies.engine.kafka_records import Records, outgoing
-from topologies.engine.kafka_topics import OffsetRange
+from topologies.engine.kafka_records import OffsetRange, Records, outgoing
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.json_files import parse_values
 from topologies.io.topics.declared import METADATA

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topologies.engine.kafka_topics import check_topics, ranges_between
+from topologies.engine.kafka_records import check_topics, ranges_between
 from topologies.engine.librdkafka import Admins, RangeReader, Topics, need_confluent, send_messages
 from topologies.io import spouts
 
