@@ -101,7 +101,7 @@ class Server:
         return [rule for group in self._ask("rules", {})["groups"] for rule in group["rules"]]
 
     def targets(self) -> list[dict[str, Any]]:
-        """Who is scraped, and how that went."""
+        """Returns the targets that are scraped, each with its last error."""
         found: list[dict[str, Any]] = self._ask("targets", {})["activeTargets"]
         return found
 

@@ -18,7 +18,7 @@ _WIDER = {"int": {"long", "float", "double"}, "long": {"float", "double"}, "floa
 
 @dataclass
 class Registry:
-    """What it has been told, and what it was asked."""
+    """The content of a registry, and the requests it got."""
 
     url: str = ""
     schemas: list[dict[str, Any]] = field(default_factory=list)

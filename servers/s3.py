@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "AWS_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-"""What processes need in their environment, besides the address, to use the server."""
+"""Variables of the environment, besides the address, with which processes use the server."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _listed(query: dict[str, list[str]]) -> bytes:
 
 
 def _kind(method: str, path: str, query: str, environ: dict[str, Any]) -> str:
-    """What a request is for."""
+    """Returns the kind of a request."""
     if method == "GET" and "list-type" in query:
         return "LIST"
     if method == "POST":

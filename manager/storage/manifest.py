@@ -68,7 +68,7 @@ class BoltState:
 
     @property
     def done(self) -> BoltTaskState:
-        """What all its tasks have done so far: windows, rows and counters."""
+        """The work of all its tasks so far: windows, rows and counters."""
         return BoltTaskState().plus(*(task.bolt for task in self.tasks))
 
 

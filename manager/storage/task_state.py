@@ -65,7 +65,7 @@ class StateField:
     of_all: bool = False
     """True if the values of all tasks are merged, also of those from which nothing came."""
     counts: str = ""
-    """What the value counts, anew when rows leave or come (``KEYS_WITH_EVENTS``)."""
+    """Name of the things that the value counts, again when rows leave or come (``KEYS_WITH_EVENTS``)."""
     by: str = ""
     """The column of stored rows that has the code of their key."""
     floor: str = ""
@@ -76,7 +76,7 @@ class StateField:
 
 
 KEYS_WITH_EVENTS = "keys with events"
-"""What a field counts that is the number of keys with live events."""
+"""``counts`` of a field that is the number of keys with live events."""
 _DECLARED = "state"
 """The key of the declaration in the metadata of a dataclass field."""
 

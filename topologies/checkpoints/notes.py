@@ -100,7 +100,7 @@ class RunNote:
     restarts: int = 0
     """Number of restarts after a failure."""
     changed: str | None = None
-    """What was done to the checkpoint, in words, where this is no run."""
+    """The change of the checkpoint, in words, where this is no run."""
 
 
 @contextmanager

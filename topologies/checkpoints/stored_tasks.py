@@ -65,7 +65,7 @@ def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> p
 
 
 def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """What columns of the user's are called in such a table, whose own columns may have their names."""
+    """Returns the names of columns of the user's in such a table, whose own columns may have the same names."""
     prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
     return [
         next((each for each in found if each in table.column_names), name)

@@ -155,7 +155,7 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Pulled:
-    """What a spout has for the next batch."""
+    """The rows of a spout for the next batch."""
 
     rows: pa.Table
     """The rows; for a spout of partitions, the ranges in which they are."""

@@ -26,7 +26,7 @@ _MASTER = "local[2]"
 
 @contextmanager
 def playing(spark: SparkSession | None) -> Iterator[tuple[TaskExecutor, Play]]:
-    """Who runs tasks, and what plays batches, in this session or one that is opened."""
+    """Yields an executor, and a function that plays batches, in this session or one that is opened."""
     with shared_session(spark, _MASTER, {}) as session:
         check_session(session)
         executor = executor_for(session)

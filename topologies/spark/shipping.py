@@ -363,7 +363,7 @@ _HOME = Path(__file__).resolve().parents[2]
 
 
 def packages(users: dict[str, str]) -> list[dict[str, str]]:
-    """What executors are sent, an archive each: the user's modules, as files and folders by name, and windbolt."""
+    """Returns the archives for executors: the user's modules, as files and folders by name, and windbolt."""
     windbolt = {name: str(_HOME / name) for name in WINDBOLT}
     return [places for places in (users, windbolt) if places]
 

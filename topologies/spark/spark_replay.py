@@ -40,7 +40,7 @@ def replay_on_spark(
 
 
 def _playing(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
-    """Who runs tasks, and what plays batches, in a session of either kind."""
+    """Yields an executor, and a function that plays batches, in a session of either kind."""
     session = session_for(spark, None)
     if is_over_connect(session, None):
         from topologies.spark.connect import connect_replay

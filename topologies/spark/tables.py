@@ -318,7 +318,7 @@ class Appenders:
 
 
 def _note(text: str | None) -> dict[str, Any]:
-    """What a commit of a Delta table says of itself, if windbolt wrote it."""
+    """Returns the note that windbolt wrote with a commit of a Delta table; empty for the commit of another."""
     try:
         found = json.loads(text or "{}")
     except ValueError:

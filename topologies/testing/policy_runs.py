@@ -44,7 +44,7 @@ from windowing.window import TupleWindow
 
 
 INPUT = "input"
-"""What the bolt is called, and its input where that has no name of its own."""
+"""The name of the bolt, and of its input if that has none of its own."""
 
 Change = Callable[[Policy], Policy]
 """Function that makes another policy from a policy; it must decide the same."""

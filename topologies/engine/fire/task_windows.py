@@ -220,7 +220,7 @@ Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | Forgotten | StillO
 still fire."""
 
 EventFiring: TypeAlias = Arrived | ClockPassed
-"""What is due of a bolt without windows."""
+"""Something that is due of a bolt without windows."""
 
 
 @dataclass(frozen=True)

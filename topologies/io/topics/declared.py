@@ -139,7 +139,7 @@ def checked_schema_file(path: str | os.PathLike[str] | None, format: str, messag
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """What ``checked_rows`` makes of its arguments."""
+    """The arguments of ``checked_rows``, checked and complete."""
 
     registry: Registry | None
     schema_file: SchemaFile | None

@@ -264,7 +264,7 @@ def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
 
 
 def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
-    """What ``ask_registry`` would do for values and keys, in words; nothing is registered. Raises as that does."""
+    """Says what ``ask_registry`` would do for values and keys; registers nothing. Raises as that does."""
     parts = {"value": records.value_columns(schema)}
     if records.key_columns and records.key_form(schema) not in PLAIN:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
@@ -481,9 +481,10 @@ def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
 
 
 def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes of Arrow's Python values those of a record: maps with text keys are dicts, others lists of records.
+    """Returns a function from Arrow's Python values to those of a record, in which maps with text keys are dicts, and
+    others lists of records.
 
-    None where they are these. The values are not None.
+    None where both are the same. The values are not None.
     """
     if _kinds.is_list(kind):
         inner = plain_maker(kind.value_type)

@@ -103,7 +103,7 @@ def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Col
 
 
 def values_of(column: Column, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """What pyarrow takes for some values, and the reasons for those that are null as they do not fit, by index."""
+    """Returns some values as pyarrow takes them, and, by index, why one that does not fit is null."""
     make = column.make
     if make is None:
         return list(values), {}
