@@ -291,7 +291,8 @@ class WindowSettings:
         admits=Admits.FOLLOWING_EVENTS,
         words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
     )
-    """An input or partition that has been silent for this long is left out of the minimum (AT-20)."""
+    """An input or partition that has been silent for this long is left out of the minimum (AT-20), after the events
+    of that micro-batch."""
 
     # -- lateness
     arrival: Arrival | None = setting(

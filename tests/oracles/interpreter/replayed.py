@@ -74,10 +74,8 @@ class _Player:
                     self.end_if_moved(moment(rest["arrival"]), only_events=True)
                     bolt.move_clock(moment(rest["arrival"]))
                 elif "clock" in rest:
-                    moved = moment(rest["clock"]) > bolt.times.clock
                     self.end_if_moved(moment(rest["clock"]), only_events=False)
                     bolt.move_clock(moment(rest["clock"]))
-                    bolt.times.looked_at = bolt.times.clock if moved else bolt.times.looked_at
                 self.receive(event, rest.get("stream", bolt.streams[0]))
             case {"tick": "watermark"}:
                 bolt.ticks.append(bolt.end_batch(tick=True))
