@@ -436,9 +436,9 @@ class AssignedWindows:
         fresh: NDArray[np.bool_] = self._events.evaluation[piece.members] > shown
         return fresh
 
-    def finished(self, upto: Limit) -> NDArray[np.bool_]:
-        """Which events, in the order given, no window that ends after the limit can need."""
-        return self._events.as_given(self._finished_at(upto))
+    def finished(self, upto: Limit, kind: int) -> NDArray[np.bool_]:
+        """Which events, in the order given, no window of a kind that ends after the limit can need."""
+        return self._events.as_given(self.assigners[kind].finished(self._events.live, upto))
 
     def next_end(self, span: Span) -> int | None:
         """The end of the next window, given the present events, in microseconds; None where no window is open."""

@@ -180,15 +180,20 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
         yield rows(gone & reached), "its windows count events, and time has reached it"
         return
     left = np.flatnonzero(~gone)
-    lost = _members(task, live)
+    lost, again = _members(task, live), _finished(task, live)
     lost[:, left] &= ~_members(task, live.take(left))
+    again[:, left] &= ~_finished(task, live.take(left))
     merging = np.array([[each.merges] for each in windows.assigners])
-    broken = (lost & (merging | ~seen)).any(axis=0) & ~gone  # seen: in a window of any kind; others are still to fire
-    if broken.any():
-        one = int(np.argmax(broken))
-        same = gone if live.keys is None else gone & (live.keys == live.keys[one])
-        why = f"without it a window has ended that has not fired, and row {int(places[one])} would be in none"
-        yield rows(same if same.any() else gone), why
+    wrongs = {
+        "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~seen),
+        "a window that has fired would have another end, and would hold row {} again": again,
+    }
+    for what, which in wrongs.items():  # seen: in a window of any kind; others are still to fire
+        broken = which.any(axis=0) & ~gone
+        if broken.any():
+            one = int(np.argmax(broken))
+            same = gone if live.keys is None else gone & (live.keys == live.keys[one])
+            yield rows(same if same.any() else gone), f"without it {what.format(int(places[one]))}"
 
 
 def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
@@ -199,6 +204,13 @@ def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
         for kind, piece in windows.open_windows(reached_span(task, live, windows)):
             found[kind, piece.members] = True
     return found
+
+
+def _finished(task: TaskReader, live: Held) -> NDArray[np.bool_]:
+    """By kind of window, which of these events are in none that is still to come."""
+    windows = windows_of(task, live)
+    upto = reached_span(task, live, windows).upto
+    return np.stack([windows.finished(upto, kind) for kind in range(len(windows.assigners))])
 
 
 def _of_told(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:

@@ -219,9 +219,17 @@ class Drive:
         try:
             self.step.run(plan)
         except _Crash:
+            self.forget(plan)
             self.begin()
             return
         raise AssertionError(f"no phase {phase}")
+
+    def forget(self, plan: BatchPlan) -> None:
+        """What an attempt had in memory is lost with it: after a repair the next one may show less."""
+        sink, known = self.topology.sinks["rows"].sink, self.recording
+        assert isinstance(sink, MemorySink)
+        for records in (sink.batches, known.windows, known.late, known.events, known.invalid, known.refused):
+            records.pop(batch_key(plan.batch, plan.closing), None)
 
     def note(self, batch: ScriptBatch, report: BatchReport) -> None:
         self.recording.note(batch, report)

@@ -447,6 +447,8 @@ class Starts(Listed):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.done: set[int] = set()
+        """The start times whose run has closed: none of them begins another, also where a repair has taken out the last
+        event of that run."""
 
     def runs(self) -> list[tuple[int, int]]:
         times, count = sorted({event.time for event in self.events}), self.kind.count.value
@@ -459,12 +461,12 @@ class Starts(Listed):
         return [event for event in self.events if first <= event.time <= last]
 
     def close(self, over: Over) -> list[Window]:
-        due = [(first, last) for first, last in self.runs() if last + 1 not in self.done and over(last + 1)]
-        self.done.update(last + 1 for _, last in due)
+        due = [(first, last) for first, last in self.runs() if first not in self.done and over(last + 1)]
+        self.done.update(first for first, _ in due)
         return [self.window(first, last + 1, self.content(first, last)) for first, last in due]
 
     def listed(self) -> list[Window]:
-        runs = [(first, last) for first, last in self.runs() if last + 1 not in self.done]
+        runs = [(first, last) for first, last in self.runs() if first not in self.done]
         return [self.window(first, last + 1, self.content(first, last)) for first, last in runs]
 
     def ends(self) -> list[int]:

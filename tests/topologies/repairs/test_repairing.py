@@ -35,7 +35,7 @@ from windbolt import (
     state,
 )
 from windowing import AggregateBolt, Count
-from windowing.settings.kinds import Hopping, Session
+from windowing.settings.kinds import CountByStart, Hopping, Session, SlidingLog
 from windowing.settings.panes import Panes, after_count
 from windowing.settings.triggers import FireResult, RuleTrigger
 
@@ -308,6 +308,11 @@ NOT_TAKEN_OUT: dict[str, tuple[WindowedBolt, list[dict[str, Any]], int, str]] = 
     "a session that breaks, beside other windows": (
         Total().with_window(Hopping("2s", "2s"), Session("4s")).with_key("user").with_timestamp_field("ts")
         .with_lag("2s"), EARLY, 1, "without it a window has ended that has not fired",
+    ),
+    "a run of start times, beside a log that holds its first event": (
+        Total().with_window(SlidingLog("9s"), CountByStart(2)).with_key("user").with_timestamp_field("ts")
+        .with_lag("1s"), [order("ann", 1.0, 2), order("ann", 2.0, 5), order("bob", 8.0, 9)], 1,
+        "a window that has fired would have another end, and would hold row",
     ),
     "a rule": (
         Total().with_key("user").with_trigger(RuleTrigger(by_price)), EARLY, 0, "what a rule has made of its events"
