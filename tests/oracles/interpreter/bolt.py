@@ -627,7 +627,8 @@ class Bolt:
             at -= self.rules.allowed_lateness.micros + (1 if self.waits else 0)
         known = [at, self.by_idleness]
         if self.closed and self.rules.close_fires:  # decision 4: the end of the last window, or the latest event
-            known += [self.latest_event, *self.fired_ends]
+            past = int(self.rules.trigger is not None)  # moments of policies are due once time is past them
+            known += [self.latest_event, *(end + past for end in self.fired_ends)]
         return max((each for each in known if each is not None), default=None)
 
     # ---- firing

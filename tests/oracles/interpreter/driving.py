@@ -99,15 +99,24 @@ class Driven:
     """What the product answered."""
 
     answer: Json
-    opened: list[list[Json]]
-    """After each batch: the open windows, as ``windbolt state`` lists them."""
+    opened: list[dict[str, list[Json]]]
+    """After each batch: the open windows of each bolt, as ``windbolt state`` lists them."""
     rows: list[Json]
     """What the bolt emitted."""
     retracts: bool
     """Whether firings have taken back rows of earlier ones."""
     repairs: Repairs
-    said: list[Said]
-    """After each batch: what the checkpoint said, where it was asked."""
+    said: list[dict[str, Said]]
+    """After each batch: what the checkpoint said of each bolt, where it was asked."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A case: its steps, its topology, and the bolts of it that are asked."""
+
+    scenario: Scenario
+    topology: Topology
+    asks: tuple[str, ...] = ("bolt",)
 
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
@@ -178,24 +187,27 @@ class DrawnRepair:
 class Drive:
     """A run of a case, batch by batch."""
 
-    scenario: Scenario
-    topology: Topology
+    case: Played
     checkpoint: MemoryCheckpoint | FileCheckpoint
     recording: Recording = field(default_factory=Recording)
-    opened: list[list[Json]] = field(default_factory=list)
+    opened: list[dict[str, list[Json]]] = field(default_factory=list)
     repairs: Repairs = field(default_factory=dict)
     asks: Random | None = None
     """Draws questions after each batch; None: it is asked nothing."""
-    said: list[Said] = field(default_factory=list)
-    rules: BoltRules = field(init=False)
+    said: list[dict[str, Said]] = field(default_factory=list)
+    rules: dict[str, BoltRules] = field(init=False)
     step: MicroBatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rules = BoltRules.of(self.topology, self.topology.windowed["bolt"])
         self.begin()
+
+    @property
+    def topology(self) -> Topology:
+        return self.case.topology
 
     def begin(self) -> None:
         """Another process goes on."""
+        self.rules = {name: BoltRules.of(self.topology, node) for name, node in self.topology.windowed.items()}
         self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
 
     def run(self, number: int, batch: ScriptBatch, crash: Phase | None = None) -> None:
@@ -226,30 +238,29 @@ class Drive:
 
     def forget(self, plan: BatchPlan) -> None:
         """What an attempt had in memory is lost with it: after a repair the next one may show less."""
-        sink, known = self.topology.sinks["rows"].sink, self.recording
-        assert isinstance(sink, MemorySink)
-        for records in (sink.batches, known.windows, known.late, known.events, known.invalid, known.refused):
+        sinks, known = [node.sink for node in self.topology.sinks.values()], self.recording
+        rows = [sink.batches for sink in sinks if isinstance(sink, MemorySink)]
+        for records in (*rows, known.windows, known.late, known.events, known.invalid, known.refused):
             records.pop(batch_key(plan.batch, plan.closing), None)
 
     def note(self, batch: ScriptBatch, report: BatchReport) -> None:
         self.recording.note(batch, report)
-        self.opened.append(self.open_windows(batch.advance.clock))
+        self.opened.append({name: self.open_windows(name, batch.advance.clock) for name in self.case.asks})
         if self.asks is not None:
-            self.said.append(self.ask(self.asks))
+            self.said.append({name: self.ask(name, self.asks) for name in self.case.asks})
 
-    def ask(self, chance: Random) -> Said:
+    def ask(self, name: str, chance: Random) -> Said:
         """Asks the checkpoint, of windows that are open and of windows that were, and of some key."""
-        columns, before = self.scenario.rules.key, {window["end"] for opened in self.opened for window in opened}
-        keys = {",".join(str(step.event.get(name)) for name in columns) for step in self.scenario.event_steps}
-        ends = {window["end"] for window in self.opened[-1]}
-        drawn = asking.questions(chance, sorted(keys) if columns else [], *map(sorted, (ends, before - ends)))
-        schema = self.topology.windowed["bolt"].schema
-        return asking.said(self.step.manifest, self.checkpoint.segments, self.rules, schema, list(drawn))
+        node, before = self.topology.windowed[name], {row["end"] for opened in self.opened for row in opened[name]}
+        columns, ends = node.bolt.settings.key, {row["end"] for row in self.opened[-1][name]}
+        keys = {",".join(str(step.event.get(each)) for each in columns) for step in self.case.scenario.event_steps}
+        drawn = asking.questions(chance, name, sorted(keys) if columns else [], sorted(ends), sorted(before - ends))
+        return asking.said(self.step.manifest, self.checkpoint.segments, self.rules, node, list(drawn))
 
-    def open_windows(self, clock: int) -> list[Json]:
+    def open_windows(self, name: str, clock: int) -> list[Json]:
         """What ``windbolt state`` says of the open windows."""
-        bolt, node = self.step.manifest.bolts["bolt"], self.topology.windowed["bolt"]
-        readers = readers_of(bolt, self.checkpoint.segments, self.rules)
+        bolt, node = self.step.manifest.bolts[name], self.topology.windowed[name]
+        readers = readers_of(bolt, self.checkpoint.segments, self.rules[name])
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
         for row in window_table(readers, clock, keys).to_pylist():
@@ -267,19 +278,20 @@ class Drive:
         return sorted(found, key=str)
 
     def driven(self) -> Driven:
-        answer = self.recording.answer(self.scenario, self.topology, self.step.manifest, self.checkpoint.segments)
-        sink = self.topology.sinks["rows"].sink
-        assert isinstance(sink, MemorySink)
-        retracts, found = self.topology.windowed["bolt"].retracts, answer.to_json()
+        segments = self.checkpoint.segments
+        found = self.recording.answer(self.case.scenario, self.topology, self.step.manifest, segments).to_json()
         found["windows"] = [{**window, "key": as_texts(window.get("key"))} for window in found["windows"]]
-        return Driven(found, self.opened, sink.rows, retracts, self.repairs, self.said)
+        sinks = [node.sink for name, node in self.topology.sinks.items() if name == "rows"]
+        rows = [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows]
+        retracts = any(node.retracts for node in self.topology.windowed.values())
+        return Driven(found, self.opened, rows, retracts, self.repairs, self.said)
 
     def repair(self, number: int, chance: Random) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""
         assert isinstance(self.checkpoint, MemoryCheckpoint)
         state, store = self.step.manifest.bolts["bolt"], self.checkpoint.segments
         node = self.topology.windowed["bolt"]
-        rules, columns = self.rules, node.schema
+        rules, columns = self.rules["bolt"], node.schema
         rows = event_table(readers_of(state, store, rules), rules.inputs, columns).to_pylist()
         drawn = self.drawn_repair(rows, chance)
         if drawn is None:
@@ -300,7 +312,9 @@ class Drive:
         rows = chance.sample(rows, min(len(rows), chance.choice([1, 1, 2])))
         if not rows:
             return None
-        cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in self.scenario.rules.kinds)
+        cut = any(
+            isinstance(kind, Session) and kind.max_duration is not None for kind in self.case.scenario.rules.kinds
+        )
         if chance.random() < 0.6 and not cut:  # where a longest duration has cut sessions, events behind it stay
             return DrawnRepair([], rows)
         return DrawnRepair([{**row, "id": f"{row['id']}'"} for row in rows], [])
@@ -317,33 +331,33 @@ def _micros(time: Any) -> int | None:
 # ---- the ways
 
 
-def in_one_go(scenario: Scenario, chance: Random) -> Driven:
+def in_one_go(case: Played, chance: Random) -> Driven:
     """Every batch in the process of the one before."""
-    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint())
-    for number, batch in enumerate(script(scenario)):
+    drive = Drive(case, MemoryCheckpoint())
+    for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
     return drive.driven()
 
 
-def asked(scenario: Scenario, chance: Random) -> Driven:
+def asked(case: Played, chance: Random) -> Driven:
     """In one go, and after each batch the checkpoint is asked what waits, and for what."""
-    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint(), asks=chance)
-    for number, batch in enumerate(script(scenario)):
+    drive = Drive(case, MemoryCheckpoint(), asks=chance)
+    for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
     return drive.driven()
 
 
-def hashed_alike(scenario: Scenario, chance: Random) -> Driven:
+def hashed_alike(case: Played, chance: Random) -> Driven:
     """In one go, where all keys have one or two hashes."""
     with crowded(chance.choice([1, 1, 2])):
-        return in_one_go(scenario, chance)
+        return in_one_go(case, chance)
 
 
-def on_disk(scenario: Scenario, chance: Random) -> Driven:
+def on_disk(case: Played, chance: Random) -> Driven:
     """The checkpoint is a folder; batches crash in any phase, and other processes go on."""
     with _folder() as folder:
-        drive = Drive(scenario, topology_of(scenario), FileCheckpoint(f"{folder}/windbolt"))
-        for number, batch in enumerate(script(scenario)):
+        drive = Drive(case, FileCheckpoint(f"{folder}/windbolt"))
+        for number, batch in enumerate(script(case.scenario)):
             drive.run(number, batch, chance.choice(PHASES) if batch.crash or chance.random() < 0.3 else None)
             if chance.random() < 0.3:
                 drive.checkpoint = FileCheckpoint(f"{folder}/windbolt")
@@ -351,11 +365,11 @@ def on_disk(scenario: Scenario, chance: Random) -> Driven:
         return drive.driven()
 
 
-def copied(scenario: Scenario, chance: Random) -> Driven:
+def copied(case: Played, chance: Random) -> Driven:
     """The folder is copied somewhere else after a batch, and the run goes on there."""
     with _folder() as folder:
-        drive = Drive(scenario, topology_of(scenario), FileCheckpoint(f"{folder}/0/windbolt"))
-        for number, batch in enumerate(script(scenario)):
+        drive = Drive(case, FileCheckpoint(f"{folder}/0/windbolt"))
+        for number, batch in enumerate(script(case.scenario)):
             drive.run(number, batch)
             if chance.random() < 0.3:
                 shutil.copytree(f"{folder}/{number}", f"{folder}/{number + 1}")
@@ -367,13 +381,13 @@ def copied(scenario: Scenario, chance: Random) -> Driven:
         return drive.driven()
 
 
-def saved(scenario: Scenario, chance: Random) -> Driven:
+def saved(case: Played, chance: Random) -> Driven:
     """After some batches a savepoint is taken, also where the next batch has crashed, and the run goes on with that;
     some have repaired events."""
     with _folder() as folder:
-        place, topology = f"{folder}/0", topology_of(scenario)
-        drive = Drive(scenario, topology, opened(place, topology))
-        for number, batch in enumerate(script(scenario)):
+        place, topology = f"{folder}/0", case.topology
+        drive = Drive(case, opened(place, topology))
+        for number, batch in enumerate(script(case.scenario)):
             journal = FileJournal(PairedCheckpoint(place).spark_checkpoint, [], heartbeats=True, uri=None)
             planned = journal.plan({}, batch.advance.clock, heartbeat=True)
             assert planned == number
@@ -398,7 +412,7 @@ def opened(place: str, topology: Topology) -> FileCheckpoint:
 
 def save(drive: Drive, source: str, target: str, number: int, chance: Random) -> None:
     """Take a savepoint after a batch; in some of them one or two events are repaired."""
-    if chance.random() < 0.3:
+    if chance.random() < 0.3 and drive.case.scenario.bolt is not None:
         drawn = drive.drawn_repair(state_tables.read(source)["events"].to_pylist(), chance)
         if drawn is not None:
             changed, out = ({"bolt": rows} if rows else {} for rows in (drawn.changed, drawn.out))
@@ -412,10 +426,10 @@ def save(drive: Drive, source: str, target: str, number: int, chance: Random) ->
     take_savepoint(PairedCheckpoint(source), target)
 
 
-def gone_back(scenario: Scenario, chance: Random) -> Driven:
+def gone_back(case: Played, chance: Random) -> Driven:
     """After some batches the run goes back to an earlier one, and does them again."""
     checkpoint = MemoryCheckpoint()
-    drive, batches = Drive(scenario, topology_of(scenario), checkpoint), script(scenario)
+    drive, batches = Drive(case, checkpoint), script(case.scenario)
     for number, batch in enumerate(batches):
         if chance.random() < 0.25:
             kept = list(checkpoint._committed), dict(checkpoint._plans), dict(checkpoint.segments.tables)
@@ -431,11 +445,11 @@ def gone_back(scenario: Scenario, chance: Random) -> Driven:
     return drive.driven()
 
 
-def rescaled(scenario: Scenario, chance: Random) -> Driven:
+def rescaled(case: Played, chance: Random) -> Driven:
     """Several tasks, and another number of them after some batches, where what they keep can be moved."""
-    checkpoint, tasks = MemoryCheckpoint(), chance.choice([1, 2, 3])
-    drive = Drive(scenario, topology_of(scenario, tasks), checkpoint)
-    for number, batch in enumerate(script(scenario)):
+    checkpoint, tasks, scenario = MemoryCheckpoint(), chance.choice([1, 2, 3]), case.scenario
+    drive = Drive(Played(scenario, topology_of(scenario, tasks)), checkpoint)
+    for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
         if chance.random() < 0.3:
             wanted = chance.choice([each for each in (1, 2, 3, 5) if each != tasks])
@@ -452,15 +466,15 @@ def rescaled(scenario: Scenario, chance: Random) -> Driven:
                 state = moved_state(manifest.bolts["bolt"], Route("bolt", way, wanted), checkpoint.segments, writer)
             manifest.bolts["bolt"] = state
             checkpoint._committed[-1] = manifest.to_json()
-            drive.topology, drive.rules, tasks = topology, way, wanted
+            drive.case, tasks = Played(scenario, topology), wanted
             drive.begin()
     return drive.driven()
 
 
-def repaired(scenario: Scenario, chance: Random) -> Driven:
+def repaired(case: Played, chance: Random) -> Driven:
     """Between batches stored events are taken out, and have other values."""
-    drive = Drive(scenario, topology_of(scenario), MemoryCheckpoint())
-    for number, batch in enumerate(script(scenario)):
+    drive = Drive(case, MemoryCheckpoint())
+    for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
         if chance.random() < 0.4:
             drive.repair(number, chance)
@@ -473,7 +487,7 @@ def may_have_tasks(scenario: Scenario) -> bool:
     return bool(rules.key) and rules.message_id_field is None
 
 
-WAYS: dict[str, Callable[[Scenario, Random], Driven]] = {
+WAYS: dict[str, Callable[[Played, Random], Driven]] = {
     "as it is": in_one_go,
     "asked": asked,
     "hashed alike": hashed_alike,

@@ -14,14 +14,19 @@ from typing import Any
 
 import yaml
 
-from tests.oracles.interpreter import graph_bolts, graph_cases
+from tests.oracles.interpreter import asking, graph_bolts, graph_cases
+from tests.oracles.interpreter.bolt import Bolt
+from tests.oracles.interpreter.driving import WAYS, Driven, Played
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json, moment
 from topologies import replay
+from topologies.scenarios.scenario_model import read_scenario
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = ("as it is", "in one batch", "cut", "a batch per event")
+DRIVEN = ("as it is", "asked", "saved", "gone back", "asked", "copied")
+"""How the product comes to its answer (``driving``); each with all variants."""
 
 
 @dataclass
@@ -65,6 +70,7 @@ def hold(
 
 
 def variant(random: Random, case: Json, number: int) -> Json:
+    case = {**case, "driven": DRIVEN[number // len(VARIANTS) % len(DRIVEN)]}
     match VARIANTS[number % len(VARIANTS)]:
         case "in one batch":
             return graph_cases.in_one_batch(case)
@@ -92,24 +98,46 @@ def refusal(case: Json) -> str | None:
 
 def differs(case: Json) -> list[str]:
     case = {**case, "steps": list(graph_cases.of_one_clock(case["steps"]))}
+    scenario = read_scenario({"name": "drawn", "topology": "x.py:y", "steps": case["steps"]})
+    asks = tuple(node["name"] for node in case["bolts"] if node["make"][0] in ("gather", "gone"))
     try:
-        theirs = replay(
-            {"name": "drawn", "topology": "x.py:y", "steps": case["steps"]}, graph_bolts.build(case)
-        ).to_json()
+        played = Played(scenario, graph_bolts.build(case), asks)
+        driven = WAYS[case.get("driven", "as it is")](played, Random(len(case["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
-    mine = answer(case, theirs)
-    return list(compared(case, mine, theirs))
+    graph = interpreted(case, driven.answer)
+    found = list(compared(case, graph.answer(), driven.answer))
+    for node in graph.nodes:
+        if node.name in asks and node.bolt is not None:
+            found += told(node.name, node.bolt, driven)
+    return found
 
 
-def answer(case: Json, theirs: Json) -> Json:
-    """The interpreter's answer. Which task has the events of a key is the product's choice: it is taken from there.
+def told(name: str, bolt: Bolt, driven: Driven) -> Iterator[str]:
+    """What the checkpoint said of a bolt after each batch."""
+    if not (bolt.counts_events or None in bolt.kinds or bolt.rules.empty_windows_until is not None):
+        for number, (opened, expected) in enumerate(zip(driven.opened, bolt.opened, strict=True)):
+            if sorted(opened[name], key=str) != of_keys(expected):
+                yield f"open in {name} after batch {number}: {opened[name]}, expected {of_keys(expected)}"
+    for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=bool(driven.said))):
+        yield from (f"{name} asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said[name]))
+
+
+def of_keys(opened: list[Json]) -> list[Json]:
+    """The open windows of all tasks, without these."""
+    without = [{**row, "key": [each for each in row["key"] if not str(each).startswith("task ")]} for row in opened]
+    return sorted(without, key=str)
+
+
+def interpreted(case: Json, theirs: Json) -> Graph:
+    """What the interpreter makes of it. Which task has the events of a key is the product's choice: it is taken from
+    there.
 
     The case is played twice where a bolt asks which arrivals of a batch are still to come.
     """
     graph = played(case, theirs, {})
     coming = {node.name: node.bolt.still_to_come() for node in graph.nodes if node.bolt and node.bolt.looks_ahead}
-    return (played(case, theirs, coming) if coming else graph).answer()
+    return played(case, theirs, coming) if coming else graph
 
 
 def played(case: Json, theirs: Json, coming: dict[str, dict[int, int]]) -> Graph:
@@ -126,6 +154,7 @@ def played(case: Json, theirs: Json, coming: dict[str, dict[int, int]]) -> Graph
     for node in nodes:
         if node.bolt is not None:
             node.bolt.coming = coming.get(node.name, {})
+            node.bolt.look = asking.known
     for step in case["steps"]:
         graph.take(step)
     if case["steps"] and "event" in case["steps"][-1]:

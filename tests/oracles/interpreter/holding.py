@@ -12,7 +12,7 @@ import yaml
 
 from tests.helpers.recut import run_cut
 from tests.oracles.interpreter import asking, cases
-from tests.oracles.interpreter.driving import WAYS, Driven, may_have_tasks, standing
+from tests.oracles.interpreter.driving import WAYS, Driven, Played, may_have_tasks, standing, topology_of
 from tests.oracles.interpreter.replayed import answer, rules_of, run
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json
@@ -167,14 +167,15 @@ def differs(made: Json, variant: str) -> list[str]:
             theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
             return list(compared(made, answer(made), theirs, variant))
         fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
-        driven = WAYS[variant if fits else "as it is"](scenario, Random(len(made["steps"])))
+        played = Played(scenario, topology_of(scenario))
+        driven = WAYS[variant if fits else "as it is"](played, Random(len(made["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
     bolt = run(made, driven.repairs, asking.known if driven.said else None)
     mine = bolt.answer()
     found = [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
     for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=True)):
-        found += [f"asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said)]
+        found += [f"asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said["bolt"])]
     return found
 
 
@@ -196,7 +197,8 @@ def beside(made: Json, mine: Json, driven: Driven) -> Iterator[str]:
     if len(driven.opened) != len(mine["opened"]):
         yield f"batches: {len(driven.opened)}, expected {len(mine['opened'])}"
         return
-    for number, (found, expected) in enumerate(zip(driven.opened, mine["opened"], strict=True)):
+    for number, (opened, expected) in enumerate(zip(driven.opened, mine["opened"], strict=True)):
+        found = opened["bolt"]
         if found != expected:
             extra = [row for row in found if row not in expected]
             missing = [row for row in expected if row not in found]

@@ -706,6 +706,8 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
     """Whether windows close only when time is past their end ("Closing", and why Azure's close at W > end)."""
     if all(isinstance(kind, CountByStart) for kind in kinds):
         return False  # they end just after their last event
+    if kinds == [None] and isinstance(rules.slide, Count):
+        return False  # they end with an event
     if rules.trigger is not None:
         return False  # a policy of a user's own is told of an event once the watermark has reached its time
     for kind in kinds:
@@ -719,7 +721,7 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
                 if rules.lifetime is None and rules.bounds is Bounds.END:
                     return True
     with_events = rules.watermark_every is not None or rules.estimate_arrival
-    by_count = kinds == [None] and not isinstance(rules.slide, Count) and with_events
+    by_count = kinds == [None] and with_events
     return (rules.closes_after_end or by_count) and rules.bounds is Bounds.END
 
 

@@ -143,7 +143,7 @@ class Times:
         if to is None:
             return
         mark = self.of((stream, None))
-        mark.latest = to if mark.latest is None else max(mark.latest, to)
+        mark.latest = to  # less than before, where rows have come whose own times are further behind
         if not self.at_ticks:
             mark.lift(to)
 
