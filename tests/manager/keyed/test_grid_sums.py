@@ -12,18 +12,13 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
 from policies.assigners.aligned import Unit
 from tests.helpers.examples import examples
-from tests.manager.keyed.test_session_sums import COLUMNS, LATENESS, PANES, TAKES_LATE, UNFIT, check_rows
-from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
-from topologies import TopologyBuilder, sinks, spouts
+from tests.helpers.kept_sums import COLUMNS, LATENESS, PANES, UNFIT, assert_as_from_events, most_rows
+from topologies import TopologyBuilder, spouts
 from topologies.engine import micro_batch
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
-from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import topology_text
-from topologies.topology import Topology
 from windowing import AggregateBolt, Bounds, Count, Duration
 from windowing import aggregates as agg
 from windowing.settings.kinds import Calendar
@@ -75,6 +70,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def with_windows(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
+    bolt = bolt.with_alignment(bounds=case["bounds"])
     slide, more = case["slide"], case["more"]
     match case["kind"]:
         case "hopping":
@@ -85,57 +81,11 @@ def with_windows(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
             return bolt.with_window(Calendar("hour", "Europe/Berlin"))
         case "last":
             return bolt.with_window(Calendar("hour", "Europe/Berlin", last=min(more, 4)))
+        case "anchored":
+            bolt = bolt.with_alignment(anchor=7_000)
+        case "start":
+            bolt = bolt.with_alignment(anchor="start")
     return bolt.with_tumbling_window(f"{slide}ms")
-
-
-def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
-    builder = TopologyBuilder("windows")
-    for name in ("left", "right"):
-        builder.set_spout(name, spouts.memory(COLUMNS))
-    bolt = with_windows(declared(kind, case["by"], dense=case["dense"]), case)
-    bolt = bolt.with_alignment(bounds=case["bounds"])
-    if case["key"]:
-        bolt = bolt.with_key("user")
-    if case["panes"]:
-        given = PANES[case["panes"]]
-        late = {"late": given.get("late", True)} if case["lateness"] in TAKES_LATE else {"late": None}
-        bolt = bolt.with_trigger(Panes(**{**given, **late}))
-    if case["lateness"] == "clock":
-        bolt = bolt.with_time(processing=True)
-    else:
-        bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
-        bolt = LATENESS[case["lateness"]](bolt)
-    if case["kind"] in ("anchored", "start"):
-        bolt = bolt.with_alignment(anchor="start" if case["kind"] == "start" else 7_000)
-    declarer = builder.set_bolt("sums", bolt, parallelism=case["tasks"] if case["key"] else 1)
-    for name in ("left", "right"):
-        if case["key"]:
-            declarer.fields_grouping(name, "user")
-        else:
-            declarer.global_grouping(name)
-    builder.set_sink("out", sinks.memory()).from_("sums")
-    if case["lateness"] != "clock":
-        builder.set_sink("late", sinks.memory()).from_("sums", "late")
-    return builder.build()
-
-
-def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
-    built, checkpoint = topology(case, kind), MemoryCheckpoint()
-    node = built.windowed["sums"]
-    assert (node.summing is not None) == (kind is AggregateBolt)
-    accounts, clock = [], 5 - 700_000 if case["kind"] == "start" and case["lateness"] != "clock" else 0
-    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
-        last = number == len(case["ends"])
-        clock += 3 if case["lateness"] == "clock" else 700_000
-        report = MicroBatch(built, checkpoint, InProcess()).run(
-            BatchPlan(number, TimeAdvance(clock * 1_000, close=last), splits, closing=last)
-        )
-        bolt = report.bolts["sums"]
-        accounts.append((bolt.accounts, bolt.windows, bolt.fired))
-        if kind is AggregateBolt and node.assigners:
-            for task in MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks:
-                check_rows(built, checkpoint, task)
-    return rows_of(built, "out"), rows_of(built, "late"), accounts
 
 
 LATE_FOR_ONE_WINDOW = case_of(
@@ -162,14 +112,9 @@ def test_rows_and_accounts_are_those_of_windows_of_events(case: dict[str, Any]) 
     if case["kind"] in ("calendar", "last"):  # hours, where others have milliseconds
         hours = 3_600_000 // 4
         case = {**case, "rows": [(*row[:3], row[3] * hours, *row[4:]) for row in case["rows"]]}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(micro_batch, "_FANOUT", 2)  # rows are merged early and often
-        rows, late, accounts = run(case, AggregateBolt)
-        wanted, wanted_late, wanted_accounts = run(case, FromWindows)
+    since = 5 - 700_000 if case["kind"] == "start" and case["lateness"] != "clock" else 0
+    _, late, _ = assert_as_from_events(case, with_windows, since)
     event(f"{case['kind']}, {case['lateness']}: {'late events' if late else 'none late'}")
-    assert accounts == wanted_accounts
-    assert late == wanted_late
-    assert_alike(rows, wanted)
 
 
 GRIDS: dict[str, Callable[[int, int, Bounds], GridWindows]] = {
@@ -228,14 +173,7 @@ def test_a_window_of_many_events_in_many_batches_is_few_rows(panes: str) -> None
     """However many events there are: a row for each segment, and these are merged."""
     many = 600
     case = case_of([("a", at + 1) for at in range(many)], set(range(0, many, 6)), slide=10_000, panes=panes)
-    built, checkpoint, most = topology(case, AggregateBolt), MemoryCheckpoint(), 0
-    for number, splits in batches(case, built.spouts["left"].outputs["default"]):
-        if number < many:
-            MicroBatch(built, checkpoint, InProcess()).run(BatchPlan(number, TimeAdvance(number), splits))
-            (task,) = MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks
-            most = max(most, task.refs.needed)
-            assert sum(task.refs.by_stream(2)) == number + 1
-    assert most <= 3 * micro_batch._FANOUT * (2 if panes else 1)
+    assert most_rows(case, with_windows) <= 3 * micro_batch._FANOUT * (2 if panes else 1)
 
 
 def counting() -> AggregateBolt:
