@@ -54,8 +54,8 @@ class Held:
 
     A row may stand for a run of events that the same windows hold (``manager.keyed.run_sums``): its time is then that
     of the first of them, its payload has their key and their partial results, and it has ``weights``, ``reaches`` where
-    it is of a session, and no ``streams``. Such rows stay in order of arrival wherever they are stored, for their
-    aggregates ask for that."""
+    it is of a session or of a number of events, and no ``streams``. Such rows stay in order of arrival wherever they
+    are stored, for their aggregates ask for that."""
 
     times: NDArray[np.int64]
     payload: pa.Table
@@ -75,7 +75,7 @@ class Held:
     """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
     Stored beside the flags, since it becomes known later than the event is written."""
     reaches: NDArray[np.int64] | None = None
-    """Up to when the events of a row cover time."""
+    """Up to when the events of a row cover time; the time of the last of them, in windows of a number of events."""
     weights: NDArray[np.int64] | None = None
     """Number of events that each row stands for, by input: an array of shape (rows, inputs)."""
     seen: NDArray[np.bool_] | None = None
@@ -298,7 +298,8 @@ class SortedEvents:
         columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
         times, ends, closed_until, gaps, reaches = map(self._sorted, columns)
         seen = self._sorted(events.seen)
-        self.live = Live(times, codes, ends, closed_until, gaps, sides, seen, self._order, reaches)
+        weights = None if events.weights is None else self._sorted(events.weights.sum(axis=1))
+        self.live = Live(times, codes, ends, closed_until, gaps, sides, seen, self._order, reaches, weights)
         """The events as assigners see them, before any window of this evaluation."""
         self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
         """Which events have been in a window, or are known to be in none."""

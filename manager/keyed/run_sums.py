@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from manager.keyed.retained_events import Held, SortedEvents
 from manager.summing import Joined, Summing
-from policies.assigners import Assigned, EventRuns, GridWindows, Live, SessionWindows
+from policies.assigners import Assigned, CountedWindows, EventRuns, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys
@@ -34,9 +34,9 @@ class RunSums(Summing):
     """Folds the events of windows that assigners form, and joins the rows into windows.
 
     A folded row is an event of its key with the time of the first event of a run (``SessionWindows.runs``,
-    ``GridWindows.runs``); one of a session covers time up to the gap after its last. It is in a window exactly if the
-    events are. So admission, windows, their firings and the accounts are those of any such windows, and the state grows
-    with the runs, not with the events.
+    ``GridWindows.runs``, ``CountedWindows.runs``); one of a session covers time up to the gap after its last. It is
+    in a window exactly if the events are. So admission, windows, their firings and the accounts are those of any such
+    windows, and the state grows with the runs, not with the events.
 
     Rows are in order of arrival, which decides among events of equal time. Of one run those that have been in a window
     come before the others, which are newer.
@@ -45,7 +45,7 @@ class RunSums(Summing):
     def __init__(
         self,
         aggregates: BoundAggregates,
-        assigner: SessionWindows | GridWindows,
+        assigner: SessionWindows | GridWindows | CountedWindows,
         key: Sequence[str],
         streams: int,
         traced: tuple[str, Accumulator] | None = None,
@@ -65,10 +65,16 @@ class RunSums(Summing):
             prefix = f"_{prefix}"
         return prefix
 
-    def fold(self, events: Held, codes: NDArray[np.int64] | None) -> Held:
+    @property
+    def counts(self) -> bool:
+        """True if the run of an event depends on how many came before it."""
+        return isinstance(self.assigner, CountedWindows)
+
+    def fold(self, events: Held, codes: NDArray[np.int64] | None, before: Held | None = None) -> Held:
         """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes`` are those of
-        their keys; None where they have no key."""
-        runs = self._runs_of(events, codes)
+        their keys; None where they have no key. ``before``: the live rows of earlier events, where they are counted,
+        with keys by the same codes."""
+        runs = self._runs_of(events, codes) if before is None else self._runs_after(before, events, codes)
         split = self._split(events)
         groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
         folded = Folded(self._read_of(events.payload), events.times)
@@ -100,7 +106,8 @@ class RunSums(Summing):
             groups = Groups(windows, len(piece))
             of_window, codes = groups.cells, keys.codes[_firsts(groups)]
         states, weights = self._merged_rows(rows, groups)
-        cells = Cells(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window])
+        known = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
+        cells = Cells(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], known)
         return Joined(self.aggregates.result(keys.columns(codes), states, cells), of_window)
 
     def traced_states(self, payload: pa.Table) -> State:
@@ -111,9 +118,27 @@ class RunSums(Summing):
     def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> EventRuns:
         """The runs of these rows."""
         keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
+        weights = None if rows.weights is None else rows.weights.sum(axis=1)
         return self.assigner.runs(
-            Live(rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches)
-        )
+            Live(
+                rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches, seen=rows.seen,
+                weights=weights,
+            )
+        )  # fmt: skip
+
+    def _runs_after(self, before: Held, events: Held, codes: NDArray[np.int64] | None) -> EventRuns:
+        """The runs of these events, of which some began with the rows before them."""
+        assert before.keys is not None
+        assert codes is not None
+        none, first = events.payload.select([]), len(before)
+        single = np.eye(1, self.streams, dtype=np.int64).repeat(len(events), axis=0)
+        news = Held(times=events.times, payload=none, reaches=events.times, weights=single)
+        olds = replace(before, payload=none)
+        numbers = self._runs_of(Held.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[first:]
+        found, numbers = np.unique(numbers, return_inverse=True)
+        runs = Groups(numbers, len(found))
+        starts = runs.reduced(np.minimum, events.times, FOREVER)
+        return EventRuns(numbers, starts, runs.reduced(np.maximum, events.times, -FOREVER))
 
     def _split(self, rows: Held) -> Keys:
         """By what the rows of one run are divided."""

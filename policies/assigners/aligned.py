@@ -55,10 +55,14 @@ class Live:
     one, in any order. None: they arrived in the order that they have here."""
     reaches: NDArray[np.int64] | None = None
     """Where each row stands for a run of events of one session: up to when they cover time, in microseconds, from the
-    first of them on. None: each row is an event."""
+    first of them on; of one window by count: the time of the last of them. None: each row is an event."""
+    weights: NDArray[np.int64] | None = None
+    """Number of events that each row stands for. None: each row is an event."""
 
     def __post_init__(self) -> None:
-        make_read_only(self, "starts", "keys", "ends", "closed_until", "gaps", "reaches", "sides", "seen", "arrivals")
+        make_read_only(
+            self, "starts", "keys", "ends", "closed_until", "gaps", "reaches", "sides", "seen", "arrivals", "weights"
+        )
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -90,15 +94,15 @@ class Assigned:
 class EventRuns:
     """Runs of events of one key that each window holds whole or not at all, whatever other events come.
 
-    In order of (key, time, arrival): of events of equal time, the one that came first is in an earlier run, or in the
-    same one."""
+    In order of (key, time, arrival), or of the arrival of their last events: of events of equal time and key, the one
+    that came first is in an earlier run, or in the same one."""
 
     numbers: NDArray[np.int64]
     """For each event as given, the number of its run."""
     starts: NDArray[np.int64]
     """The time of the first event of each run, in microseconds."""
     reaches: NDArray[np.int64] | None
-    """Up to when the events of each run cover time (``Live.reaches``); None where windows do not depend on that."""
+    """``Live.reaches`` of each run; None where windows do not depend on that."""
 
 
 class WindowAssigner(ABC):

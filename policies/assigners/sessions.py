@@ -392,12 +392,12 @@ class CountedWindows(WindowAssigner):
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         self._refuse_lifetimes(live)
         kept = max(self.length.value - self.slide.value, 0)
-        fired = self._lasts(live, upto)
+        fired, so_far = self._lasts(live, upto), _so_far(live)
         # After the last window of a key nothing is finished; of its own events those that the next window may hold are
         # not.
         bounds = np.full(int(key_heads(live).sum()), -1)
-        bounds[self._owners(live)[fired]] = fired - kept
-        finished: NDArray[np.bool_] = np.arange(len(live)) <= bounds[self._owners(live)]
+        bounds[self._owners(live)[fired]] = so_far[fired] - kept
+        finished: NDArray[np.bool_] = so_far <= bounds[self._owners(live)]
         return finished
 
     def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
@@ -415,12 +415,55 @@ class CountedWindows(WindowAssigner):
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
         return self._windows(live, FOREVER).due(after, FOREVER).pieces()
 
+    @property
+    def windows_per_event(self) -> int:
+        return -(-self.length.value // self.slide.value)
+
+    @property
+    def divides_into_runs(self) -> bool:
+        """True if a window holds whole slides of events, whose number is known when they come. By event time it is not:
+        an event that is ahead of time counts only once time has reached it, and one before it may still come."""
+        return self.by_arrival and self.length.value % self.slide.value == 0
+
+    def runs(self, live: Live) -> EventRuns:
+        """Returns runs of the events of one slide, in order of the arrival of their last events; rows that have been in
+        a window are runs of their own. ``live`` has, of each key, all events since its last window, or only some that
+        no window has ended among. The events are in order of arrival.
+
+        A row for each run, with the time of its last event as ``Live.reaches``, forms the same windows as the events.
+        """
+        count = len(live)
+        order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
+        columns = (live.starts, live.keys, live.weights, live.reaches)
+        starts, keys, weights, reaches = (None if column is None else column[order] for column in columns)
+        assert starts is not None
+        seen = None if live.seen is None else live.seen[order]
+        ordered = Live(starts, keys, seen=seen, weights=weights)
+        ranks, _ = self._ranks(ordered, FOREVER)
+        slides = (ranks - 1) // self.slide.value
+        heads = key_heads(ordered)
+        heads[1:] |= slides[1:] != slides[:-1]
+        if seen is not None:
+            heads |= seen
+            heads[1:] |= seen[:-1]
+        lows = np.flatnonzero(heads)
+        highs = np.append(lows[1:], count)[: len(lows)]
+        lasts = np.maximum.reduceat(order, lows) if count else lows
+        by_arrival = np.argsort(lasts)
+        places = np.empty_like(by_arrival)
+        places[by_arrival] = np.arange(len(lows))
+        numbers = np.empty(count, np.int64)
+        numbers[order] = np.repeat(places, highs - lows)
+        ends = starts if reaches is None else reaches
+        return EventRuns(numbers, starts[lows][by_arrival], ends[highs - 1][by_arrival])
+
     def _windows(self, live: Live, upto: Limit) -> Runs:
         self._refuse_lifetimes(live)
-        lasts = self._lasts(live, upto)
+        lasts, so_far = self._lasts(live, upto), _so_far(live)
         firsts = np.flatnonzero(key_heads(live))[self._owners(live)[lasts]]
-        lows = np.maximum(firsts, lasts + 1 - self.length.value)
-        return Runs(live.starts[lows], live.starts[lasts], lows, lasts + 1)
+        lows = np.maximum(firsts, np.searchsorted(so_far, so_far[lasts] - self.length.value, side="right"))
+        ends = live.starts if live.reaches is None else live.reaches
+        return Runs(live.starts[lows], ends[lasts], lows, lasts + 1)
 
     def _lasts(self, live: Live, upto: Limit) -> NDArray[np.int64]:
         """Returns the indices of the events with which windows end, up to a limit."""
@@ -428,12 +471,12 @@ class CountedWindows(WindowAssigner):
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
     def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Returns the number of each event since the last window of its key, from 1; and which events count at the
-        limit."""
+        """Returns the number of each event since the last window of its key, from 1, or of the last of a row; and which
+        events count at the limit."""
         counted = live.starts <= upto
         if not self._leaves_gaps and live.seen is not None:
             counted &= ~live.seen
-        so_far = np.concatenate([[0], np.cumsum(counted)])
+        so_far = np.concatenate([[0], np.cumsum(counted if live.weights is None else counted * live.weights)])
         before = so_far[np.flatnonzero(key_heads(live))]
         return so_far[1:] - before[self._owners(live)], counted
 
@@ -448,6 +491,12 @@ class CountedWindows(WindowAssigner):
                 why="such windows count points in time",
                 do="leave the lifetimes out, or use windows of time",
             )
+
+
+def _so_far(live: Live) -> NDArray[np.int64]:
+    """Returns the number of events up to each row, itself included."""
+    found: NDArray[np.int64] = np.arange(1, len(live) + 1) if live.weights is None else np.cumsum(live.weights)
+    return found
 
 
 # Windows over a number of distinct start times.

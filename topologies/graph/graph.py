@@ -17,7 +17,7 @@ from manager.slices import Slicing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
 from manager.summing import Summing
 from policies.admission import Admission, LastEnd
-from policies.assigners import GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
+from policies.assigners import CountedWindows, GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
 from policies.choose_policies import closes_after_end, decided_by_policies
 from policies.protocol import EvictionPolicy, TriggerPolicy
 from policies.storm import (
@@ -388,11 +388,13 @@ class WindowedNode:
         return RunSums(bolt.bound_aggregates, assigner, bolt.settings.key, streams, watched)
 
     @property
-    def _assigner_of_sums(self) -> SessionWindows | GridWindows | None:
+    def _assigner_of_sums(self) -> SessionWindows | GridWindows | CountedWindows | None:
         """The assigner whose windows can be joined from partial results; None where they need the events."""
         assigner = self.assigners[0] if len(self.assigners) == 1 and not self.remembers else None
         if isinstance(assigner, SessionWindows):
             return assigner
+        if isinstance(assigner, CountedWindows):
+            return assigner if assigner.divides_into_runs else None
         settings = self.bolt.settings
         if not isinstance(assigner, GridWindows) or settings.lifetime is not None:
             return None

@@ -180,8 +180,15 @@ def counting() -> AggregateBolt:
     return AggregateBolt(n=agg.count()).with_timestamp_field("ts")
 
 
+def by_arrival() -> AggregateBolt:
+    return AggregateBolt(n=agg.count()).with_time(processing=True)
+
+
 OTHERS: dict[str, Callable[[], AggregateBolt]] = {
-    "counts of keys": lambda: counting().with_key("user").with_tumbling_window(Count(3)),
+    "counts by event time": lambda: counting().with_key("user").with_tumbling_window(Count(3)),
+    "counts of parts of slides": lambda: by_arrival().with_key("user").with_window(Count(3), Count(2)),
+    "counts with gaps": lambda: by_arrival().with_key("user").with_window(Count(2), Count(4)),
+    "counts without a key": lambda: by_arrival().with_tumbling_window(Count(3)),
     "several kinds": lambda: counting().with_key("user").with_window(Calendar("hour", "UTC"), Calendar("day", "UTC")),
     "panes that overlap": lambda: counting().with_window("4s", "2s").with_trigger(Panes(**PANES["discarding"])),
     "windows without events": lambda: (

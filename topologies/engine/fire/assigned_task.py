@@ -570,19 +570,29 @@ class AssignedTask:
 
         Events between which windows are evaluated are not live at the same time, so each part is added up by itself.
         """
-        events = admitted.events
-        codes = KeyCodes(self._node.keys).apply(events).keys  # they only tell the keys of these events apart
-        rows, before, first = list[Held](), list[tuple[int, int]](), 0
+        events, old = admitted.events, self._events.old.live() if sums.counts else None
+        assert old is None or not admitted.evaluate_before  # only lateness by window asks for these
+        codes, before = self._codes_of(events, old)
+        rows, limits, first = list[Held](), list[tuple[int, int]](), 0
         with bolt_failure(self._node.name, self._batch, "in adding up events"):
             for stop, limit in (*admitted.evaluate_before, (len(events), None)):
                 if first < stop:
                     whole = stop - first == len(events)
                     part = events if whole else events.take(np.arange(first, stop))
-                    rows.append(sums.fold(part, codes if codes is None or whole else codes[first:stop]))
+                    rows.append(sums.fold(part, codes if codes is None or whole else codes[first:stop], before))
                     first = stop
                 if limit is not None:
-                    before.append((sum(map(len, rows)), limit))
-        return Held.concat(rows), tuple(before)
+                    limits.append((sum(map(len, rows)), limit))
+        return Held.concat(rows), tuple(limits)
+
+    def _codes_of(self, events: Held, old: Held | None) -> tuple[NDArray[np.int64] | None, Held | None]:
+        """The codes of the keys of events, which only tell them apart, and old rows with theirs."""
+        coder = KeyCodes(self._node.keys)
+        if old is None:
+            return coder.apply(events).keys, None
+        codes = coder.apply(Held.concat([_of_keys(each, self._node) for each in (old, events)])).keys
+        assert codes is not None
+        return codes[len(old) :], replace(old, keys=codes[: len(old)])
 
     def advance(self) -> Iterator[Firing]:
         """Yield the due windows in order."""
