@@ -18,7 +18,7 @@ AFTER = {
 """Settings that mean something behind a windowed bolt."""
 
 
-SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids")
+SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids", "counts")
 
 
 def draw(random: Random, shape: str | None = None) -> Json:
@@ -35,6 +35,8 @@ def draw(random: Random, shape: str | None = None) -> Json:
             return case(random, with_join(random))
         case "aggregate":
             return far_from_zero(random, case(random, with_aggregate(random)))
+        case "counts":
+            return far_from_zero(random, case(random, [with_counts(random)]))
         case "ids":
             return case(random, [with_ids(random)])
         case "own":
@@ -312,6 +314,15 @@ COUNTS: list[Json] = [
     {"length": 2, "tumbling": True},
     {"length": 4, "sliding": 3},
 ]
+
+
+def with_counts(random: Random) -> Json:
+    """Windows of a number of events of each key, by the clock: each event counts as it comes."""
+    key, by = random.choice([["k"], ["k", "q"]]), random.choice([["k"], ["k", "q"], ["q"], []])
+    named = {f"a{at}": each for at, each in enumerate(random.sample(AGGREGATES, random.choice([1, 3, 5])))}
+    slide = random.choice([1, 2, 2, 3])
+    bolt = {"key": key, "length": slide * random.choice([1, 1, 2, 3]), "sliding": slide}
+    return ready_bolt(random, "g", ["aggregate", by, named], ["s1"], key, bolt)
 
 
 def with_aggregate(random: Random) -> list[Json]:

@@ -179,6 +179,7 @@ def all_pairs(
 def aggregated(make: list[Any], content: list[Event], end: int, key: Json) -> Iterator[Json]:
     """A row for each group in the window; of one without events a row for its key."""
     _, by, named = make
+    end = max(event.time for event in content) if end == -FOREVER else end  # by the clock an event ends a count
     for group in groups(content, by) or [[]]:
         row: Json = dict(zip(by, columns(group[0], by), strict=True)) if group else {name: key[name] for name in by}
         row |= {name: AGGREGATES[what](group, *given) for name, (what, *given) in named.items()}
