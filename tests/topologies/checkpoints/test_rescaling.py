@@ -16,6 +16,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.topology import Topology
+from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
 
 
@@ -91,6 +92,26 @@ ADDED_UP = [
 def test_sums_of_windows_are_moved(kind: str, bolt: str, tmp_path: Path) -> None:
     case = next(case for seed in range(40) if not fixed(case := Case(kind, bolt, seed, tmp_path / str(seed))))
     check(case)
+
+
+@pytest.mark.parametrize("bolt", ["sums", "picks"])
+def test_sums_of_counts_are_moved(bolt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+        slide = chance.randint(2, 5)
+        return bolt.with_key("user").with_window(slide * chance.randint(1, 3), slide)
+
+    monkeypatch.setitem(KINDS, "counts by key", counts)
+    tried = 0
+    for seed in range(60):
+        case = Case("counts by key", bolt, seed, tmp_path / str(seed))
+        try:
+            moves = not fixed(case)
+        except TopologyError:
+            continue  # drawn with what only event time has
+        if moves and tried < 2:
+            check(case)
+            tried += 1
+    assert tried == 2
 
 
 NEVER_MOVED = {"count by time", "time by count"}

@@ -25,7 +25,7 @@ from topologies.engine.source_splits import without_lines
 from topologies.io.formats import FileSplit, file_format, write_table
 from topologies.io.formats import text_values as isolating
 from topologies.io.formats import text_values as text_module
-from topologies.io.formats.csv import RowFinder
+from topologies.io.formats.csv import CsvFormat, RowFinder
 from topologies.io.formats.text_values import parse_text
 from windowing import Bolt
 from windowing.errors import ConfigError, DataError, SchemaError
@@ -365,6 +365,22 @@ def test_csv_may_begin_with_excels_line_for_the_delimiter(tmp_path: Path) -> Non
         last = head.count("\n") + 1
         with without_lines(FS, str(path), [], (last, last + 1), 2) as (_, copy):
             assert read(Path(copy), "csv", "a long", skip_rows=1, delimiter=";")[0] == [{"a": 3}], head
+
+
+@pytest.mark.parametrize("quote", ['"', "'", None])
+def test_a_header_that_is_excels_line_for_the_delimiter_is_not_written(quote: str | None, tmp_path: Path) -> None:
+    """It is read as that line, and the first row as the header."""
+    path, written = tmp_path / "a.csv", CsvFormat(quote=quote)
+    for name in ("sep=;", "SEP=|"):
+        table = pa.table({name: ["x"]})
+        if quote == "'":
+            write_table(FS, str(path), table, written)
+            assert read(path, "csv", f"`{name}` string", quote=quote)[0] == [{name: "x"}]
+            continue
+        with pytest.raises(SchemaError, match=re.escape(f"the column {name!r} cannot be written to CSV")):
+            write_table(FS, str(path), table, written)
+        write_table(FS, str(path), pa.table({name: ["x"], "b": ["y"]}), written)
+        assert read(path, "csv", f"`{name}` string, b string", quote=quote)[0] == [{name: "x", "b": "y"}]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -22,7 +22,7 @@ from pyarrow import ipc
 
 from topologies.io.formats.columnar import ArrowFormat, OrcFormat, ParquetFormat
 from topologies.io.formats.conform import is_bytes, is_text
-from topologies.io.formats.csv import CsvFormat
+from topologies.io.formats.csv import DELIMITER_LINE, CsvFormat
 from topologies.io.formats.event_files import FileFormat, without_compression
 from topologies.io.formats.json_files import JsonFormat, JsonlFormat
 from topologies.io.formats.lines import TextFormat
@@ -246,6 +246,12 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
         names = _without_formulas(pa.array(names, pa.string())).to_pylist()
         columns = [_mapped(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
     header = pa.table({str(index): pa.array([name], pa.string()) for index, name in enumerate(names)})
+    if DELIMITER_LINE.fullmatch(_csv_lines(header.to_batches()[0], chosen).encode()):
+        raise SchemaError(
+            f"the column {names[0]!r} cannot be written to CSV",
+            why="as the only one it makes the first line one that tells Excel, and windbolt, the delimiter of the file",
+            do="rename the column, or use another format",
+        )
     cells = pa.Table.from_arrays(columns, names=header.column_names)
     encoder = codecs.getincrementalencoder(chosen.encoding)()  # one for the file, which has one byte order mark
     with fs.open_output_stream(path, compression="detect") as sink:
