@@ -230,6 +230,33 @@ def test_late_rows_that_somebody_reads_go_to_python(spark: SparkSession, tmp_pat
     assert [row["n"] for row in out.rows] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("where", ["value", "key", "time", "nested"])
+def test_a_row_with_a_time_that_python_has_not_is_bad(spark: SparkSession, where: str, tmp_path: Path) -> None:
+    """As in files; Java adds up no rows of a partition that has one."""
+    place, year_10000 = tmp_path / "in", 253_402_300_800_000_000
+    place.mkdir()
+    wrong = pa.array([0, year_10000, None], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    times = wrong if where == "time" else pa.array([BASE] * 3)
+    nested = pa.StructArray.from_arrays([wrong], ["deep"])
+    pq.write_table(
+        pa.table({"ts": times, "k": [1, 2, 3], "w": nested if where == "nested" else wrong}), place / "0.parquet"
+    )
+    kind = "struct<deep: timestamp>" if where == "nested" else "timestamp"
+    frame = spark.readStream.schema(f"ts timestamp, k long, w {kind}").parquet(str(place))
+    builder, out, bad = TopologyBuilder("sums"), sinks.memory(), sinks.memory()
+    builder.set_spout("events", spouts.stream(frame))
+    by = "w" if where == "key" else "k"
+    made = {"value": aggregates.count("w"), "nested": aggregates.last("w")}.get(where, aggregates.count())
+    bolt = AggregateBolt(by=by, n=made).with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("sums", bolt).fields_grouping("events", by)
+    builder.set_sink("out", out).from_("sums")
+    builder.set_sink("bad", bad).from_("events", "errors")
+    run(builder.build(), tmp_path / "checkpoint")
+    assert len(out.rows) == (1 if where == "time" else 2)
+    (row,) = bad.rows
+    assert ("cannot be read as struct" if where == "nested" else "outside the years 1 to 9999") in row["_reason"]
+
+
 def test_rows_that_are_hardly_more_than_sums_go_to_python(spark: SparkSession, tmp_path: Path) -> None:
     place, count = tmp_path / "in", 70_000
     place.mkdir()

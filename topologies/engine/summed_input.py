@@ -23,6 +23,7 @@ from topologies.engine.ingest import Router
 from topologies.engine.tasks import COUNTED
 from topologies.engine.work import InputProgress, Output, Rows
 from topologies.graph.frame_sums import FrameSums
+from topologies.io.formats.text_values import within_calendar
 from windowing.settings.rules import LateAction
 from windowing.timestamps import EARLIEST, FOREVER
 
@@ -63,11 +64,13 @@ class SumsFile:
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
     """Take in the sums of one partition; None where the rows themselves are needed, since somebody wants to see those
-    that were not admitted, or they get other times."""
+    that were not admitted, some are bad, or they get other times."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)
     assert slicing is not None
     read = _Read(file)
+    if any(within_calendar(each)[1] is not None for each in read.keys):
+        return None  # such rows are bad
     events, decisions = _decided(node, read.latest, context.watermarks[node.name])
     turned_away = any_turned_away(decisions.codes)
     if decisions.adjusted.any() or (

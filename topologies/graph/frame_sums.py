@@ -180,6 +180,10 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
     if len(slicing.aggregates.by) > _MOST_KEYS:
         yield f"the key has more than {_MOST_KEYS} columns"
     for accumulator in slicing.accumulators:
+        for term in _terms(accumulator, node.schema) or ():
+            kind = node.schema.field(term.field).type
+            if term.field != time and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+                yield f"{term.field} ({kind}) may have times that Python has not, whose rows are bad"
         if _terms(accumulator, node.schema) is None:
             field = getattr(accumulator, "field", None)
             what = type(accumulator).__name__ if field is None else f"{field} ({node.schema.field(field).type})"

@@ -36,6 +36,7 @@ from topologies.engine.work import Output, SourceBatch
 from topologies.graph.frame_sums import frame_sums
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
+from topologies.io.formats.conform import within_years
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
@@ -434,8 +435,9 @@ class _FrameRows:
     table: pa.Table
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """The rows."""
-        yield SourceBatch(self.component, DEFAULT_STREAM, self.table, np.arange(self.table.num_rows))
+        """The rows; those with a time that Python does not have are bad, as in files."""
+        table, numbers, bad = within_years(self.table, np.arange(self.table.num_rows))
+        yield SourceBatch(self.component, DEFAULT_STREAM, table, numbers, bad.rows)
 
 
 @dataclass(frozen=True)

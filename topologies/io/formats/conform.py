@@ -423,6 +423,19 @@ def settle(
     return parted(table, raw, flags, numbers, on_truncation, times=times)
 
 
+def within_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
+    """Separate rows with a date or time outside the years 1 to 9999, also inside lists and structs, from the others."""
+    flags: dict[str, Flags] = {}
+    table = rows
+    for place, field in enumerate(rows.schema):
+        if _holds_times(field.type):
+            column, beyond = convert_column(rows.column(place), field.type)
+            if beyond is not None and beyond.any():
+                flags[field.name] = beyond
+                table = table.set_column(place, field, column)
+    return parted(table, rows, flags, numbers, "cut")
+
+
 def parted(
     table: pa.Table,
     raw: pa.Table,
