@@ -25,6 +25,7 @@ from policies.protocol import (
     overrides,
 )
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
+from windowing.durations import Duration
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, LATEST, show
@@ -387,8 +388,9 @@ class AskedTrigger(TriggerWalk):
         if wake == self._wake:
             return
         if wake is not None and (type(wake) is not int or not time < wake <= LATEST):
-            said = f"wake_at was set to {wake!r:.60}; it is a whole number of microseconds, later than time, {time}, "
-            said += "and at most the end of the year 9999"
+            said = f"wake_at was set to {wake!r:.60}; it must be a whole number of microseconds, later than "
+            said += f"context.time ({time}) and at most the end of the year 9999"
+            said += ": write context.time + the .micros of this duration" if isinstance(wake, Duration) else ""
             raise PolicyFailure(self.policy, hook, about, self.key, said)
         if hook == "track" and wake is not None and self._forget_after is not None and wake > time + self._forget_after:
             said = (

@@ -544,8 +544,11 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
     if type(state) is not dict:
         wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
     elif state.keys() != types.keys():
-        odd = sorted(map(str, state.keys() ^ types.keys()))
-        wrong = f"context.state has {sorted(map(str, state))}, and state_types declares {sorted(types)}: {odd} differ"
+        differences = (state.keys() - types.keys(), types.keys() - state.keys())
+        undeclared, missing = (", ".join(sorted(map(repr, names))) for names in differences)
+        wrong = f"context.state has {undeclared}, which state_types does not declare" if undeclared else ""
+        wrong += ", and lacks " if wrong and missing else "context.state lacks " if missing else ""
+        wrong += f"{missing} of state_types" if missing else ""
     for name, kind in types.items() if not wrong else ():
         value = state[name]
         good = type(value) is kind or (kind is float and type(value) is int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 
 from policies.assigners import (
@@ -95,20 +97,22 @@ def _check(policy: object, kind: type[Policy]) -> None:
         )
     if not is_own(policy):
         return
-    try:
-        check_types(policy.state_types)
-    except ConfigError as error:
-        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=error.do) from error
-    tables = [each for each, declared in policy.state_types.items() if not isinstance(declared, type)]
+    declared = policy.state_types if isinstance(policy.state_types, Mapping) else {}
+    tables = [name for name, its in declared.items() if not isinstance(its, type)]
     if tables:
         raise ConfigError(
             f"{policy!r}: state {tables[0]!r} is declared {policy.state_types[tables[0]]!r:.60}",
             why="the state of a policy is small, one for each task or key, and kept as JSON",
-            do="use int, float, str, bool, list or dict",
+            do="use the type itself, without quotation marks: int, float, str, bool, list or dict",
         )
+    try:
+        check_types(policy.state_types)
+    except ConfigError as error:
+        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=error.do) from error
     for name in ("reach",) if kind is EvictionPolicy else ("every", "offset"):
         _check_extent(policy, name)
     _check_extent(policy, "forget_after")
+    _check_arguments(policy)
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
     built_in = any(each.__module__ == "policies.storm" for each in type(policy).__mro__)
@@ -118,6 +122,42 @@ def _check(policy: object, kind: type[Policy]) -> None:
             why="these decide which events a window holds" if kind is EvictionPolicy else "so it would never fire",
             do=f"write `{needed[0]}`: its docstring says when it is called, and what it answers",
         )
+
+
+_ARGUMENTS = {
+    "start": ("state",),
+    "track": ("event", "context"),
+    "track_all": ("events", "context"),
+    "evict": ("event", "context"),
+    "evict_all": ("events", "context"),
+    "on_time": ("time", "context"),
+    "on_arrival": ("event",),
+    "on_end": ("context",),
+    "reset": ("context",),
+    "window_start": ("reference",),
+}
+"""By hook, the arguments with which it is called, by position."""
+
+
+def _check_arguments(policy: Policy) -> None:
+    """Raises ConfigError for a hook of a user's that cannot be called with its arguments."""
+    for hook, arguments in _ARGUMENTS.items():
+        if not overrides(policy, hook):
+            continue
+        try:
+            signature = inspect.signature(getattr(policy, hook))
+        except (TypeError, ValueError):  # compiled code may have none
+            continue
+        try:
+            signature.bind(*arguments)
+        except TypeError as error:
+            code = getattr(getattr(type(policy), hook), "__code__", None)
+            line = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
+            raise ConfigError(
+                f"{type(policy).__name__}.{hook}{signature} cannot be called: {error}{line}",
+                why=f"it is called with {' and '.join(arguments)}",
+                do=f"write def {hook}(self, {', '.join(arguments)})",
+            ) from error
 
 
 def _check_extent(policy: Policy, name: str) -> None:

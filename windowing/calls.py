@@ -307,10 +307,13 @@ class _Signature:
             yield from (self._unknown(call, name) for name in kwargs if name not in self._by_name)
         if Parameter.VAR_POSITIONAL not in kinds and len(args) > len(by_place):
             takes = by_place[self._is_method :]
+            by_name = ", ".join(f"{each}=" for each, at in parameters.items() if at.kind is Parameter.KEYWORD_ONLY)
             yield ConfigError(
                 f"{call}() with {len(args) - self._is_method} arguments without a name",
                 why=f"it takes {len(takes)}: {', '.join(takes)}" if takes else "it takes none",
-                do="give the others by name" if len(parameters) > len(by_place) else "leave the others out",
+                do=f"give {'the others' if takes else 'them'} by name" + (f": {by_name}" if len(by_name) < 80 else "")
+                if by_name
+                else "leave the others out",
             )
         for name in by_place[: len(args)]:
             if name in kwargs:

@@ -117,7 +117,8 @@ def simple_attributes(instance: object) -> dict[str, object]:
 def _is_simple(value: object) -> bool:
     if isinstance(value, tuple | list):
         return 0 < len(value) <= _FEW and all(map(_is_simple, value))
-    return isinstance(value, str | int | float | Enum | timedelta | datetime)
+    plain = isinstance(value, str | int | float | Enum | timedelta | datetime)
+    return plain or type(value).__module__ == "windowing.durations"  # which imports this module
 
 
 def of_fields(instance: Any) -> str:

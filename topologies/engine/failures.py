@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import struct
+import sysconfig
 import threading
 import time
 import traceback
@@ -310,7 +311,12 @@ SMALLER = (
 )
 """Advice for a bolt that may have had too little memory for a window."""
 _HOME = __file__.rsplit("/", 3)[0]
-_OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies/engine"))
+_PYTHON = ("<frozen ", *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")))
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+)")
+_CALLED_BY_WINDBOLT = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "polars"})
+"""Packages that windbolt itself calls: a frame of theirs right behind windbolt's is not the user's code."""
+_OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies"))
+_EXAMPLES = f"{_HOME}/topologies/examples/"
 
 
 @contextmanager
@@ -361,9 +367,13 @@ def cause(error: BaseException, columns: Sequence[str]) -> str:
 
 def line_of(error: BaseException) -> str:
     """Returns where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame
-    outside windbolt and its libraries. Empty where there is no such frame."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
+    outside windbolt, Python and installed packages. If the user's code is an installed package itself, it is the
+    innermost frame of that package: the first one that windbolt calls. Empty if there is no such frame."""
+    raised_in = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in raised_in if not _is_windbolt_or_python(frame.filename)]
+    own = [frame for frame in frames if _package(frame.filename) is None]
+    if not own and frames and _package(frames[0].filename) not in _CALLED_BY_WINDBOLT:
+        own = [frame for frame in frames if _package(frame.filename) == _package(frames[0].filename)]
     return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
 
 
@@ -377,10 +387,18 @@ def _meant(error: BaseException, columns: Sequence[str]) -> str:
     return f"{meant} (there are {', '.join(columns)})" if columns and (meant or of_arrow) else ""
 
 
-def _is_library(filename: str) -> bool:
+def _is_windbolt_or_python(filename: str) -> bool:
+    """True for files of windbolt, of Python's own library, and of compiled code."""
     compiled = filename.endswith((".pxi", ".pyx"))
-    imported = filename.startswith("<frozen ")
-    return compiled or imported or "site-packages" in filename or filename.startswith(_OWN_FOLDERS)
+    of_python = filename.startswith(_PYTHON) and _package(filename) is None
+    of_windbolt = filename.startswith(_OWN_FOLDERS) and not filename.startswith(_EXAMPLES)
+    return compiled or of_python or of_windbolt
+
+
+def _package(filename: str) -> str | None:
+    """Returns the top folder or module of an installed package that a file belongs to; None for other files."""
+    found = _INSTALLED.search(filename)
+    return None if found is None else found[1]
 
 
 # The error of a task as a value, which travels from the process that ran the task to the driver.

@@ -187,8 +187,16 @@ def check_types(types: Mapping[str, StateType]) -> None:
                     why="state is kept as JSON or Arrow, never pickled",
                     do="use int, float, str, bool, list, dict, or a schema such as 'user string, n long'",
                 )
-        else:
+            continue
+        try:
             parse_schema(kind)
+        except ConfigError as error:
+            raise ConfigError(
+                f"state {name!r} is declared {kind!r:.60}, which is not a schema: {error.what}",
+                why="a text declares a table of Arrow, by a name and a type for each column",
+                do="use int, float, str, bool, list or dict, without quotation marks, or a schema such as "
+                "'user string, n long'",
+            ) from error
 
 
 def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from topologies.cli.displays import print_summary
 from topologies.page.site import StoredRun
 from topologies.testing.policy_check import check_policy
 from windbolt import state
-from windowing import BoltError, Count, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
+from windowing import BoltError, Count, Duration, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import WindboltError
 from windowing.settings.rules import Bounds
@@ -414,7 +414,44 @@ def test_a_state_that_is_not_declared_is_an_error() -> None:
         context.state["other"] = 1
         return False
 
-    assert "['other'] differ" in failing(trigger=trigger_of(track), eviction=All())
+    words = "context.state has 'other', which state_types does not declare"
+    assert words in failing(trigger=trigger_of(track), eviction=All())
+
+
+def test_a_state_that_a_hook_has_deleted_is_an_error() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.state.clear()
+        return False
+
+    assert "context.state lacks 'events' of state_types" in failing(trigger=trigger_of(track), eviction=All())
+
+
+def test_a_misspelt_state_is_said_with_the_states_and_not_with_columns() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return context.state["event"] > 3
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "KeyError: 'event'" in said
+    assert "Mine.state_types declares events" in said
+    assert "columns of an event" not in said
+
+
+@pytest.mark.parametrize("name", ["value", "time", "get"])
+def test_an_attribute_that_an_event_lacks_is_said_with_what_it_has(name: str) -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return getattr(event, name)
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "An event has event['name of a column'], event.number, .timestamp, .stream and .row()" in said
+
+
+def test_a_moment_given_as_a_duration_is_said_with_what_to_write() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        context.wake_at = minutes(10)  # type: ignore[assignment]
+        return False
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "write context.time + the .micros of this duration" in said
 
 
 @pytest.mark.parametrize("moment", [0, 2**62, 2**63, 2**70])
@@ -424,7 +461,8 @@ def test_a_moment_that_has_passed_or_never_comes_is_an_error(moment: int) -> Non
         return False
 
     said = failing(trigger=trigger_of(track), eviction=All())
-    assert f"wake_at was set to {moment}; it is a whole number of microseconds, later than time, 0, and at most" in said
+    said_of_time = "it must be a whole number of microseconds, later than context.time (0) and at most"
+    assert f"wake_at was set to {moment}; {said_of_time}" in said
 
 
 @pytest.mark.parametrize(
@@ -483,6 +521,22 @@ def test_answers_on_arrays_are_checked() -> None:
         (
             {"trigger": type("Tables", (OnNine,), {"state_types": {"a": "x long"}})()},
             r"Tables\(\): state 'a' is declared 'x long'",
+        ),
+        (
+            {"trigger": type("Quoted", (OnNine,), {"state_types": {"a": "int"}})()},
+            r"Quoted\(\): state 'a' is declared 'int'(.|\n)*without quotation marks",
+        ),
+        (
+            {"trigger": type("Alone", (OnNine,), {"track": lambda self, event: True})()},
+            r"Alone.track\(event\) cannot be called: too many(.|\n)*def track\(self, event, context\)",
+        ),
+        (
+            {"trigger": type("More", (OnNine,), {"on_arrival": lambda self, event, context: True})()},
+            r"More.on_arrival\(event, context\) cannot be called: missing .*'context' at .*py:\d+",
+        ),
+        (
+            {"eviction": type("NoContext", (All,), {"reset": lambda self: None})()},
+            r"NoContext.reset\(\) cannot be called(.|\n)*it is called with context",
         ),
         ({"trigger": type("Each", (OnNine,), {"every": 60})()}, r"Each.every = 60 \(int\)"),
         ({"trigger": type("Each", (OnNine,), {"every": seconds(0)})()}, r"Each.every = (.|\n)*longer than none"),
@@ -902,3 +956,11 @@ def test_two_bolts_share_a_policy_and_nothing_else() -> None:
     run_local(builder.build())
     assert [row["held"] for row in found["whole"].rows] == [[0, 1, 2], [0, 1, 2, 3, 4]]
     assert [row["held"] for row in found["keyed"].rows] == [[0, 2], [0, 2, 4]]
+
+
+def test_the_repr_of_a_policy_has_its_durations() -> None:
+    class Pause(OnNine):
+        def __init__(self, longest: Duration, most: Count) -> None:
+            self.longest, self.most = longest, most
+
+    assert repr(Pause(minutes(10), Count(3))).endswith(f"Pause(longest={minutes(10)!r}, most={Count(3)!r})")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from traceback import format_exception
+from typing import Any
 
+import numpy as np
 import pytest
 
-from topologies.engine.failures import TaskFailure
+from topologies.engine.failures import TaskFailure, line_of
 from topologies.step.config_files import StepConfigError, StepProblem
 from topologies.step.rule_values import RuleError
 from windowing.errors import (
@@ -23,6 +29,37 @@ from windowing.errors import (
     WindboltError,
 )
 from windowing.reprs import LONGEST_TEXT
+
+
+def failing(function: Callable[[], object]) -> BaseException:
+    """The error that a function raises, without the frame of ``failing``, which stands for windbolt."""
+    with pytest.raises(ValueError, match=r"equal division|Expecting") as caught:
+        function()
+    error = caught.value
+    assert error.__traceback__ is not None
+    return error.with_traceback(error.__traceback__.tb_next)
+
+
+def test_the_line_is_the_users_where_pythons_own_library_raised() -> None:
+    def parse() -> object:
+        return json.loads("{")
+
+    assert re.fullmatch(r" at .*test_task_failures\.py:\d+, in parse", line_of(failing(parse)))
+
+
+def test_the_line_of_user_code_that_is_an_installed_package_is_said(tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "shop"
+    package.mkdir(parents=True)
+    (package / "rules.py").write_text("import numpy as np\n\n\ndef total(row):\n    return np.split(row, 2)\n")
+    names: dict[str, Any] = {}
+    exec(compile((package / "rules.py").read_text(), str(package / "rules.py"), "exec"), names)
+    assert line_of(failing(lambda: names["total"](np.zeros(3)))).endswith("in <lambda>")  # code of a file is preferred
+    error = failing(partial(names["total"], np.zeros(3)))
+    assert line_of(error) == f" at {package}/rules.py:5, in total"
+
+
+def test_a_package_that_windbolt_calls_itself_is_not_user_code() -> None:
+    assert line_of(failing(partial(np.split, np.zeros(3), 2))) == ""
 
 
 def raised(error: BaseException) -> BaseException:

@@ -33,7 +33,7 @@ from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import GridWindows
-from policies.protocol import EvictionPolicy, Policy
+from policies.protocol import EvictionPolicy, Policy, QueuedEvent
 from policies.storm import ColumnarTriggerPolicy, CountEvictionPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
@@ -429,12 +429,26 @@ def _numbered(part: Held | None) -> Held | None:
 
 
 def _of_columns(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
-    """The columns that there are, where a policy has asked for another one."""
+    """What an event or ``context.state`` has, where a policy has asked it for something else."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, QueuedEvent):
+        return ". An event has event['name of a column'], event.number, .timestamp, .stream and .row()"
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
+    if not _raised_in_windbolt(error):  # by a dict, which may be the state
+        declared = ", ".join(policy.state_types)
+        return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
     named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
     return f". The columns of an event here are {', '.join(columns)}{named}"
+
+
+def _raised_in_windbolt(error: BaseException) -> bool:
+    """True if the innermost frame of an error is in the code of events."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    module = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
+    return module.startswith(("policies.", "manager."))
 
 
 def _line(policy: Policy, hook: str) -> str:
