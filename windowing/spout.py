@@ -10,7 +10,7 @@ from windowing.schema import EmittedRows, SchemaLike
 
 
 class _OwnSpout(ABC):
-    """Common part of all spouts that users write."""
+    """Base class of all spouts that users write."""
 
     schema: ClassVar[SchemaLike]
     """The columns of its rows, as for ``spouts.files``."""

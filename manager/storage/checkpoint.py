@@ -69,7 +69,7 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
 
 
 def read_copy(files: SealedFolder, key: str) -> Manifest:
-    """Returns the manifest of a batch before the last one, as ``read_manifest``."""
+    """Returns the manifest of a batch before the last one. Raises DamagedCheckpoint if it is damaged or missing."""
     name = f"manifests/{key}"
     return manifest_of(
         required(files.read(name), files.path(name), "what the batch came to was written there"), files, key

@@ -68,7 +68,7 @@ class BoltState:
 
     @property
     def done(self) -> BoltTaskState:
-        """The work of all its tasks so far: windows, rows and counters."""
+        """The sums over all its tasks so far: windows, rows and counters."""
         return BoltTaskState().plus(*(task.bolt for task in self.tasks))
 
 

@@ -65,7 +65,7 @@ class StateField:
     of_all: bool = False
     """True if the values of all tasks are merged, also of those from which nothing came."""
     counts: str = ""
-    """Name of the things that the value counts, again when rows leave or come (``KEYS_WITH_EVENTS``)."""
+    """The thing that the value counts (``KEYS_WITH_EVENTS``). It is counted again when rows are moved between tasks."""
     by: str = ""
     """The column of stored rows that has the code of their key."""
     floor: str = ""

@@ -160,7 +160,8 @@ class WindowAssigner(ABC):
 
     @property
     def by_side(self) -> bool:
-        """True if it asks for ``Live.sides``. Each event whose key has a null then has a key of its own."""
+        """True if it needs ``Live.sides``, the side of a join that each event is on. An event with a null in its key
+        then has a key of its own, so that it joins no other event."""
         return False
 
     @abstractmethod

@@ -100,7 +100,7 @@ class RunNote:
     restarts: int = 0
     """Number of restarts after a failure."""
     changed: str | None = None
-    """The change of the checkpoint, in words, where this is no run."""
+    """A change of the checkpoint in words, if this notes a change and not a run."""
 
 
 @contextmanager

@@ -148,7 +148,8 @@ class SparkCheckpoint:
         return self._numbers("commits")
 
     def has_heartbeat(self, spouts: int) -> bool | None:
-        """True if a heartbeat comes after so many sources in the log; None if no batch has been planned yet."""
+        """True if the log has the source of heartbeats behind the ``spouts`` sources of spouts; None if no batch has
+        been planned yet."""
         planned = self.offsets()
         if not planned:
             return None

@@ -65,7 +65,7 @@ def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> p
 
 
 def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """Returns the names of columns of the user's in such a table, whose own columns may have the same names."""
+    """Returns the names of the user's columns in such a table: with a prefix if the table has a column of that name."""
     prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
     return [
         next((each for each in found if each in table.column_names), name)
@@ -238,7 +238,7 @@ class TaskReader:
         return self.coded(Held.concat(parts)) if parts else None
 
     def coded(self, events: Held) -> Held:
-        """Live events of the task with the codes of their keys, which tell apart those that share a hash."""
+        """Returns live events of the task with the codes of their keys. Keys that share a hash have different codes."""
         kept = [self.store.read(each.ref) for each in self.state.windows.rows(FieldKind.KEYS)]
         return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
 

@@ -54,14 +54,14 @@ class RunOfPage:
         self._options: RunOptions | None = None
 
     def of(self, options: RunOptions) -> None:
-        """Called before the run; says where its page is."""
+        """Called before the run with its options; prints the address of its page."""
         self._options = options
         if options.page_address is not None:
             tell_page(options.page_address, "its page")
 
     @property
     def address(self) -> Address | None:
-        """Address of the page that may stay; None where there is none, or the run was told to stop."""
+        """Address of the page that may stay after the run; None if the run has no page, or was told to stop."""
         if self._options is None or self._options.stop.is_set():
             return None
         address = self._options.page_address

@@ -94,7 +94,8 @@ class Caller(Generic[OwnSpout]):
             ) from error
 
     def table(self, call: str, rows: EmittedRows, schema: pa.Schema, defaults: Defaults) -> pa.Table:
-        """Returns rows of the user's as a table of these columns. SpoutError where they are others."""
+        """Returns the rows of the user's spout as a table of the columns of ``schema``. Raises SpoutError if they have
+        others."""
         with self.failing(call, _NOTHING_LOST):  # a generator's errors
             try:
                 completed = in_their_zone(defaults.completed(rows), schema, self.spout.timezone)
@@ -155,7 +156,7 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Pulled:
-    """The rows of a spout for the next batch."""
+    """The next batch of a spout: its rows, and the offset behind them."""
 
     rows: pa.Table
     """The rows; for a spout of partitions, the ranges in which they are."""

@@ -187,8 +187,8 @@ class BoltRules:
     remembers: bool = _kept("expired", lambda rules: "the last window of each key is kept" if rules.remembers else None)
     """True if its tasks keep the last window of each key, to tell which events have expired."""
     sums: dict[str, Any] | None = _kept("sums")
-    """Its sums of events as they come: the columns ``by`` which, and the partial aggregates (``plain``); None where its
-    windows need the events themselves."""
+    """Its sums, kept in place of events: the columns ``by`` which it adds up, and the partial aggregates (``plain``);
+    None if its windows need the events themselves."""
     versions: str | None = _kept("versions")
     """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
     settings: dict[str, Any] = _kept("", lambda rules: rules.settings)

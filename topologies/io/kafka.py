@@ -119,7 +119,8 @@ def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
 
 
 def redirect_missing(table: pa.Table, missing: Collection[str], instead: Undeliverable) -> pa.Table:
-    """Rows for Kafka; those whose topic is missing are redirect_missing to another topic, with the reason."""
+    """Returns the rows for Kafka. Rows whose topic does not exist go to the topic ``instead``, with the reason in their
+    headers."""
     if "topic" not in table.column_names:
         return table
     topics = table.column("topic").to_pylist()

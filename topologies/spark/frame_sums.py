@@ -86,7 +86,7 @@ class SummedFrame:
         return None if None in outputs else outputs
 
     def _plan(self, place: str, watermark: int | None) -> str:
-        """What Java is given: where its files go, the slices of time, and a line for each column that it reads."""
+        """Returns the input of the Java program: the folder of its files, slices of time, a line for each column."""
         sums, slicing = self._sums, self._node.slicing(traced=False)
         assert slicing is not None
         grid = slicing.slices
@@ -110,7 +110,7 @@ class SummedFrame:
 
 
 class _Java(NamedTuple):
-    """What is asked of Java once: it looks for a class in all of Spark's jars."""
+    """Java objects that are looked up once, since Java searches all of Spark's jars for a class."""
 
     gateway: Any
     factory: Any

@@ -363,7 +363,7 @@ _HOME = Path(__file__).resolve().parents[2]
 
 
 def packages(users: dict[str, str]) -> list[dict[str, str]]:
-    """Returns the archives for executors: the user's modules, as files and folders by name, and windbolt."""
+    """Returns the contents of each archive that executors are sent: the user's modules, as paths by name; windbolt."""
     windbolt = {name: str(_HOME / name) for name in WINDBOLT}
     return [places for places in (users, windbolt) if places]
 

@@ -152,7 +152,7 @@ class Cluster:
 
     @classmethod
     def of(cls, spark: SparkContext) -> Cluster:
-        """As the session has been set."""
+        """Returns the settings of a session."""
         conf = spark.getConf()
         grows = conf.get("spark.dynamicAllocation.enabled", "false")
         return cls(int(conf.get("spark.task.cpus", "1") or 1), grows == "true")

@@ -318,7 +318,7 @@ class Appenders:
 
 
 def _note(text: str | None) -> dict[str, Any]:
-    """Returns the note that windbolt wrote with a commit of a Delta table; empty for the commit of another."""
+    """Returns the note that windbolt wrote into a commit of a Delta table; empty if it did not write the commit."""
     try:
         found = json.loads(text or "{}")
     except ValueError:

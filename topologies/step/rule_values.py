@@ -16,8 +16,8 @@ from windowing.reprs import of_fields
 
 
 def shown(value: object, longest: int = 80) -> str:
-    """Returns a value that a rule gave, as shown in errors; its own code may fail, and a number may have too many
-    digits."""
+    """Returns a value that a rule gave as text for an error, also if its ``repr`` fails, as that of a number with too
+    many digits does."""
     try:
         return repr(value)[:longest]
     except Exception:

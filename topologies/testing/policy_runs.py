@@ -44,7 +44,7 @@ from windowing.window import TupleWindow
 
 
 INPUT = "input"
-"""The name of the bolt, and of its input if that has none of its own."""
+"""The name of the bolt, and of an input without a name of its own."""
 
 Change = Callable[[Policy], Policy]
 """Function that makes another policy from a policy; it must decide the same."""

@@ -220,7 +220,7 @@ Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | Forgotten | StillO
 still fire."""
 
 EventFiring: TypeAlias = Arrived | ClockPassed
-"""Something that is due of a bolt without windows."""
+"""A due call of a bolt without windows: for events that have arrived, or a timer."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def checked_schema_file(path: str | os.PathLike[str] | None, format: str, messag
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """The arguments of ``checked_rows``, checked and complete."""
+    """The checked arguments that ``checked_rows`` returns."""
 
     registry: Registry | None
     schema_file: SchemaFile | None

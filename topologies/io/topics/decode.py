@@ -102,7 +102,7 @@ def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
 
 @dataclass
 class _Found:
-    """The rows read of some records so far, good and bad."""
+    """The values and faults that have been read of some records."""
 
     topic: TopicRows
     schema: pa.Schema
@@ -514,7 +514,7 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class LatestSchema(NamedTuple):
-    """The latest schema of a topic's values or keys in a registry."""
+    """The answer of a registry about the latest schema of a topic's values or keys."""
 
     said: str
     """In words."""

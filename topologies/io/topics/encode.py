@@ -264,7 +264,8 @@ def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
 
 
 def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
-    """Says what ``ask_registry`` would do for values and keys; registers nothing. Raises as that does."""
+    """Returns in words what ``ask_registry`` would do for values and keys, and registers nothing. Raises the same
+    errors."""
     parts = {"value": records.value_columns(schema)}
     if records.key_columns and records.key_form(schema) not in PLAIN:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
@@ -481,10 +482,8 @@ def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
 
 
 def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Returns a function from Arrow's Python values to those of a record, in which maps with text keys are dicts, and
-    others lists of records.
-
-    None where both are the same. The values are not None.
+    """Returns the function that converts Arrow's Python values to those of a record: maps with text keys to dicts,
+    other maps to lists of records. None if no conversion is needed. The function is never given None.
     """
     if _kinds.is_list(kind):
         inner = plain_maker(kind.value_type)

@@ -103,7 +103,8 @@ def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Col
 
 
 def values_of(column: Column, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """Returns some values as pyarrow takes them, and, by index, why one that does not fit is null."""
+    """Converts values to those that pyarrow takes. Returns them, with null for each that does not fit, and by index the
+    reasons for these nulls."""
     make = column.make
     if make is None:
         return list(values), {}

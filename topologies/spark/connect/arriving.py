@@ -1,4 +1,4 @@
-"""What runs first in a worker of a Connect server: it finds the code of the run, and hands over to it.
+"""The functions that run first in a worker of a Connect server: they find the code of the run, and call it.
 
 The functions are sent by value, and name nothing of windbolt: that cannot be imported there before.
 """

@@ -115,7 +115,7 @@ class ConnectExecutor:
         """Does nothing: what was sent is the session's, and goes with it."""
 
     def _results(self, work: Callable[[Any], list[Any]], hands: Sequence[Any]) -> Iterator[Any]:
-        """What ``work`` makes of each hand in a worker, one after another."""
+        """Yields the result of ``work`` in a worker for each of its arguments, ``hands``, in order."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
         run = arriving.rows(self._folders, code, [pickle.dumps(hand) for hand in hands])
         with spark_failures(self.reached.users):
