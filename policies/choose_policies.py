@@ -89,7 +89,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
     if not isinstance(policy, kind):
         is_class = isinstance(policy, type) and issubclass(policy, kind)
         raise ConfigError(
-            f"{name}={policy!r:.80} is not a policy",
+            f"{name}={policy!r:.80} is not {'an eviction' if name == 'eviction' else 'a trigger'} policy",
             why=f"it is the class, and not an instance of it: {policy.__name__}(...)"
             if isinstance(policy, type) and is_class
             else "an eviction policy decides which events a window holds, a trigger policy when it fires",
@@ -345,6 +345,12 @@ def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
             if event_time:
                 return WatermarkTimeEvictionPolicy(length, bounds, settings.lag or Duration(0))
             return TimeEvictionPolicy(length, bounds)
+    if settings.trigger is not None:
+        raise ConfigError(
+            f"{settings.trigger!r:.80} has no eviction beside it, and the window no length",
+            why="a trigger says when a window fires, and not which events the window holds",
+            do='give with_policies(eviction=...) too, or a length: with_window("1m")',
+        )
     raise _no_length()
 
 

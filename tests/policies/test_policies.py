@@ -168,8 +168,8 @@ def test_settings_come_to_storms_policies(length: Any, slide: Any, event_time: b
     ("given_settings", "event_time", "complaint"),
     [
         (WindowSettings(), True, "no length"),
-        (WindowSettings(length=Count(1), eviction=CountEvictionPolicy), True, "is not a policy"),
-        (WindowSettings(length=Count(1), trigger="daily"), True, "is not a policy"),
+        (WindowSettings(length=Count(1), eviction=CountEvictionPolicy), True, "is not an eviction policy"),
+        (WindowSettings(length=Count(1), trigger="daily"), True, "is not a trigger policy"),
         (WindowSettings(length=Count(1), trigger=WatermarkCountTriggerPolicy(Count(1))), False, "no event time"),
         (WindowSettings(length=Count(1), trigger=CountTriggerPolicy(Count(1))), True, "follows the clock"),
     ],

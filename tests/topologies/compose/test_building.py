@@ -454,7 +454,7 @@ def test_state_of_a_type_that_cannot_be_kept() -> None:
             Total().with_window("10s").with_timestamp_field("ts").with_policies(trigger=CountTriggerPolicy(Count(1))),
             "follows the clock",
         ),
-        (timed().with_policies(eviction=Total), "is not a policy"),
+        (timed().with_policies(eviction=Total), "is not an eviction policy"),
     ],
 )
 def test_policies_that_do_not_fit(bolt: WindowedBolt, complaint: str) -> None:

@@ -445,6 +445,16 @@ def test_an_attribute_that_an_event_lacks_is_said_with_what_it_has(name: str) ->
     assert "An event has event['name of a column'], event.number, .timestamp, .stream and .row()" in said
 
 
+@pytest.mark.parametrize(
+    "wrong", [lambda event: event.timestamp + minutes(10), lambda event: minutes(10) < event.timestamp]
+)
+def test_a_time_and_a_duration_are_said_to_need_micros(wrong: Callable[[QueuedEvent], Any]) -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return wrong(event)
+
+    assert "take the .micros of a duration" in failing(trigger=trigger_of(track), eviction=All())
+
+
 def test_a_moment_given_as_a_duration_is_said_with_what_to_write() -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
         context.wake_at = minutes(10)  # type: ignore[assignment]
@@ -510,8 +520,11 @@ def test_answers_on_arrays_are_checked() -> None:
 @pytest.mark.parametrize(
     ("policies", "words"),
     [
-        ({"trigger": OnNine}, r"trigger=<class .*OnNine'> is not a policy(.|\n)*it is the class, and not an instance"),
-        ({"eviction": OnNine()}, r"eviction=OnNine\(\) is not a policy"),
+        (
+            {"trigger": OnNine},
+            r"trigger=<class .*OnNine'> is not a trigger policy(.|\n)*it is the class, and not an instance",
+        ),
+        ({"eviction": OnNine()}, r"eviction=OnNine\(\) is not an eviction policy"),
         ({"trigger": type("Never", (TriggerPolicy,), {})()}, r"Never overrides none of track,(.|\n)*never fire"),
         ({"eviction": type("Nothing", (EvictionPolicy,), {})()}, "Nothing overrides none of evict, evict_all"),
         (
@@ -533,6 +546,10 @@ def test_answers_on_arrays_are_checked() -> None:
         (
             {"trigger": type("More", (OnNine,), {"on_arrival": lambda self, event, context: True})()},
             r"More.on_arrival\(event, context\) cannot be called: missing .*'context' at .*py:\d+",
+        ),
+        (
+            {"eviction": None},
+            r"OnNine\(\) has no eviction beside it(.|\n)*with_policies\(eviction=...\) too, or a length",
         ),
         (
             {"eviction": type("NoContext", (All,), {"reset": lambda self: None})()},

@@ -413,7 +413,7 @@ class PolicyTask(KeyedTask):
             f"in batch {self._router.context.batch}",
             why=f"{error}{_line(policy, failure.hook)}"
             if isinstance(error, str)
-            else f"{cause(error, columns)}{_of_columns(policy, error, columns)}",
+            else f"{cause(error, columns)}{_correction(policy, error, columns)}",
             do=f"fix it and rerun: batch {self._router.context.batch} was not committed, and runs again",
             bolt=node.name,
             task=self._item.task,
@@ -428,10 +428,12 @@ def _numbered(part: Held | None) -> Held | None:
     return replace(part, numbers=np.full(len(part), -1, np.int64))
 
 
-def _of_columns(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
-    """What an event or ``context.state`` has, where a policy has asked it for something else."""
+def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
+    """Returns the sentence that corrects a mistake about an event, ``context.state`` or times; "" for other errors."""
     if isinstance(error, AttributeError) and isinstance(error.obj, QueuedEvent):
         return ". An event has event['name of a column'], event.number, .timestamp, .stream and .row()"
+    if isinstance(error, TypeError) and "'Duration'" in str(error):
+        return ". Times are whole microseconds: take the .micros of a duration"
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
