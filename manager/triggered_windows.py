@@ -174,8 +174,17 @@ def _reason(rule: Any, error: Exception) -> str:
     if blame is not None:
         return str(blame(error))
     name = getattr(rule, "__qualname__", type(rule).__qualname__)
-    line = traceback.extract_tb(error.__traceback__)[-1].lineno
-    return f"rule {name}, line {line}: {type(error).__name__}: {_message(error)}"
+    return f"rule {name}, line {_line_in(rule, error)}: {type(error).__name__}: {_message(error)}"
+
+
+def _line_in(rule: Any, error: Exception) -> int | None:
+    """Returns the line at which an error left the file of a rule, which may have called a library; of other rules, the
+    line that raised it."""
+    function = asking(rule)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    return (own or frames)[-1].lineno
 
 
 def _message(error: Exception) -> str:
