@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -217,6 +218,8 @@ class KeyWatermarks:
 
     node: WindowedNode
     substreams: Substreams
+    _closed: dict[int, int] = field(default_factory=dict)
+    """By the code of a key: up to where its windows have been evaluated within this batch."""
 
     @staticmethod
     def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
@@ -243,8 +246,25 @@ class KeyWatermarks:
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
         """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
         second. ``upto`` is the current frontier."""
-        previous, current = self.substreams.limits(keys)
-        return self.node.closes_until(previous), FOREVER if upto == FOREVER else self.node.closes_until(current)
+        _, current = self.substreams.limits(keys)
+        return self._evaluated(keys), FOREVER if upto == FOREVER else self.node.closes_until(current)
+
+    def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
+        """The same within a batch, where the windows of one key alone have closed, up to this time."""
+        after = self._evaluated(keys)
+        self._closed[key] = upto
+        return after, np.where(keys == key, np.maximum(after, upto), after)
+
+    def _evaluated(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each event: up to where the windows of its key have been evaluated."""
+        previous, _ = self.substreams.limits(keys)
+        after = self.node.closes_until(previous)
+        if not self._closed:
+            return after
+        codes = np.array(sorted(self._closed), np.int64)
+        limits = np.array([self._closed[code] for code in codes.tolist()], np.int64)
+        places = np.minimum(np.searchsorted(codes, keys), len(codes) - 1)
+        return np.maximum(after, np.where(codes[places] == keys, limits[places], NONE))
 
     def write(self, writer: SegmentWriter) -> Ref | None:
         """Write them; None where there is nothing to write."""
@@ -497,6 +517,11 @@ class Evaluations:
         if self._keys is None:
             return Span(given.after, NONE if given.upto is None else given.upto)
         assert held.keys is not None
+        if given.within_batch:
+            assert given.events.keys is not None
+            assert given.upto is not None
+            key = int(given.events.keys[given.count])
+            return windows.span_of(*self._keys.span_of_key(held.keys, key, given.upto))
         return windows.span_of(*self._keys.span(held.keys, given.upto))
 
     def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
@@ -574,8 +599,11 @@ class AssignedTask:
         assert old is None or not admitted.evaluate_before  # only lateness by window asks for these
         codes, before = self._codes_of(events, old)
         rows, limits, first = list[Held](), list[tuple[int, int]](), 0
+        stops: list[tuple[int, int | None]] = [*admitted.evaluate_before, (len(events), None)]
+        if self._keys is not None:  # the event that comes next tells whose windows have closed: it is a row by itself
+            stops = sorted([*stops, *((stop + 1, None) for stop, _ in admitted.evaluate_before)], key=itemgetter(0))
         with bolt_failure(self._node.name, self._batch, "in adding up events"):
-            for stop, limit in (*admitted.evaluate_before, (len(events), None)):
+            for stop, limit in stops:
                 if first < stop:
                     whole = stop - first == len(events)
                     part = events if whole else events.take(np.arange(first, stop))
@@ -684,7 +712,7 @@ class AssignedTask:
         last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:
-            upto = max(after, limit)
+            upto = limit if self._keys is not None else max(after, limit)  # one key says nothing of the next
             flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
             yield from self._still_open()
             after = upto
