@@ -346,16 +346,18 @@ class AssignedWindows:
         """The same where the events are rows with partial results: yield the windows in pieces."""
         if not len(self._events):
             return
-        for _, piece in self._pieces(span):
-            yield self._summed(sums, piece)
+        for kind, piece in self._pieces(span):
+            yield self._summed(sums, piece, kind)
         self._finish(span)
 
-    def _summed(self, sums: RunSums, piece: Assigned, made: Iterator[TupleWindow] | None = None) -> FiredSums:
-        """Windows of rows with partial results; ``made``: the same one by one, where they are known already."""
+    def _summed(
+        self, sums: RunSums, piece: Assigned, kind: int, made: Iterator[TupleWindow] | None = None
+    ) -> FiredSums:
+        """Windows of one kind, of rows with partial results; ``made``: the same one by one, where they are known."""
         alone = sums.assigner.windows_per_event == 1
         fresh = ~self._events.seen[piece.members] if alone else self._events.unseen(piece.members)
         if made is None and self._watched:
-            made = self._tuple_windows.of(piece)
+            made = self._tuple_windows.of(piece, kind)
         windows = None if made is None else list(made)  # by which their events are seen
         if windows is None:
             self._events.see(piece.members[fresh])
@@ -427,7 +429,7 @@ class AssignedWindows:
         if self._sums is None:
             yield from made
         else:
-            yield self._summed(self._sums, chosen, made)
+            yield self._summed(self._sums, chosen, kind, made)
 
     def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
         """Which members are new to their window since its last firing."""
@@ -478,17 +480,20 @@ class AssignedWindows:
         if len(self.assigners) == 1:
             yield from ((0, piece) for piece in self._assigned(0, span))
             return
-        # Windows of several kinds are ordered by their ends, one by one.
-        windows = [
-            (kind, piece, index)
-            for kind in range(len(self.assigners))
-            for piece in self._assigned(kind, span)
-            for index in range(len(piece))
-        ]
-        for kind, piece, index in sorted(
-            windows, key=lambda window: (int(window[1].ends[window[2]]), int(window[1].starts[window[2]]), window[0])
-        ):
-            yield kind, _one(piece, index)
+        # Windows of several kinds are ordered by their ends: runs of those of one piece.
+        pieces = [(kind, piece) for kind in range(len(self.assigners)) for piece in self._assigned(kind, span)]
+        if not pieces:
+            return
+        sizes = [len(piece) for _, piece in pieces]
+        places, within = unfold(np.array(sizes))
+        ends = np.concatenate([piece.ends for _, piece in pieces])
+        starts = np.concatenate([piece.starts for _, piece in pieces])
+        order = np.lexsort((places, starts, ends))
+        places, within = places[order], within[order]
+        lows = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+        for low, stop in zip(lows.tolist(), [*lows[1:].tolist(), len(order)], strict=True):
+            kind, piece = pieces[places[low]]
+            yield kind, _part(piece, int(within[low]), int(within[stop - 1]) + 1)
 
     def _assigned(self, kind: int, span: Span) -> Iterator[Assigned]:
         """Yield the due windows of one kind that have not been released yet."""
@@ -516,14 +521,11 @@ class AssignedWindows:
             self.released.add(kind, keys, ends)
 
 
-def _one(piece: Assigned, index: int) -> Assigned:
-    low, high = int(piece.offsets[index]), int(piece.offsets[index + 1])
-    return Assigned(
-        piece.starts[index : index + 1],
-        piece.ends[index : index + 1],
-        np.array([0, high - low]),
-        piece.members[low:high],
-    )
+def _part(piece: Assigned, low: int, high: int) -> Assigned:
+    """The windows from one index up to, not including, another."""
+    offsets = piece.offsets[low : high + 1]
+    members = piece.members[offsets[0] : offsets[-1]]
+    return Assigned(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)
 
 
 def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from manager.keyed.retained_events import Held, SortedEvents
 from manager.summing import Joined, Summing
-from policies.assigners import Assigned, CountedWindows, EventRuns, GridWindows, Live, SessionWindows
+from policies.assigners import Assigned, CountedWindows, EventRuns, GridsTogether, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys
@@ -45,7 +45,7 @@ class RunSums(Summing):
     def __init__(
         self,
         aggregates: BoundAggregates,
-        assigner: SessionWindows | GridWindows | CountedWindows,
+        assigner: SessionWindows | GridWindows | GridsTogether | CountedWindows,
         key: Sequence[str],
         streams: int,
         traced: tuple[str, Accumulator] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -227,16 +227,39 @@ class GridWindows(WindowAssigner):
     def runs(self, live: Live) -> EventRuns:
         """Returns runs of events that the same windows hold: those of any event of the run, with the least of
         ``Live.closed_until`` in it. The events are points in time, in any order."""
-        first, last = self.ends_of_points(live)
+        return _grid_runs([self], live)
+
+
+@dataclass(frozen=True)
+class GridsTogether:
+    """Windows of several kinds on grids, which hold the same events."""
+
+    ends_by_time: ClassVar[bool] = True
+
+    grids: tuple[GridWindows, ...]
+
+    @property
+    def windows_per_event(self) -> int:
+        """Upper bound on the number of windows for each event that is a point in time."""
+        return sum(grid.windows_per_event for grid in self.grids)
+
+    def runs(self, live: Live) -> EventRuns:
+        """As ``GridWindows.runs``: runs of events that the same windows of each kind hold."""
+        return _grid_runs(self.grids, live)
+
+
+def _grid_runs(grids: Sequence[GridWindows], live: Live) -> EventRuns:
+    columns = [] if live.keys is None else [live.keys]
+    for grid in grids:
+        first, last = grid.ends_of_points(live)
         in_none = first > last
-        first = np.minimum(first, last + 1)  # an event in none is as good as any other
-        columns = [last, first] if live.keys is None else [live.keys, last, first]
-        if live.closed_until is not None and (self.windows_per_event > 1 or in_none.any()):
+        columns += [last, np.minimum(first, last + 1)]  # an event in none is as good as any other
+        if live.closed_until is not None and (len(grids) > 1 or grid.windows_per_event > 1 or in_none.any()):
             # Of events of other windows, or of none, the earlier may have missed a window that the later is not in.
-            columns.append(self.ends_of_points(replace(live, closed_until=None))[0])
-        cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
-        groups = Groups(cells.codes, cells.size)
-        return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)
+            columns.append(grid.ends_of_points(replace(live, closed_until=None))[0])
+    cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
+    groups = Groups(cells.codes, cells.size)
+    return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)
 
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:

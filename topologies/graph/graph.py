@@ -17,7 +17,14 @@ from manager.slices import Slicing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
 from manager.summing import Summing
 from policies.admission import Admission, LastEnd
-from policies.assigners import CountedWindows, GridWindows, SessionWindows, SlidingLogWindows, WindowAssigner
+from policies.assigners import (
+    CountedWindows,
+    GridsTogether,
+    GridWindows,
+    SessionWindows,
+    SlidingLogWindows,
+    WindowAssigner,
+)
 from policies.choose_policies import closes_after_end, decided_by_policies
 from policies.protocol import EvictionPolicy, TriggerPolicy
 from policies.storm import (
@@ -388,20 +395,24 @@ class WindowedNode:
         return RunSums(bolt.bound_aggregates, assigner, bolt.settings.key, streams, watched)
 
     @property
-    def _assigner_of_sums(self) -> SessionWindows | GridWindows | CountedWindows | None:
+    def _assigner_of_sums(self) -> SessionWindows | GridWindows | GridsTogether | CountedWindows | None:
         """The assigner whose windows can be joined from partial results; None where they need the events."""
-        assigner = self.assigners[0] if len(self.assigners) == 1 and not self.remembers else None
+        settings = self.bolt.settings
+        if self.remembers:
+            return None
+        assigner = self.assigners[0] if len(self.assigners) == 1 else None
         if isinstance(assigner, SessionWindows):
             return assigner
         if isinstance(assigner, CountedWindows):
             return assigner if assigner.divides_into_runs else None
-        settings = self.bolt.settings
-        if not isinstance(assigner, GridWindows) or settings.lifetime is not None:
+        grids = tuple(each for each in self.assigners if isinstance(each, GridWindows))
+        if not grids or len(grids) < len(self.assigners) or settings.lifetime is not None:
             return None
         if settings.empty_windows_until is not None:
             return None
+        found = grids[0] if len(grids) == 1 else GridsTogether(grids)
         # Of a row it is kept whether a window has shown it, and not which of several.
-        return assigner if settings.panes is None or assigner.windows_per_event == 1 else None
+        return found if settings.panes is None or found.windows_per_event == 1 else None
 
     @property
     def takes_events_at_the_watermark(self) -> bool:

@@ -21,7 +21,7 @@ from topologies.engine import micro_batch
 from topologies.graph.describing import topology_text
 from windowing import AggregateBolt, Bounds, Count, Duration
 from windowing import aggregates as agg
-from windowing.settings.kinds import Calendar
+from windowing.settings.kinds import Calendar, Hopping, Session
 from windowing.settings.panes import Panes
 from windowing.timestamps import FOREVER
 
@@ -50,8 +50,10 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         )
     )  # fmt: skip
     lateness = draw(st.sampled_from(["clock", *BY_WINDOW]))
-    kind = draw(st.sampled_from(["tumbling", "tumbling", "hopping", "gaps", "calendar", "last", "anchored", "start"]))
-    often = kind not in ("hopping", "last")
+    kind = draw(
+        st.sampled_from(["tumbling", "tumbling", "hopping", "gaps", "calendar", "last", "anchored", "start", "several"])
+    )
+    often = kind not in ("hopping", "last", "several")
     return {
         "kind": kind,
         "slide": draw(st.integers(2, 9)),
@@ -81,6 +83,8 @@ def with_windows(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
             return bolt.with_window(Calendar("hour", "Europe/Berlin"))
         case "last":
             return bolt.with_window(Calendar("hour", "Europe/Berlin", last=min(more, 4)))
+        case "several":
+            return bolt.with_window(Hopping(f"{slide}ms", f"{slide}ms"), Hopping(f"{more}ms", f"{slide + more % 3}ms"))
         case "anchored":
             bolt = bolt.with_alignment(anchor=7_000)
         case "start":
@@ -96,6 +100,10 @@ MISSED_BY_THE_EARLIER_ONE = case_of(
     [("b", 30), ("a", 8), ("a", 4)], {0, 2}, kind="hopping", slide=5, more=2, lateness="each event"
 )
 """In one batch, an event that comes too late for a window in which the later one before it is not."""
+IN_A_GAP_OR_LATE = case_of([("b", 30), ("a", 14), ("a", 10)], {0, 2}, kind="several", more=2, lateness="each event")
+"""In one batch, an event in a gap of one kind of windows, and one that comes too late for the window before the gap.
+
+Both are in the same window of the other kind."""
 SHOWN_AND_NEW = case_of([("a", 1), ("a", 2), ("a", 3), ("a", 4)], {1, 2, 3}, panes="discarding")
 """Rows of one window are merged, of which some have been shown and some have not."""
 COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kind="start", lag=12)
@@ -105,6 +113,7 @@ COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kin
 @examples(600, by_default=150)
 @example(LATE_FOR_ONE_WINDOW)
 @example(MISSED_BY_THE_EARLIER_ONE)
+@example(IN_A_GAP_OR_LATE)
 @example(SHOWN_AND_NEW)
 @example(COUNTED_FROM_A_CLOCK)
 @given(cases())
@@ -189,7 +198,9 @@ OTHERS: dict[str, Callable[[], AggregateBolt]] = {
     "counts of parts of slides": lambda: by_arrival().with_key("user").with_window(Count(3), Count(2)),
     "counts with gaps": lambda: by_arrival().with_key("user").with_window(Count(2), Count(4)),
     "counts without a key": lambda: by_arrival().with_tumbling_window(Count(3)),
-    "several kinds": lambda: counting().with_key("user").with_window(Calendar("hour", "UTC"), Calendar("day", "UTC")),
+    "sessions among several kinds": lambda: (
+        counting().with_key("user").with_window(Session("1s"), Calendar("day", "UTC"))
+    ),
     "panes that overlap": lambda: counting().with_window("4s", "2s").with_trigger(Panes(**PANES["discarding"])),
     "windows without events": lambda: (
         counting().with_key("user").with_tumbling_window("2s").with_empty_windows(until="8s")
