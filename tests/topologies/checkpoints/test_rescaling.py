@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
+from windowing.settings.kinds import Hopping
 
 
 def moving(path: str, topology: Topology, tasks: int) -> None:
@@ -94,16 +96,28 @@ def test_sums_of_windows_are_moved(kind: str, bolt: str, tmp_path: Path) -> None
     check(case)
 
 
-@pytest.mark.parametrize("bolt", ["sums", "picks"])
-def test_sums_of_counts_are_moved(bolt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def counts(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
-        slide = chance.randint(2, 5)
-        return bolt.with_key("user").with_window(slide * chance.randint(1, 3), slide)
+def counts_of_keys(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+    slide = chance.randint(2, 5)
+    return bolt.with_key("user").with_window(slide * chance.randint(1, 3), slide)
 
-    monkeypatch.setitem(KINDS, "counts by key", counts)
+
+def several_kinds(bolt: WindowedBolt, chance: random.Random) -> WindowedBolt:
+    kinds = Hopping("2s", "2s"), Hopping("3s", f"{chance.randint(1, 4)}s")
+    return bolt.with_key("user").with_timestamp_field("at").with_window(*kinds)
+
+
+@pytest.mark.parametrize("bolt", ["sums", "picks"])
+@pytest.mark.parametrize("windows", [counts_of_keys, several_kinds])
+def test_further_sums_are_moved(
+    windows: Callable[[WindowedBolt, random.Random], WindowedBolt],
+    bolt: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(KINDS, "further", windows)
     tried = 0
     for seed in range(60):
-        case = Case("counts by key", bolt, seed, tmp_path / str(seed))
+        case = Case("further", bolt, seed, tmp_path / str(seed))
         try:
             moves = not fixed(case)
         except TopologyError:
