@@ -100,6 +100,8 @@ class RunStatus:
     """Error that ended a failed run, or made it fail before it is started again, in a sentence."""
     restarts: int = 0
     """Number of times it was started again after a failure."""
+    late: int = 0
+    """Number of events that came too late for windowed bolts in this run, with those that were dropped."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -107,6 +109,7 @@ class RunStatus:
     def __str__(self) -> str:
         text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"
         text += f", {counted(self.rows, 'row')} read, {counted(self.emitted, 'row')} emitted"
+        text += f", {counted(self.late, 'late event')}" if self.late else ""
         text += f", {counted(self.restarts, 'restart')}" if self.restarts else ""
         return text if self.error is None else f"{text}; {self.error}"
 
@@ -365,6 +368,7 @@ class Run:
     def __repr__(self) -> str:
         status = self.status
         rows = f"{counted(status.rows, 'row')} read, {counted(status.emitted, 'row')} emitted"
+        rows += f", {counted(status.late, 'late event')}" if status.late else ""
         place = f", checkpoint {self._options.checkpoint}" if self._options.checkpoint else ""
         return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}{place}>"
 
@@ -398,12 +402,14 @@ class Run:
         if phase in (RunPhase.STARTING, RunPhase.RUNNING, RunPhase.RESTARTING) and self._stop.is_set():
             phase = RunPhase.STOPPING
         bolts = {} if summary.last is None else summary.last.bolts
+        totals = summary.this_run().values()
         return RunStatus(
             phase=phase,
             since=to_datetime(since),
             batches=summary.batches,
             rows=summary.rows,
-            emitted=sum(sum(bolt.emitted.values()) for bolt in summary.this_run().values()),
+            emitted=sum(sum(bolt.emitted.values()) for bolt in totals),
+            late=sum(bolt.accounts.get(account, 0) for bolt in totals for account in ("late", "dropped")),
             watermarks={
                 name: None if bolt.watermark is None else moment_of(bolt.watermark) for name, bolt in bolts.items()
             },

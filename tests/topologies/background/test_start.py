@@ -127,6 +127,21 @@ def test_a_status_says_which_input_holds_the_watermark_back() -> None:
     assert "payments" in run._repr_html_()
 
 
+@pytest.mark.parametrize("action", ["divert", "drop"])
+def test_a_run_says_how_many_events_were_late(action: Any) -> None:
+    builder = TopologyBuilder("late")
+    batches = [[("ada", 1.0, datetime(2024, 1, 1, 6, minute, tzinfo=UTC))] for minute in (5, 2, 6)]
+    builder.set_spout("orders", spouts.memory(SCHEMA, *batches))
+    bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts").with_lateness(action=action)
+    builder.set_bolt("revenue", bolt).global_grouping("orders")
+    builder.set_sink("out", sinks.discard()).from_("revenue")
+    run = builder.build().start(engine="local")
+    run.wait()
+    assert run.status.late == 1
+    assert "2 rows emitted, 1 late event" in repr(run)
+    assert "2 rows emitted, 1 late event" in str(run.status)
+
+
 def test_run_is_start_and_wait(tmp_path: Path) -> None:
     write_orders(tmp_path / "in", 0, 1, 12)
     topology, sink = shop(tmp_path / "in")
