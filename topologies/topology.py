@@ -169,6 +169,12 @@ def windowed(
     if sink is None:
         sink = sinks.files(os.path.join(os.fspath(checkpoint), "output"))
     elif isinstance(sink, str):
+        if "/" in sink and "`" not in sink:
+            raise ConfigError(
+                f"windowed(sink={sink!r:.80}) is a path",
+                why="a text is the name of a table in Spark's catalog",
+                do="give sinks.files(path) for Parquet files, or the name of a table",
+            )
         sink = sinks.table(sink)
     builder = TopologyBuilder(name)
     spouts.check_streaming(frame, "windowed")

@@ -26,6 +26,7 @@ from windbolt import (
     runs,
     sinks,
     spouts,
+    windowed,
 )
 
 SCHEMA = "user string, amount double, ts timestamp"
@@ -140,6 +141,12 @@ def test_a_run_says_how_many_events_were_late(action: Any) -> None:
     assert run.status.late == 1
     assert "2 rows emitted, 1 late event" in repr(run)
     assert "2 rows emitted, 1 late event" in str(run.status)
+
+
+def test_a_path_as_the_sink_of_one_bolt_is_answered_with_files(tmp_path: Path) -> None:
+    bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts")
+    with pytest.raises(ConfigError, match=r"is a path(.|\n)*give sinks.files\(path\)"):
+        windowed(object(), bolt, checkpoint=tmp_path / "ck", sink=str(tmp_path / "out"))
 
 
 def test_run_is_start_and_wait(tmp_path: Path) -> None:

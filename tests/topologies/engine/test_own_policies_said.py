@@ -436,6 +436,15 @@ def test_a_misspelt_state_is_said_with_the_states_and_not_with_columns() -> None
     assert "columns of an event" not in said
 
 
+def test_a_key_that_another_dict_lacks_is_not_said_to_be_a_state() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return {"a": True}["b"]
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "KeyError: 'b'" in said
+    assert "state_types" not in said
+
+
 @pytest.mark.parametrize("name", ["value", "time", "get"])
 def test_an_attribute_that_an_event_lacks_is_said_with_what_it_has(name: str) -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:

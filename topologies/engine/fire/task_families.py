@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -437,7 +438,9 @@ def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) ->
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
-    if not _raised_in_windbolt(error):  # by a dict, which may be the state
+    if not _raised_in_windbolt(error):  # by a dict of the user's
+        if "state[" not in (extract_tb(error.__traceback__)[-1].line or ""):
+            return ""
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
     named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
