@@ -369,6 +369,8 @@ class Run:
         status = self.status
         rows = f"{counted(status.rows, 'row')} read, {counted(status.emitted, 'row')} emitted"
         rows += f", {counted(status.late, 'late event')}" if status.late else ""
+        complaints = len(self.summary.complaints)
+        rows += f", {counted(complaints, 'complaint')} in run.summary.complaints" if complaints else ""
         place = f", checkpoint {self._options.checkpoint}" if self._options.checkpoint else ""
         return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}{place}>"
 

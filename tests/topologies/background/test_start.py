@@ -143,6 +143,18 @@ def test_a_run_says_how_many_events_were_late(action: Any) -> None:
     assert "2 rows emitted, 1 late event" in str(run.status)
 
 
+def test_a_run_says_that_there_are_complaints() -> None:
+    builder = TopologyBuilder("early")
+    builder.set_spout("orders", spouts.memory("user string, amount double, ts long", [("ada", 1.0, 1_704_088_805)]))
+    bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts")
+    builder.set_bolt("revenue", bolt).global_grouping("orders")
+    builder.set_sink("out", sinks.discard()).from_("revenue")
+    run = builder.build().start(engine="local")
+    run.wait()
+    assert "1 row emitted, 1 complaint in run.summary.complaints>" in repr(run)
+    assert "these would be good times as seconds" in run.summary.complaints[0]
+
+
 def test_a_path_as_the_sink_of_one_bolt_is_answered_with_files(tmp_path: Path) -> None:
     bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts")
     with pytest.raises(ConfigError, match=r"is a path(.|\n)*give sinks.files\(path\)"):
