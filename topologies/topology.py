@@ -16,6 +16,7 @@ from topologies.io.sinks import Sink
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked
 from windowing.durations import Duration
+from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
     from topologies.background import Run
