@@ -338,6 +338,8 @@ class WindowedNode:
 
     def due_at(self, reference: int) -> int:
         """Returns the earliest frontier at which a window with this end can be due; both in microseconds."""
+        if self.assigners:
+            return reference
         if self.by_policies or not isinstance(self.trigger, ColumnarTriggerPolicy):
             return shifted(reference, 1)
         return self.trigger.due_at(reference)
