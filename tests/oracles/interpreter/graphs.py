@@ -171,7 +171,7 @@ class Graph:
             task = self.tasks(node.name, grouping, self.named(row, columns))
             if task is None and grouping == "shuffle" and row.place is not None:
                 task = row.place % node.tasks
-            if task is None and None in bolt.kinds:
+            if task is None and any(kind is None or kind.counts for kind in bolt.kinds):
                 raise Unsaid("on which task an event counts that no window shows")
         bolt.receive(row.fields, stream, own, arrived, task=task or 0)
 
