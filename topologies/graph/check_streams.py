@@ -24,7 +24,7 @@ from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping,
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Session, SlidingLog
+from windowing.settings.kinds import Session, SlidingLog, Snapshot
 from windowing.settings.panes import RETRACT
 from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
 from windowing.timestamps import is_time
@@ -175,9 +175,11 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if not bolt.event_time:
         return
     moves = settings.late_action in (LateAction.ADJUST, LateAction.CUT)
-    if moves and settings.idle_timeout is not None and any(isinstance(kind, SlidingLog) for kind in settings.kinds):
+    at_events = next((kind for kind in settings.kinds if isinstance(kind, SlidingLog | Snapshot)), None)
+    if moves and settings.idle_timeout is not None and at_events is not None:
         yield bolt.fault(
-            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...) and SlidingLog",
+            f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...) and "
+            f"{type(at_events).__name__}",
             "such windows end at the very times of events, so the clock may have closed all those of the time to which "
             "an event would be moved",
             "leave the timeout out, or divert or drop late events",

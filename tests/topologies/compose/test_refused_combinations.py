@@ -17,6 +17,10 @@ from windbolt import TopologyError, replay
             "is to adjust late events, and has with_watermark",
         ),
         (
+            {"snapshot": True, "idle_timeout": "1s", "late": "adjust"},
+            "is to adjust late events, .* and Snapshot",
+        ),
+        (
             {"length": "10ms", "tumbling": True, "imports": {"s2": "s1"}, "partition_idle_timeout": "1s"},
             "imports watermarks, and has with_watermark",
         ),
