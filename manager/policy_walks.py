@@ -26,6 +26,7 @@ from policies.protocol import (
 )
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from windowing.durations import Duration
+from windowing.reprs import error_text
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, LATEST, show
@@ -47,7 +48,7 @@ class PolicyFailure(Exception):
     ) -> None:
         """``about``: the event, moment or window; ``error``: the exception of the policy, or a description of its wrong
         answer."""
-        super().__init__(str(error))
+        super().__init__(error if isinstance(error, str) else error_text(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
         if isinstance(about, QueuedEvent):
             which = "an event" if about.number < 0 else f"event {about.number}"

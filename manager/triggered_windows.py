@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -173,15 +174,18 @@ def _reason(rule: Any, error: Exception) -> str:
         return str(error)
     if blame is not None:
         return str(blame(error))
+    while isinstance(rule, partial):
+        rule = rule.func
     name = getattr(rule, "__qualname__", type(rule).__qualname__)
-    return f"rule {name}, line {_line_in(rule, error)}: {type(error).__name__}: {_message(error)}"
+    return f"rule {name}, line {_line_in(asking(rule), error)}: {type(error).__name__}: {_message(error)}"
 
 
-def _line_in(rule: Any, error: Exception) -> int | None:
-    """Returns the line at which an error left the file of a rule, which may have called a library; of other rules, the
-    line that raised it."""
-    function = asking(rule)
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+def _line_in(function: Callable[..., Any], error: Exception) -> int | None:
+    """Returns the line at which an error left the file of a rule's function, behind its decorators: it may have called
+    a library. Where that file is unknown, the line that raised it."""
+    function = inspect.unwrap(function)
+    function = function if hasattr(function, "__code__") else inspect.unwrap(type(function).__call__)
+    code = getattr(function, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
     return (own or frames)[-1].lineno

@@ -108,11 +108,14 @@ def _check(policy: object, kind: type[Policy]) -> None:
     try:
         check_types(policy.state_types)
     except ConfigError as error:
-        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=error.do) from error
+        do = (
+            'write state_types = {"seen": int}, of int, float, str, bool, list and dict'  # a bolt may have a schema too
+        )
+        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=do) from error
     for name in ("reach",) if kind is EvictionPolicy else ("every", "offset"):
         _check_extent(policy, name)
     _check_extent(policy, "forget_after")
-    _check_arguments(policy)
+    _check_arguments(policy, kind)
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
     built_in = any(each.__module__ == "policies.storm" for each in type(policy).__mro__)
@@ -139,13 +142,13 @@ _ARGUMENTS = {
 """By hook, the arguments with which it is called, by position."""
 
 
-def _check_arguments(policy: Policy) -> None:
+def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
     """Raises ConfigError for a hook of a user's that cannot be called with its arguments."""
     for hook, arguments in _ARGUMENTS.items():
-        if not overrides(policy, hook):
+        if not hasattr(kind, hook) or not overrides(policy, hook):
             continue
-        try:
-            signature = inspect.signature(getattr(policy, hook))
+        try:  # of a decorator's own function: it may give arguments of its own to the one that it wraps
+            signature = inspect.signature(getattr(policy, hook), follow_wrapped=False)
         except (TypeError, ValueError):  # compiled code may have none
             continue
         try:

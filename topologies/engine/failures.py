@@ -312,6 +312,8 @@ SMALLER = (
 """Advice for a bolt that may have had too little memory for a window."""
 _HOME = __file__.rsplit("/", 3)[0]
 _PYTHON = ("<frozen ", *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")))
+_GENERATED = ("<string>", "<attrs generated ")
+"""Beginnings of the file names of code that dataclasses and attrs write, and of code of ``exec``."""
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _CALLED_BY_WINDBOLT = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "polars"})
 """Packages that windbolt itself calls: a frame of theirs right behind windbolt's is not the user's code."""
@@ -371,6 +373,7 @@ def line_of(error: BaseException) -> str:
     innermost frame of that package: the first one that windbolt calls. Empty if there is no such frame."""
     raised_in = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in raised_in if not _is_windbolt_or_python(frame.filename)]
+    frames = [frame for frame in frames if not frame.filename.startswith(_GENERATED)] or frames
     own = [frame for frame in frames if _package(frame.filename) is None]
     if not own and frames and _package(frames[0].filename) not in _CALLED_BY_WINDBOLT:
         own = [frame for frame in frames if _package(frame.filename) == _package(frames[0].filename)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import threading
 from collections.abc import Callable
@@ -445,6 +446,94 @@ def test_a_key_that_another_dict_lacks_is_not_said_to_be_a_state() -> None:
     assert "state_types" not in said
 
 
+def test_a_key_that_a_dict_in_the_state_lacks_is_not_said_to_be_a_state() -> None:
+    class Positions(OnNine):
+        state_types: ClassVar[dict[str, type]] = {"positions": dict}
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            return context.state["positions"]["AAPL"]
+
+    said = failing(trigger=Positions(), eviction=All())
+    assert "KeyError: 'AAPL'" in said
+    assert "state_types" not in said
+
+
+def test_a_key_that_a_dict_with_a_name_like_the_state_lacks_is_not_said_to_be_a_state() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        tax_by_state = {"CA": 1}
+        return tax_by_state["NY"]
+
+    assert "state_types" not in failing(trigger=trigger_of(track), eviction=All())
+
+
+def test_an_attribute_that_events_on_arrays_lack_is_said_with_what_they_have() -> None:
+    def track_all(self: Any, events: QueuedEvents, context: TriggerContext) -> Any:
+        return events.value == 9  # type: ignore[attr-defined]
+
+    said = failing(trigger=type("Mine", (OnNine,), {"track_all": track_all})(), eviction=All())
+    assert "Events have events['name of a column'], events.numbers, .timestamps and .streams, as arrays" in said
+
+
+def test_an_error_that_cannot_say_what_it_is_is_one_of_the_policy() -> None:
+    class Mute(TypeError):
+        def __str__(self) -> str:
+            raise ValueError("not this")
+
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        raise Mute
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "bolt 'show' failed in track of Mine()" in said
+    assert "Mute: (it cannot say what it is: ValueError in its __str__)" in said
+
+
+def test_methods_named_as_hooks_of_the_other_kind_are_a_users_own() -> None:
+    trigger = type("Named", (OnNine,), {"window_start": lambda self: 0, "evict": lambda self: 0})()
+    eviction = type("Named", (All,), {"on_time": lambda self: 0, "on_end": lambda self: 0})()
+    assert [row["held"] for row in run(timed(trigger=trigger, eviction=eviction), ROWS, Cut([2]))] == [
+        [0, 1, 2],
+        [0, 1, 2, 3, 4],
+    ]
+
+
+def given_nine(hook: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(hook)
+    def call(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        return hook(self, event, context, 9)
+
+    return call
+
+
+def test_a_decorator_may_give_a_hook_more_arguments() -> None:
+    @given_nine
+    def track(self: Any, event: QueuedEvent, context: TriggerContext, nine: int) -> Any:
+        return event["value"] == nine
+
+    assert len(run(timed(trigger=trigger_of(track), eviction=All()), ROWS, Cut([2]))) == 2
+
+
+def test_the_line_of_a_wrong_answer_is_that_of_the_hook_behind_its_decorator() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext, nine: int) -> Any:
+        return "yes"
+
+    line = track.__code__.co_firstlineno
+    said = failing(trigger=trigger_of(given_nine(track)), eviction=All())
+    assert f"test_own_policies_said.py:{line}, in track" in said
+
+
+def test_the_line_that_changes_a_frozen_policy_is_said() -> None:
+    @dataclass(frozen=True)
+    class Frozen(OnNine):
+        seen: int = 0
+
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            self.seen = 1  # type: ignore[misc]
+
+    line = Frozen.track.__code__.co_firstlineno + 1
+    said = failing(trigger=Frozen(), eviction=All())
+    assert f"cannot assign to field 'seen' at {__file__}:{line}, in track" in said
+
+
 @pytest.mark.parametrize("name", ["value", "time", "get"])
 def test_an_attribute_that_an_event_lacks_is_said_with_what_it_has(name: str) -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
@@ -543,6 +632,10 @@ def test_answers_on_arrays_are_checked() -> None:
         (
             {"trigger": type("Tables", (OnNine,), {"state_types": {"a": "x long"}})()},
             r"Tables\(\): state 'a' is declared 'x long'",
+        ),
+        (
+            {"trigger": type("Bytes", (OnNine,), {"state_types": {"a": bytes}})()},
+            r"state 'a' is declared bytes(.|\n)*of int, float, str, bool, list and dict",
         ),
         (
             {"trigger": type("Quoted", (OnNine,), {"state_types": {"a": "int"}})()},

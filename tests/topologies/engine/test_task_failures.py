@@ -6,7 +6,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
@@ -29,6 +29,7 @@ from windowing.errors import (
     WindboltError,
 )
 from windowing.reprs import LONGEST_TEXT
+from windowing.settings.triggers import CountTrigger
 
 
 def failing(function: Callable[[], object]) -> BaseException:
@@ -56,6 +57,32 @@ def test_the_line_of_user_code_that_is_an_installed_package_is_said(tmp_path: Pa
     assert line_of(failing(lambda: names["total"](np.zeros(3)))).endswith("in <lambda>")  # code of a file is preferred
     error = failing(partial(names["total"], np.zeros(3)))
     assert line_of(error) == f" at {package}/rules.py:5, in total"
+
+
+def test_the_line_is_that_of_the_call_where_windbolt_or_a_dataclass_refused_a_value() -> None:
+    @dataclass(frozen=True)
+    class Point:
+        x: int
+
+    def change() -> object:
+        Point(1).x = 2  # type: ignore[misc]
+        return None
+
+    def trigger() -> object:
+        return CountTrigger(0)  # type: ignore[arg-type]
+
+    for function, error in ((change, FrozenInstanceError), (trigger, ConfigError)):
+        with pytest.raises(error) as caught:
+            function()
+        assert line_of(caught.value).endswith(
+            f"test_task_failures.py:{function.__code__.co_firstlineno + 1}, in {function.__name__}"
+        )
+
+
+def test_code_of_exec_has_the_line_that_it_has() -> None:
+    names: dict[str, Any] = {}
+    exec("import json\n\ndef parse():\n    return json.loads('{')", names)
+    assert line_of(failing(names["parse"])) == " at <string>:4, in parse"
 
 
 def test_a_package_that_windbolt_calls_itself_is_not_user_code() -> None:

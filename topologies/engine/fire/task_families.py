@@ -5,6 +5,7 @@ windows.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from traceback import extract_tb
@@ -34,7 +35,7 @@ from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import GridWindows
-from policies.protocol import EvictionPolicy, Policy, QueuedEvent
+from policies.protocol import EvictionPolicy, Policy, QueuedEvent, QueuedEvents
 from policies.storm import ColumnarTriggerPolicy, CountEvictionPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
@@ -63,6 +64,7 @@ from topologies.graph.graph import WindowedNode
 from topologies.graph.groupings import KeyCodes
 from windowing.errors import BoltError
 from windowing.events import Events
+from windowing.reprs import error_text
 from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -429,17 +431,24 @@ def _numbered(part: Held | None) -> Held | None:
     return replace(part, numbers=np.full(len(part), -1, np.int64))
 
 
+_HAS: dict[type, str] = {
+    QueuedEvent: "An event has event['name of a column'], event.number, .timestamp, .stream and .row()",
+    QueuedEvents: "Events have events['name of a column'], events.numbers, .timestamps and .streams, as arrays",
+}
+
+
 def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
     """Returns the sentence that corrects a mistake about an event, ``context.state`` or times; "" for other errors."""
-    if isinstance(error, AttributeError) and isinstance(error.obj, QueuedEvent):
-        return ". An event has event['name of a column'], event.number, .timestamp, .stream and .row()"
-    if isinstance(error, TypeError) and "'Duration'" in str(error):
+    if isinstance(error, AttributeError):
+        return next((f". {has}" for kind, has in _HAS.items() if isinstance(error.obj, kind)), "")
+    if isinstance(error, TypeError) and "'Duration'" in error_text(error):
         return ". Times are whole microseconds: take the .micros of a duration"
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
     if not _raised_in_windbolt(error):  # by a dict of the user's
-        if "state[" not in (extract_tb(error.__traceback__)[-1].line or ""):
+        of_state = rf"""(?<!\w)(?<!self\.)state\[(["']){re.escape(asked)}\1]"""
+        if not re.search(of_state, extract_tb(error.__traceback__)[-1].line or ""):
             return ""
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
@@ -458,7 +467,7 @@ def _raised_in_windbolt(error: BaseException) -> bool:
 
 def _line(policy: Policy, hook: str) -> str:
     """Where a user has written a hook, or the class."""
-    code = getattr(getattr(type(policy), hook, None), "__code__", None)
+    code = getattr(inspect.unwrap(getattr(type(policy), hook, type(policy))), "__code__", None)  # behind decorators
     if code is not None:
         return f" at {code.co_filename}:{code.co_firstlineno}, in {hook}"
     try:
