@@ -600,6 +600,13 @@ def test_a_hexadecimal_number_does_not_wrap_whatever_is_beside_it(before: str, t
     assert len(bad) == 2 + bool(before)
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_hexadecimal_number_of_very_many_digits_is_bad(sign: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"a\n{sign}0x{'f' * 4_000}\n0x{'0' * 4_000}1f\n")
+    rows, _, bad = read(tmp_path / "a.csv", "csv", "a long")
+    assert ([row["a"] for row in rows], len(bad)) == ([31], 1)
+
+
 def test_a_decimal_is_the_nearest_double(tmp_path: Path) -> None:
     values = [Decimal(at).scaleb(-2) for at in range(20_000)]
     pq.write_table(pa.table({"d": pa.array(values, pa.decimal128(10, 2))}), tmp_path / "a.parquet")

@@ -290,6 +290,8 @@ _OTHER_SPELLINGS = (
 _LENGTH_OF_WRAPPING = 18
 """Characters of the shortest number that Arrow wraps: it takes ``0xFFFFFFFFFFFFFFFF`` for -1 of 64 bits."""
 _HEX = r"^\s*-?0x[0-9a-f]+\s*$"
+_BEYOND = 1 << 64
+"""A number that no integer type holds. It stands for all greater ones: Python writes no more than 4,300 digits."""
 _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
@@ -382,7 +384,7 @@ def _without_hex(values: pa.Array) -> pa.Array:
         return values
     texts = values.to_pylist()
     for at in np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist():
-        texts[at] = str(int(texts[at], 16))
+        texts[at] = str(min(max(int(texts[at], 16), -_BEYOND), _BEYOND))
     return pa.array(texts, values.type)
 
 
