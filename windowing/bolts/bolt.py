@@ -621,7 +621,8 @@ class StatefulBolt(StatefulTaskBolt):
         key, every = self.settings.key, self.clock_every
         calls = [f".with_key({', '.join(map(repr, key))})"] if key else []
         calls += [f".with_clock('{every}')"] if every is not None else []
-        return one_line(self._repr_of_call() + "".join(calls))
+        own = {name: value for name, value in simple_attributes(self).items() if name != "clock_every"}
+        return one_line(call(type(self).__name__, **own) + "".join(calls))
 
 
 class StatefulBatchBolt(StatefulBolt):

@@ -462,7 +462,8 @@ class WindowSettings:
         ABOVE_ZERO,
         "with_empty_windows.until",
         needs=("windows on a grid", "room for an empty window"),
-        resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
+        resumes="not if windows are then stored otherwise: those of a length in time, and those of an `AggregateBolt` "
+        "that keeps partial results, between none and some",
         admits=Admits.READER,
         words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
     )

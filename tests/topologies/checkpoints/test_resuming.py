@@ -142,6 +142,10 @@ WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
         and any(each.bolt.settings.late_per_input for each in (old, new)),
     f"{STORED}those of a length in time, between none and some":
         lambda name, old, new: _stored(old, new) and _given(name, old, new) and _timed(new),
+    f"{STORED}those of a length in time, and those of an `AggregateBolt` that keeps partial results, "
+    "between none and some":
+        lambda name, old, new: _given(name, old, new)
+        and ((_stored(old, new) and _timed(new)) or (old.summing is None) != (new.summing is None)),
     f"{STORED}overlapping ones, and those that close after their end":
         lambda _, old, new: _stored(old, new)
         and (_overlaps(new) or any(closes_after_end(each.bolt.settings, event_time=True) for each in (old, new))),
