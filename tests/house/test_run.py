@@ -112,5 +112,20 @@ def test_tests_that_run_beside_others_end_where_these_cannot_begin(
     assert run.RUNNING == []
 
 
+def test_an_option_of_the_environment_hides_no_test_behind_one_that_passes_the_second_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = loaded()
+    (tmp_path / "test_both.py").write_text(
+        "import os\n\n\ndef test_first():\n"
+        "    known = os.path.exists('known')\n    os.makedirs('known', exist_ok=True)\n"
+        "    assert known\n\n\ndef test_second():\n    raise AssertionError\n"
+    )
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
+    monkeypatch.setattr(run, "ROOT", str(tmp_path))
+    monkeypatch.setattr(run, "CACHE", str(tmp_path / ".pytest_cache"))
+    assert run.tested(sys.executable, ["-q", "test_both.py"])[0] == run.TESTS_FAILED
+
+
 def test_an_old_python_can_read_it() -> None:
     ast.parse((ROOT / "run").read_text(), feature_version=(3, 6))
