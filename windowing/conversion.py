@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -337,10 +338,17 @@ _TRUSTED: dict[int, frozenset[type]] = {
 
 def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Converts values of any types, those of one type at a time."""
-    places: dict[type, list[int]] = {}
+    return _in_groups(values, type, lambda some, owner: _of_one_type(some, owner, kind))
+
+
+def _in_groups(
+    values: Sequence[Any], by: Callable[[Any], Any], convert: Callable[[Sequence[Any], Any], pa.Array]
+) -> pa.Array:
+    """Converts the values of each group together; the result has the order of the values."""
+    places: dict[Any, list[int]] = {}
     for place, value in enumerate(values):
-        places.setdefault(type(value), []).append(place)
-    parts = [_of_one_type([values[at] for at in some], owner, kind) for owner, some in places.items()]
+        places.setdefault(by(value), []).append(place)
+    parts = [convert([values[at] for at in some], group) for group, some in places.items()]
     if len(parts) == 1:
         return parts[0]
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate([*places.values()]))))
@@ -361,6 +369,13 @@ def _of_one_type(values: Sequence[Any], owner: type, kind: pa.DataType) -> pa.Ar
         values = [value.to_timedelta64() for value in values]
     elif issubclass(owner, pa.Scalar):
         return pa.concat_arrays([converted(pa.repeat(value, 1), kind) for value in values])
+    if isinstance(values[0], np.datetime64 | np.timedelta64):  # Arrow takes those of one unit only
+        return _in_groups(values, attrgetter("dtype"), lambda some, _: _as_arrow_has_it(some, kind))
+    return _as_arrow_has_it(values, kind)
+
+
+def _as_arrow_has_it(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Converts values from the type that Arrow finds for them."""
     own = pa.array(values)
     return converted(own, kind) if own.type != pa.null() else pa.array(values, kind)
 

@@ -198,6 +198,17 @@ def test_a_column_is_kept_or_refused(values: list[Any], own: pa.DataType, kind: 
         assert same(value, other, kind), (value, other, own, kind)
 
 
+@pytest.mark.parametrize("values", [
+    [pd.Timestamp("2020-01-01"), None, pd.Timestamp("2020-01-01T00:00:00.5"), pd.Timestamp("2020-01-02")],
+    [np.datetime64(*moment) for moment in (("2020-01-01", "s"), ("NaT", "s"), ("2020-01-01T00:00:00.5", "ms"),
+                                           ("2020-01-02", "s"))],
+])  # fmt: skip
+def test_moments_of_several_units_are_kept(values: list[Any]) -> None:
+    kept = of_values(values, pa.timestamp("us", "UTC")).to_pylist()
+    first = datetime(2020, 1, 1, tzinfo=UTC)
+    assert kept == [first, None, first + timedelta(milliseconds=500), first + timedelta(days=1)]
+
+
 # --------------------------------------------------------------------------------------------------- what is taken
 
 
