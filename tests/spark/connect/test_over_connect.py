@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
+from weakref import WeakSet
 
 import pyarrow as pa
 import pytest
@@ -25,6 +27,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sin
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import tables
+from topologies.spark.connect import connect_session
 from topologies.spark.connect.connect_session import connected
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
@@ -263,13 +266,18 @@ def test_a_session_is_left_once_at_the_end_however_many_attempts_have_failed(
     server: ConnectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at a host that does not answer takes ten seconds."""
-    mine, called = SparkSession.builder.remote(server.address).create(), []
-    monkeypatch.setattr(threading, "_register_atexit", lambda function, session: called.append(session))
+    mine = SparkSession.builder.remote(server.address).create()
+    at_exit, left = list[Callable[[], None]](), list[Any]()
+    monkeypatch.setattr(threading, "_register_atexit", at_exit.append)
+    monkeypatch.setattr(connect_session, "_WITHOUT_SERVER", WeakSet())
+    monkeypatch.setattr(connect_session, "_leave", left.append)
     for _ in range(3):
         with pytest.raises(UnreachableError), connected(mine, None, {}):
             raise UnreachableError("the server does not answer")
+    for called in at_exit:
+        called()
     mine.stop()
-    assert called == [mine]
+    assert left == [mine]
 
 
 def test_a_parquet_table_has_each_batch_once(session: Any, tmp_path: Path) -> None:
