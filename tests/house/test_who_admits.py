@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
-from functools import cache
 
 from tests.helpers.examples import with_all
 from tests.helpers.places import ROOT
@@ -31,7 +30,6 @@ def _changed(was: WindowSettings, now: WindowSettings) -> list[str]:
     return [each.name for each in fields(was) if each.compare and getattr(was, each.name) != getattr(now, each.name)]
 
 
-@cache
 def _alone() -> dict[str, list[WindowedNode]]:
     """Returns, by setting, bolts whose events would be admitted by the reader, with this setting more."""
     found: dict[str, list[WindowedNode]] = {name: [] for name in DECLARED}
@@ -44,10 +42,10 @@ def _alone() -> dict[str, list[WindowedNode]]:
 
 
 def test_declarations_say_who_admits_and_what_the_watermark_follows() -> None:
-    problems = []
+    problems, alone = [], _alone()
     for name, declared in DECLARED.items():
         admits = declared.admits
-        for node in _alone()[name]:
+        for node in alone[name]:
             given = getattr(node.bolt.settings, name) != declared.default
             by_task = given and (admits is Admits.TASK_IN_ANY_TIME or (node.event_time and admits is not Admits.READER))
             if node.deferred != by_task:
@@ -55,10 +53,7 @@ def test_declarations_say_who_admits_and_what_the_watermark_follows() -> None:
             if node.sequenced != (given and node.event_time and admits is Admits.FOLLOWING_EVENTS):
                 problems.append(f"{name}: the watermark follows events, {node.sequenced}: {node.bolt.settings}")
     assert not problems, "\n".join(problems)
-
-
-def test_settings_of_each_sort_are_walked() -> None:
-    assert {declared.admits for name, declared in DECLARED.items() if _alone()[name]} == set(Admits)
+    assert {declared.admits for name, declared in DECLARED.items() if alone[name]} == set(Admits)
 
 
 def test_what_is_read_only_where_the_watermark_follows_events_makes_it_follow_them() -> None:

@@ -15,7 +15,7 @@ from topologies.spark.spark_replay import replay_on_spark
 
 @pytest.mark.extended
 def test_drawn_bolts_answer_as_the_interpreter(spark: SparkSession) -> None:
-    drawn = [case(FIXED + number, SEED) for number in range(share(100, 10))]
+    drawn = [case(FIXED + number, SEED) for number in range(share(60, 10))]
     made = [{**each.made, "name": f"drawn {each.number}"} for each in drawn if each.made is not None]
     answers = replay_on_spark([read_scenario(each) for each in made], spark=spark)
     wrong = {

@@ -183,7 +183,7 @@ def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[st
 
 
 @given(questions())
-@examples(150, by_default=4, deadline=None)
+@examples(60, by_default=4, deadline=None)
 def test_rows_and_accounts_are_those_of_the_rows_themselves(spark: SparkSession, question: dict[str, Any]) -> None:
     with rows_in_python():
         expected, accounts_before, error_before = answers(spark, question)

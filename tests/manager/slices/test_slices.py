@@ -161,7 +161,7 @@ def assert_alike(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
             assert value == (pytest.approx(other[name]) if rounded else other[name]), name
 
 
-@examples(300, by_default=120)
+@examples(200, by_default=120)
 @given(cases())
 def test_rows_and_accounts_are_those_of_whole_windows(case: dict[str, Any]) -> None:
     rows, late, accounts = run(case, AggregateBolt)

@@ -16,7 +16,7 @@ from tests.spark.deaths.judging import Output, differences, output
 from tests.spark.shop import write_orders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux preloads libraries in this way")
-SEEDS = range(share(4, 1))
+SEEDS = range(share(2, 1))
 PROCESSES = {"create", "write", "sync", "rename", "delete", "make folder"}
 
 

@@ -54,7 +54,7 @@ def test_another_run_takes_over_at_any_operation(store: S3, files: str, expected
     """The other run comes and goes to the end of the input, or for one batch; then the first one continues."""
     chance, last = random.Random(1), operations_of_a_run(store, files)
     assert last > 30
-    for at in sorted(chance.sample(range(1, last + 1), share(14, 2))):
+    for at in sorted(chance.sample(range(1, last + 1), share(8, 2))):
         name = f"taken{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
@@ -70,7 +70,7 @@ def test_a_run_dies_at_any_operation_and_another_goes_on(store: S3, files: str, 
         raise Dies
 
     chance, last = random.Random(2), operations_of_a_run(store, files)
-    for at in sorted(chance.sample(range(1, last + 1), share(14, 2))):
+    for at in sorted(chance.sample(range(1, last + 1), share(8, 2))):
         name = f"dead{at}"
         made = topology(files, store.uri(f"{name}/out"))
         first, second = Driver(made, store.uri(f"{name}/ck")), Driver(made, store.uri(f"{name}/ck"))
