@@ -13,13 +13,16 @@ import json
 import math
 import re
 import tempfile
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, cast
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -333,6 +336,38 @@ def test_extremes_of_other_writers_are_read_as_they_were_given(form: str, tmp_pa
         case "arrow.orc":
             orc.write_table(table, str(path))
     assert read(path, table.schema) == (shown(expected), [])
+
+
+def test_what_duckdb_writes_as_logical_types_is_read(tmp_path: Path) -> None:
+    """UUIDs, JSON, times of day: Arrow has types of its own for these, which a column cannot be declared as."""
+    first, path = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), tmp_path / "1.parquet"
+    row = f"'{first}'::uuid AS id, '{{\"a\": 1}}'::json AS doc, TIME '23:59:59.5' AS at, ['{first}'::uuid, NULL] AS ids"
+    with closing(duckdb.connect()) as connection:
+        connection.execute(f"COPY (SELECT {row} UNION ALL SELECT NULL, NULL, NULL, NULL) TO '{path}' (FORMAT parquet)")
+    texts = {"id": str(first), "doc": '{"a": 1}', "at": "23:59:59.500000", "ids": [str(first), None]}
+    text = pa.string()
+    as_text = pa.schema([("id", text), ("doc", text), ("at", text), ("ids", pa.list_(text))])
+    assert read(path, as_text) == (shown([texts, dict.fromkeys(texts)]), [])
+    as_bytes = pa.schema([("id", pa.binary()), ("ids", pa.list_(pa.binary()))])
+    assert read(path, as_bytes) == (
+        shown([{"id": first.bytes, "ids": [first.bytes, None]}, {"id": None, "ids": None}]), []
+    )  # fmt: skip
+    with pytest.raises(DataError, match=r"'id' is extension<arrow.uuid>, declared as long; 'at' is time64"):
+        read(path, pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+
+
+def test_other_logical_types_of_arrow(tmp_path: Path) -> None:
+    table = pa.table({
+        "flag": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8())),
+        "other": pa.ExtensionArray.from_storage(pa.opaque(pa.int64(), "day", "somebody"), pa.array([1, 2, 3])),
+    })  # fmt: skip
+    path = tmp_path / "1.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    flags = [{"flag": each} for each in (True, None, False)]
+    assert read(path, pa.schema([("flag", pa.bool_())])) == (shown(flags), [])
+    with pytest.raises(DataError, match=r"arrow\.opaque"):  # nobody knows what its numbers mean
+        read(path, pa.schema([("other", pa.int64())]))
 
 
 def test_times_of_all_zones_are_those_of_zoneinfo(tmp_path: Path) -> None:

@@ -79,13 +79,23 @@ def convertible(source: pa.DataType, target: pa.DataType, form: str | None = Non
         return True
     if source == target or _kinds.is_null(source):
         return True
-    if _kinds.is_dictionary(source) or _kinds.is_run_end_encoded(source):
-        return convertible(source.value_type, target)
+    inner = _inside(source, target)
+    if inner is not None:
+        return convertible(inner, target)
     if _kinds.is_nested(source) or _kinds.is_nested(target):
         return _convertible_nested(source, target)
     if _kinds.is_decimal(source) and not _castable(source, target):
         return False
     return any(is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED)
+
+
+def _inside(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
+    """The type as which values of a type around another one are taken; None for any other type."""
+    if _kinds.is_dictionary(source) or _kinds.is_run_end_encoded(source):
+        return source.value_type
+    if isinstance(source, pa.BaseExtensionType) and source.extension_name in _LOGICAL:
+        return _LOGICAL[source.extension_name](source, target)
+    return None
 
 
 def convert_column(
@@ -123,6 +133,8 @@ def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR
         return _checked_after(values.dictionary_decode(), target)
     if _kinds.is_run_end_encoded(source):
         return _checked_after(pc.run_end_decode(values), target)
+    if isinstance(source, pa.BaseExtensionType):
+        return _checked_after(_stored(values, target), target)
     if _kinds.is_nested(target):
         return _nested(values, target)
     if _kinds.is_timestamp(target) and not is_text(source):
@@ -181,7 +193,39 @@ _ALLOWED: tuple[tuple[Callable[[pa.DataType], bool], tuple[Callable[[pa.DataType
     (_kinds.is_decimal, (is_number,)),
     (_kinds.is_date, (_kinds.is_date, _kinds.is_timestamp)),
     (_kinds.is_timestamp, (_kinds.is_timestamp,)),
+    (_kinds.is_time, (is_text,)),  # 12:34:56.789000
 )
+
+
+# Logical types, which Arrow has as types around others: what JSON and UUIDs in Parquet are.
+
+
+def _of_uuid(_: pa.BaseExtensionType, target: pa.DataType) -> pa.DataType:
+    return pa.string() if is_text(target) else pa.binary(_UUID)
+
+
+_UUID = 16
+_LOGICAL: dict[str, Callable[[pa.BaseExtensionType, pa.DataType], pa.DataType]] = {
+    "arrow.json": lambda source, _: source.storage_type,
+    "arrow.uuid": _of_uuid,
+    "arrow.bool8": lambda *_: pa.bool_(),
+}
+"""What the values of a logical type are taken as, by its name. Of another one nobody knows what its values mean."""
+
+
+def _stored(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
+    if values.type.extension_name != "arrow.uuid":
+        return values.storage.cast(_LOGICAL[values.type.extension_name](values.type, target))
+    return _spelled(values.storage) if is_text(target) else values.storage
+
+
+def _spelled(uuids: pa.Array) -> pa.Array:
+    """UUIDs as texts, such as ``6ba7b810-9dad-11d1-80b4-00c04fd430c8``."""
+    filled = uuids.fill_null(bytes(_UUID))
+    digits = np.frombuffer(b"".join(filled.to_pylist()).hex().encode(), np.uint8).reshape(-1, 2 * _UUID)
+    texts = np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1)
+    spelled = pa.FixedSizeBinaryArray.from_buffers(pa.binary(texts.shape[1]), len(texts), [None, pa.py_buffer(texts)])
+    return pc.if_else(uuids.is_valid(), spelled.cast(pa.binary()).cast(pa.string()), pa.scalar(None, pa.string()))
 
 
 def _is_listing(kind: pa.DataType) -> bool:
@@ -207,7 +251,8 @@ def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
 def _plain(values: pa.Array, target: pa.DataType) -> Converted:
     source = values.type
     if is_text(target):
-        return isolate(as_bytes(values), target, lambda some: some.cast(target))
+        spelled = values if _kinds.is_time(source) else as_bytes(values)
+        return isolate(spelled, target, lambda some: some.cast(target))
     if _kinds.is_integer(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
         return whole_numbers(values, target)
     if _kinds.is_floating(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
