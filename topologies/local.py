@@ -14,10 +14,9 @@ import pyarrow as pa
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.files import during
 from manager.storage.segments import Ref, SegmentStore
-from topologies.checkpoints.checkpointed_run import CheckpointedRun
+from topologies.checkpoints.checkpointed_run import CheckpointedRun, ReadTopics
 from topologies.checkpoints.file_journal import FileJournal, JournalMoved
 from topologies.checkpoints.preflight import check_local, check_registries
-from topologies.checkpoints.read_topics import ReadTopics
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.batch import BatchPlan, Context, InProcess, RunInProcess, TimeAdvance
 from topologies.engine.commit import Claims, Frames, no_catalog

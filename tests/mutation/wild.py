@@ -149,7 +149,7 @@ FAULTS = {
         "rows of a state table whose columns have other types go to the tasks of other keys",
         (
             (
-                "topologies/checkpoints/moved_state.py",
+                "topologies/checkpoints/rescale.py",
                 "    keys = [route.as_keys(table.select(list(columns))) for table in tables]\n",
                 "    keys = [each.select(list(columns)).rename_columns(route.movable.fields[0]) for each in tables]\n",
             ),

@@ -36,8 +36,8 @@ from topologies.checkpoints import (
 from topologies.checkpoints import checkpointed_run as opening
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.file_journal import FileJournal
-from topologies.checkpoints.moved_state import Route, TaskMove
 from topologies.checkpoints.paired_checkpoint import START, FolderLock
+from topologies.checkpoints.rescale import Route, TaskMove
 from topologies.checkpoints.spark_checkpoint import SparkCheckpoint
 from topologies.engine import commit, event_times, micro_batch, repeats
 from topologies.local import LocalRun

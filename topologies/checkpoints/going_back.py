@@ -26,7 +26,6 @@ from manager.storage.files import (
 from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_of
 from manager.storage.segment_files import FileSegments
 from manager.storage.task_state import TaskState
-from topologies.checkpoints.notes import SINKS, SinkNote, note_change, read_sinks
 from topologies.checkpoints.paired_checkpoint import (
     GOING_BACK,
     RESETTING,
@@ -48,7 +47,15 @@ from topologies.checkpoints.paired_checkpoint import (
     whole_batches,
 )
 from topologies.checkpoints.spark_checkpoint import write_spark_file
-from topologies.checkpoints.topology_fit import differences, noted_rules, without_bolts
+from topologies.checkpoints.topology_fit import (
+    SINKS,
+    SinkNote,
+    differences,
+    note_change,
+    noted_rules,
+    read_sinks,
+    without_bolts,
+)
 from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later
 from topologies.engine.fire.task_families import family_of
 from topologies.graph.bolt_rules import TopologyRules

@@ -7,17 +7,22 @@ runs off, the checkpoint is claimed first, and a run that has it stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
 
 from manager.accounts import AccountsError
+from manager.keyed.retained_events import GONE, LAST, SEEN, Held, is_needed, read_held, write_held
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.files import during
 from manager.storage.manifest import BoltState, Manifest, batch_key
-from manager.storage.segments import SegmentStore, SegmentWriter
-from manager.storage.task_state import TaskState
-from topologies.checkpoints.moved_state import Route, TaskMove
-from topologies.checkpoints.notes import known_rules, note_change
+from manager.storage.segments import CODE_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
+from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, StateField, TaskState, WindowsState
+from policies.watermarks import NONE
 from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
@@ -28,12 +33,458 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.checkpoints.topology_fit import check_fit, noted_tasks, wanted_tasks
+from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
+from topologies.checkpoints.topology_fit import check_fit, known_rules, note_change, noted_tasks, wanted_tasks
+from topologies.engine.fire.bolt_calls import load_state
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
 from topologies.graph.graph import Graph
+from topologies.graph.groupings import HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
 from topologies.run.attempts import Attempts
-from windowing.bolts.bolt import StatefulTaskBolt
-from windowing.errors import CheckpointError, ConfigError, did_you_mean
+from windowing.bolts.bolt import StatefulTaskBolt, pack_state
+from windowing.conversion import REFUSED, converted, of_values
+from windowing.errors import BoltError, CheckpointError, ConfigError, did_you_mean
+from windowing.schema import parse_schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# To which task of a bolt a stored row goes from now on: by the hash that also sends new events there.
+
+
+@dataclass
+class Route:
+    """The way to the new tasks of one bolt."""
+
+    bolt: str
+    rules: BoltRules
+    parallelism: int
+    _known: dict[int, int] = field(default_factory=dict)
+    """The task of each key whose events have been seen, by the code of the key."""
+    shared: dict[int, int] = field(default_factory=dict)
+    """The hash of each key that shares it with another, by the code of the key."""
+
+    def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
+        """The task of each row; ``streams`` is the input that each came by, None for the first."""
+        tasks = np.zeros(table.num_rows, np.int64)
+        if self.rules.in_one_task:
+            return tasks
+        for code, fields in enumerate(self.rules.grouped):
+            rows = slice(None) if streams is None else np.flatnonzero(streams == code)
+            part = table if streams is None else table.take(pa.array(rows))
+            tasks[rows] = self._tasks(part, fields)
+            if streams is None:
+                break
+        return tasks
+
+    def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
+        """The task of each row of a table that has the columns of the key."""
+        fields = self.rules.grouped[0]
+        return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
+
+    def as_keys(self, table: pa.Table) -> pa.Table:
+        """Columns that a bolt keeps as the fields of the first input, of whose types they may not be.
+
+        The hash of a number depends on its type: 1.0 and 1 are different keys for it, and one key for the bolt.
+        """
+        try:
+            schema = parse_schema(self.rules.types)
+        except ConfigError:  # a type that cannot be declared: the bolt keeps the fields in that type (``types``)
+            return table.rename_columns(self.rules.grouped[0])
+        columns = []
+        for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
+            try:
+                columns.append(converted(column, wanted.type))
+            except REFUSED as error:
+                raise CheckpointError(
+                    f"bolt {self.bolt!r} cannot be moved: its state has {name!r} as {column.type}",
+                    why=f"its events are grouped by {wanted.name!r}, which is {wanted.type}: {error}",
+                    do="give the bolt a method move_state, or keep that column in the type of the field",
+                ) from error
+        return pa.Table.from_arrays(columns, schema.names)
+
+    def of_values(self, values: Sequence[Any]) -> int:
+        """The task of one key, by the values of the fields that the first input is grouped by."""
+        if self.rules.in_one_task:
+            return 0
+        schema = parse_schema(self.rules.types)
+        if len(values) != len(schema):
+            raise CheckpointError(
+                f"bolt {self.bolt!r} asks for the task of {values!r}",
+                why=f"its events are grouped by {', '.join(schema.names)}",
+                do="give task_of a value for each of these, in this order",
+            )
+        arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
+        return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
+
+    def learn(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
+        """Note the tasks of keys whose events are known."""
+        distinct, firsts = np.unique(codes, return_index=True)
+        self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
+
+    def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The task of each key, by its code. CheckpointError where only an event could tell, and there is none."""
+        if self.rules.in_one_task:
+            return np.zeros(len(codes), np.int64)
+        if self.rules.grouped[0] == self.rules.keys[0]:
+            hashes = np.array([self.shared.get(code, code) for code in codes.tolist()], np.int64)
+            return (hashes.view(np.uint64) % np.uint64(self.parallelism)).astype(np.int64)
+        unknown = sum(each not in self._known for each in codes.tolist())
+        if unknown:
+            raise CheckpointError(
+                f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
+                why=f"for {unknown} keys without events only a hash of {', '.join(self.rules.keys[0])} is stored, so "
+                f"their {', '.join(self.rules.grouped[0])}, and with it their new task, is unknown",
+                do="try again when these keys have been forgotten, or group its inputs by the whole key from the start",
+            )
+        return np.array([self._known[each] for each in codes.tolist()], np.int64)
+
+    def _tasks(self, table: pa.Table, fields: Iterable[str]) -> NDArray[np.int64]:
+        return FieldsGrouping(tuple(fields)).tasks(table, None, self.parallelism)
+
+
+# What bolts themselves keep in their tasks, moved to other tasks: states by key, and by a method of the bolt.
+
+
+UserState = dict[str, Any]
+
+
+def _users(
+    before: Sequence[BoltTaskState],
+    route: Route,
+    store: SegmentStore,
+    writer: SegmentWriter,
+    bolt: StatefulTaskBolt | None,
+) -> list[dict[str, Ref]]:
+    if not any(state.user for state in before):
+        return [{} for _ in range(route.parallelism)]
+    if route.rules.in_one_task:
+        return [dict(before[0].user) if task == 0 else {} for task in range(route.parallelism)]
+    saved = [load_state(store, state.user) for state in before if state.user]
+    if route.rules.state_by_method:
+        return [_written(writer, *packed) for packed in _by_method(saved, route, bolt)]
+    moved = [_of_task(task, saved, route) for task in range(route.parallelism)]
+    return [_written(writer, json.dumps(plain), tables) for plain, tables in moved]
+
+
+def _by_method(
+    saved: list[UserState], route: Route, bolt: StatefulTaskBolt | None
+) -> list[tuple[str, dict[str, pa.Table]]]:
+    if bolt is None:
+        raise CheckpointError(
+            f"bolt {route.bolt!r} cannot be moved without its code",
+            why="its state is moved by its own method, move_state",
+            do="name the topology as well: --topology FILE:NAME",
+        )
+    try:
+        states = bolt.move_state(saved, lambda *key: route.of_values(key), route.parallelism)
+        if len(states) != route.parallelism:
+            raise ValueError(f"move_state returned {len(states)} states for {route.parallelism} tasks")
+        return [pack_state(state, bolt.state_types) for state in states]
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise BoltError(
+            f"bolt {route.bolt!r} failed in moving its state to other tasks",
+            why=f"{type(error).__name__}: {error}",
+            do="fix its method move_state and rerun; the checkpoint is as it was",
+            bolt=route.bolt,
+        ) from error
+
+
+def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:
+    """As a task writes the state of its bolt."""
+    return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in tables.items()}
+
+
+def _of_task(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserState, dict[str, pa.Table]]:
+    """The JSON part and the tables of what a task has from now on."""
+    plain: UserState = {}
+    tables: dict[str, pa.Table] = {}
+    for name, first in saved[0].items():
+        columns, values = route.rules.state_keys[name], [state[name] for state in saved]
+        if isinstance(first, pa.Table):
+            tables[name] = first if not columns else pa.concat_tables(_rows_of(task, values, columns, route))
+        elif columns:
+            plain[name] = {
+                key: value for state in values for key, value in state.items() if _task_of_text(key, route) == task
+            }
+        else:
+            plain[name] = first
+    return plain, tables
+
+
+def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
+    """The rows of a task; ``columns`` are those of the fields that events are grouped by, in types of their own."""
+    keys = [route.as_keys(table.select(list(columns))) for table in tables]
+    return [table.filter(pa.array(route.of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
+
+
+def _task_of_text(key: str, route: Route) -> int:
+    """The task of a key of a dict, which is the text of the one field that events are grouped by."""
+    (column,) = parse_schema(route.rules.types)
+    try:
+        value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise CheckpointError(
+            f"bolt {route.bolt!r} cannot be moved: its state has the key {key!r:.60}",
+            why=f"that is not text of the field {column.name!r}, which is {column.type}",
+            do="give the bolt a method move_state, or keep the state by the texts of that field",
+        ) from error
+    return route.of_values((value,))
+
+
+# Events, and the declared fields of the state of windows, moved to other tasks.
+
+
+TasksOf = Callable[[pa.Table], "NDArray[np.int64]"]
+Change = Callable[[pa.Table, int], pa.Table]
+"""Changes a stored table, given with the number of the task that it is of."""
+
+
+class TaskMove:
+    """Moves what the tasks of one bolt keep: first the events, from which the tasks of keys are learned, and then each
+    field as it is declared."""
+
+    def __init__(
+        self,
+        before: Sequence[TaskState],
+        route: Route,
+        store: SegmentStore,
+        writer: SegmentWriter,
+        code: StatefulTaskBolt | None,
+    ) -> None:
+        """``code`` is called if the bolt moves its state itself."""
+        self.before, self.route, self.store, self.writer, self.code = before, route, store, writer, code
+        self.streams = len(route.rules.inputs)
+        self.unwindowed = np.zeros(self.streams, np.int64)
+        """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
+        self._windows = [task.windows for task in before]
+        self._family = type(self._windows[0])
+        self._feeds: list[set[int]] = [set() for _ in range(route.parallelism)]
+        """Per new task, the old ones of which it has something."""
+        self._codes = [self._codes_of(state) for state in self._windows]
+        self._learn_kept()
+        queued = self._family.in_queue()
+        self._queues = self._divided_queues() if queued else []
+        self._held = [] if queued else self._divided([task.refs for task in before])
+        self._waiting = {
+            name: self._divided([] if state.get(name) is None else [state.get(name)] for state in self._windows)
+            for name in self._family.fields_of(FieldKind.EVENTS)
+        }
+
+    def tasks(self) -> list[TaskState]:
+        """The tasks from now on."""
+        tables = {
+            name: self._tables(
+                [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
+            )
+            for name, how in sorted(self._family.declared().items(), key=lambda each: bool(each[1].floor))
+            if how.kind in (FieldKind.KEYS, FieldKind.CODES)
+        }
+        states = [self._state(task, tables) for task in range(self.route.parallelism)]
+        with_events = self._with_queue if self._queues else self._with_held
+        moved = [with_events(task, TaskState(state)) for task, state in enumerate(states)]
+        return [replace(state, bolt=bolt) for state, bolt in zip(moved, self._bolts(), strict=True)]
+
+    def _bolts(self) -> list[BoltTaskState]:
+        """The state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
+        before = [task.bolt for task in self.before]
+        shown = self._shown()
+        users = _users(before, self.route, self.store, self.writer, self.code)
+        known = [state.needed_until for state in before if state.user]
+        needed_until = None if None in known else max((each for each in known if each is not None), default=None)
+        counts = [BoltTaskState().plus(*before), *[BoltTaskState()] * (len(users) - 1)]
+        return [
+            replace(state, user=user, shown=rows, needed_until=needed_until if user else None)
+            for state, user, rows in zip(counts, users, shown, strict=True)
+        ]
+
+    def _shown(self) -> list[dict[str, Ref]]:
+        """Per new task, the rows that a later firing of their windows may retract, by output stream."""
+        found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
+        tasks_of = self._tasks_of(BoltTaskState.declared()["shown"])
+        for stream in sorted({name for task in self.before for name in task.bolt.shown}):
+            tables = self._tables([task.bolt.shown.get(stream) for task in self.before], tasks_of)
+            for task, table in enumerate(tables):
+                if table is not None:
+                    found[task][stream] = self.writer.add(table)
+        return found
+
+    def _state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
+        """The state of a new task, field by field."""
+        values = self._family.merged(self._windows, sorted(self._feeds[task]))
+        for name, waiting in self._waiting.items():
+            held = Held.concat(waiting[task]) if waiting[task] else None
+            values[name] = None if held is None else write_held(self.writer, replace(held, seen=None), self.streams)
+        for name, how in self._family.declared().items():
+            if name in tables:
+                table = tables[name][task]
+                if how.floor:
+                    values[how.floor], table = self._with_floor(task, how, table)
+                if table is not None and how.kind is FieldKind.KEYS:
+                    table = table.take(pa.array(np.argsort(table.column(how.by).to_numpy(), kind="stable")))
+                values[name] = None if table is None else self.writer.add(table)
+        codes = tables["codes"][task] if "codes" in tables else None
+        return self._family().with_values(**values).with_keys(lambda: self._keys_with_events(task, codes))
+
+    # -- events
+
+    def _divided_queues(self) -> list[list[StoredQueue]]:
+        """Per new task, the parts of the queues. Their windows are runs of time, so each event is in those that it was
+        in."""
+        parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
+        for state in self.before:
+            queue = StoredQueue.of(state, self.store)
+            if queue is not None:
+                tasks = self.route.of_rows(columns_of(queue.events, routing=True), queue.events.streams)
+                for task in np.unique(tasks).tolist():
+                    parts[task].append(queue.take(tasks == task))
+        return parts
+
+    def _with_queue(self, task: int, state: TaskState) -> TaskState:
+        """A new task with its parts of queues."""
+        if not self._queues[task]:
+            return state
+        queue = StoredQueue.joined(self._queues[task], state.windows_as(QueueState))
+        joined = queue.written(self.writer, self.streams)
+        self.unwindowed += np.array(joined.accounted_by_stream)
+        for part in self._queues[task]:
+            self.unwindowed -= part.events.slice(0, part.state.accounted).by_stream(self.streams)
+        return joined
+
+    def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[Held]]:
+        """Per new task, the events that are still needed, in order of arrival at each old one."""
+        parts: list[list[Held]] = [[] for _ in range(self.route.parallelism)]
+        for number, refs in enumerate(stored):
+            for ref in refs:
+                held, flags = read_held(self.store, ref)
+                needed = np.flatnonzero(is_needed(flags))
+                held = held.take(needed)
+                flags = flags[needed]
+                held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+                tasks = self.route.of_rows(held.payload, held.streams)
+                if held.keys is not None:
+                    self.route.learn(held.keys, tasks)
+                    codes = self._codes[number].apply(held).keys
+                    if codes is not None and codes is not held.keys:
+                        self.route.learn(codes, tasks)
+                for task in np.unique(tasks).tolist():
+                    parts[task].append(held.take(np.flatnonzero(tasks == task)))
+                    self._feeds[task].add(number)
+        return parts
+
+    def _with_held(self, task: int, state: TaskState) -> TaskState:
+        """A new task with the events that it holds."""
+        if not self._held[task]:
+            return state
+        held = Held.concat(self._held[task]).sorted()
+        flags = held.flags()
+        accounted = held.by_stream(self.streams, ((flags & SEEN) != 0) & is_needed(flags)).tolist()
+        return TaskState(state.windows, Refs([write_held(self.writer, held, self.streams)]), accounted)
+
+    def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
+        """Number of keys of a new task that have live events."""
+        if not self._held[task]:
+            return 0
+        held = KeyCodes(self.route.rules.keys, codes).apply(Held.concat(self._held[task]))
+        assert held.keys is not None
+        return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
+
+    # -- rows of keys
+
+    def _codes_of(self, state: WindowsState) -> KeyCodes:
+        """The codes of the keys of an old task, of which the route learns the hashes of those that share one."""
+        stored = state.get("codes")
+        table = None if stored is None else self.store.read(stored)
+        if table is not None:
+            columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
+            self.route.shared |= dict(zip(*columns, strict=True))
+        return KeyCodes(self.route.rules.keys, table)
+
+    def _learn_kept(self) -> None:
+        """Learn the tasks of the keys that may have no events any more."""
+        for state in self._windows:
+            for each in state.rows(FieldKind.KEYS):
+                table = self.store.read(each.ref)
+                codes = table.column(state.declared()[each.field].by).to_numpy()
+                self.route.learn(codes, self.route.of_keys(table))
+
+    def _tasks_of(self, how: StateField) -> TasksOf:
+        """Tells the tasks of the rows of a field: by the columns of the key, or by its code."""
+        if how.kind is FieldKind.KEYS:
+            return self.route.of_keys
+        return lambda table: self.route.of_codes(table.column(how.by).to_numpy())
+
+    def _tables(
+        self, stored: Sequence[Ref | None], tasks_of: TasksOf, change: Change = lambda table, number: table
+    ) -> list[pa.Table | None]:
+        """Tables of old tasks, divided among the new ones; None for a task that has no row."""
+        parts: list[list[pa.Table]] = [[] for _ in range(self.route.parallelism)]
+        for number, ref in enumerate(stored):
+            if ref is None:
+                continue
+            table = change(self.store.read(ref), number)
+            tasks = tasks_of(table)
+            for task in np.unique(tasks).tolist():
+                parts[task].append(table.take(pa.array(np.flatnonzero(tasks == task))))
+                self._feeds[task].add(number)
+        return [pa.concat_tables(tables) if tables else None for tables in parts]
+
+    # -- rows of keys above a floor
+
+    def _change_of(self, how: StateField) -> Change:
+        """Raises the marks in a table to the floor of their task."""
+
+        def change(table: pa.Table, number: int) -> pa.Table:
+            floor = self._windows[number].get(how.floor, NONE)
+            for name in how.raised:
+                raised = np.maximum(table.column(name).to_numpy(), floor)
+                table = table.set_column(table.column_names.index(name), name, pa.array(raised))
+            return table
+
+        return change
+
+    def _with_floor(self, task: int, how: StateField, table: pa.Table | None) -> tuple[int | None, pa.Table | None]:
+        """The floor of a new task, and the rows of keys above it.
+
+        A task that has keys of several has the least of their floors; the keys that had a higher one have it as marks
+        of their own, so that no window of theirs is evaluated again.
+        """
+        floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
+        own = {floors[number] for number in self._feeds[task]}
+        least = min(own, default=max(floors))
+        if len(own) > 1:
+            table = self._with_marks(task, how, table, floors, least)
+        return None if least == NONE else least, table
+
+    def _with_marks(
+        self, task: int, how: StateField, table: pa.Table | None, floors: Sequence[int], least: int
+    ) -> pa.Table | None:
+        """The marks of a task, with one for each key that has events and had a higher floor than the task now has."""
+        known = set() if table is None else set(table.column(how.by).to_pylist())
+        parts = [] if table is None else [table]
+        for number in self._feeds[task]:
+            if floors[number] <= least:
+                continue
+            for ref in self.before[number].refs:
+                held = self._codes[number].apply(read_held(self.store, ref)[0])
+                assert held.keys is not None
+                keys, firsts = np.unique(held.keys, return_index=True)
+                here = self.route.of_rows(held.payload, held.streams)[firsts] == task
+                new = here & np.array([key not in known for key in keys.tolist()], np.bool_)
+                if not new.any():
+                    continue
+                known |= set(keys[new].tolist())
+                marks = pa.array(np.full(np.count_nonzero(new), floors[number]))
+                own = pa.table({how.by: keys[new], **dict.fromkeys(how.raised, marks)})
+                values = key_rows(held.payload, held.streams, self.route.rules.keys).take(pa.array(firsts[new]))
+                parts.append(pa.table({**_table_columns(own), **_table_columns(values)}))
+        return pa.concat_tables(parts, promote_options="permissive") if parts else None
+
+
+def _table_columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
 
 MOST_TASKS = 10_000
 """More tasks of a bolt are a mistake: each has an entry in every manifest."""

@@ -22,7 +22,6 @@ from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name,
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN
 from policies.watermarks import NONE
-from topologies.checkpoints.notes import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import begin_with
 from topologies.checkpoints.stored_tasks import (
@@ -39,6 +38,7 @@ from topologies.checkpoints.stored_tasks import (
     time_column,
     windows_of,
 )
+from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.graph import STATE_COLUMN, state_column

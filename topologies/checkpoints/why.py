@@ -32,10 +32,10 @@ from topologies.checkpoints.blocking_inputs import (
     regular_events,
     waiting_events,
 )
-from topologies.checkpoints.notes import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
 from topologies.checkpoints.state_tables import kept_tables, window_table
 from topologies.checkpoints.stored_tasks import has_key, key_columns, readers_of, shown_as
+from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
 from topologies.run.summary import spoken

@@ -15,7 +15,7 @@ from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.watermarks import NONE
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, holders_of, marks_of
-from topologies.checkpoints.notes import RunNote
+from topologies.checkpoints.topology_fit import RunNote
 from topologies.checkpoints.why import Explanation, OtherWindows
 from topologies.engine.commit import batch_of_file
 from topologies.graph.bolt_rules import BoltRules

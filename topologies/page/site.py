@@ -24,7 +24,8 @@ from manager.storage.files import UNREADABLE
 from manager.storage.manifest import Manifest
 from manager.storage.segment_files import FileSegments
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, marks_of
-from topologies.checkpoints.notes import (
+from topologies.checkpoints.paired_checkpoint import START
+from topologies.checkpoints.topology_fit import (
     RunNote,
     SinkNote,
     checkpoint_at,
@@ -33,7 +34,6 @@ from topologies.checkpoints.notes import (
     read_sinks,
     rules_of,
 )
-from topologies.checkpoints.paired_checkpoint import START
 from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport

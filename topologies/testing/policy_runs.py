@@ -25,8 +25,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import Manifest
 from policies.protocol import Policy
 from topologies import spouts
-from topologies.checkpoints.moved_state import Route
-from topologies.checkpoints.rescale import moved_state
+from topologies.checkpoints.rescale import Route, moved_state
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.work import SourceBatch

@@ -22,12 +22,10 @@ from tests.oracles.interpreter.bolt import Repairs
 from tests.oracles.interpreter.values import Json
 from topologies.checkpoints import state_tables
 from topologies.checkpoints.checkpointed_run import open_checkpoint
-from topologies.checkpoints.corrections import GivenEvents
 from topologies.checkpoints.file_journal import FileJournal
-from topologies.checkpoints.moved_state import Route
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.checkpoints.repair import BoltRepair, repair
-from topologies.checkpoints.rescale import moved_state
+from topologies.checkpoints.repair import BoltRepair, GivenEvents, repair
+from topologies.checkpoints.rescale import Route, moved_state
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import event_table, window_table
 from topologies.checkpoints.stored_tasks import readers_of

@@ -22,8 +22,8 @@ from tests.helpers.places import ROOT
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.file_journal import FileJournal, as_uri
 from topologies.checkpoints.going_back import go_back, inspect
-from topologies.checkpoints.notes import known_rules
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
+from topologies.checkpoints.topology_fit import known_rules
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import Deadly, Death
 from topologies.graph.bolt_rules import TopologyRules

@@ -19,8 +19,8 @@ from servers.s3 import S3
 from tests.helpers.races import alone, published, topology, write_input
 from tests.helpers.scraping import free_port, get, health, scrape, value
 from topologies.background import RunPhase
-from topologies.checkpoints.notes import read_runs
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.topology_fit import read_runs
 from topologies.cli.app import app
 from topologies.cli.consoles import readable_errors
 from topologies.local import run_local
