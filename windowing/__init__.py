@@ -1,12 +1,10 @@
 """The vocabulary of windbolt, and what its users subclass and read."""
 
 from windowing import aggregates
-from windowing.bolts.aggregate_bolt import AggregateBolt
+from windowing.bolts.aggregate_bolt import AggregateBolt, Rank, TopN
 from windowing.bolts.bolt import BatchBolt, Bolt, StatefulBatchBolt, StatefulBolt, TaskContext
 from windowing.bolts.joins import TemporalJoin, WindowJoin
-from windowing.bolts.passing import Changes, Deduplicate, RateLimit, Silence, Union
-from windowing.bolts.ranking import Rank, TopN
-from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.passing import AlterLifetime, Changes, Deduplicate, RateLimit, ShiftTime, Silence, Union
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, StatefulWindowedBolt, WindowedBolt
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration, days, hours, micros, millis, minutes, parse_duration, seconds

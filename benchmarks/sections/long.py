@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from psutil import Process
 
-from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
-from benchmarks.engines import check_accounts
+from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, check_accounts, measured
 from benchmarks.events import SEED, Events, InMemory, orders
 from benchmarks.machine import Session, say, with_project
 from benchmarks.questions import out, spout, wired

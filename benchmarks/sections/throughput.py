@@ -13,9 +13,22 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from benchmarks import engines
-from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, fewer, measured
-from benchmarks.engines import spark_own, windbolt, windbolt_in_process
+from benchmarks import contest
+from benchmarks.contest import (
+    MAIN,
+    Arm,
+    Bench,
+    Entry,
+    Job,
+    Question,
+    Taken,
+    by_itself,
+    fewer,
+    measured,
+    spark_own,
+    windbolt,
+    windbolt_in_process,
+)
 from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
 from benchmarks.figures import Figure, ratio
 from benchmarks.machine import ROOT, Session, say
@@ -212,7 +225,7 @@ WITHIN = 3.0
 def local(bench: Bench) -> None:
     """All workloads."""
     for workload in bench.chosen(WORKLOADS):
-        floors = [engines.duckdb(1), engines.duckdb(2)] if workload.kind == "statistics" else [engines.numpy()]
+        floors = [contest.duckdb(1), contest.duckdb(2)] if workload.kind == "statistics" else [contest.numpy()]
         ours = [windbolt_in_process(way) for way in workload.ways if not (way and bench.quick)]
         events = Events(bench.some(EVENTS))
         entries = [bench.entry(arm, workload, events, events.count // 2) for arm in ours]
@@ -275,7 +288,7 @@ def limits(bench: Bench) -> None:
                 writer = read(spark, job).writeStream.foreachBatch(each_batch).trigger(availableNow=True)
                 query = writer.option("checkpointLocation", str(job.scratch / "checkpoint")).start()
                 query.awaitTermination()
-            taken.batches = engines.batches_of(query)
+            taken.batches = contest.batches_of(query)
             taken.note = {"ms a batch": [1_000 * median(batch.seconds for batch in taken.batches)]}
             return taken
 

@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.__main__ import QUICK_SECTIONS, SECTIONS, left_out, parsed, show, write
-from benchmarks.contest import Arm, Batch, Bench, Job, Question, Taken
-from benchmarks.engines import numpy, windbolt_in_process
+from benchmarks.contest import Arm, Batch, Bench, Job, Question, Taken, numpy, windbolt_in_process
 from benchmarks.events import (
     FIRST_MS,
     LAG_MS,

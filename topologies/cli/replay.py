@@ -83,8 +83,7 @@ class PictureFiles:
         """Writes the files that were asked for; none if no scenario could be answered."""
         if not shown or not self.options:
             return
-        from topologies.scenarios.picture.page import PageItem, page
-        from topologies.scenarios.picture.svg import png, svg
+        from topologies.scenarios.picture.svg import PageItem, page, png, svg
 
         item, outcome = shown[0]
         if self.html is not None:

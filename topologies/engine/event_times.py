@@ -18,7 +18,6 @@ from manager.watermarks import input_of
 from policies.admission import Decision, by_arrival
 from policies.watermarks import NONE, MarkState
 from topologies.graph.graph import ERRORS, Graph, WindowedNode
-from topologies.io.times import parse_time
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
 from windowing.events import Tuple
@@ -26,7 +25,18 @@ from windowing.schema import DEFAULT_STREAM
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Session, WindowKind
 from windowing.settings.rules import START, Lifetime
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, OPEN_END, finer, from_column, from_datetime, is_time, show
+from windowing.timestamps import (
+    EARLIEST,
+    FOREVER,
+    LATEST,
+    OPEN_END,
+    finer,
+    from_column,
+    from_datetime,
+    is_time,
+    parse_time,
+    show,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

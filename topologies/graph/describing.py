@@ -24,8 +24,7 @@ from topologies.io.topics.encode import TopicRecords
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt
 from windowing.bolts.joins import WindowJoin
-from windowing.bolts.passing import Passing, Union
-from windowing.bolts.shifts import AlterLifetime, ShiftTime
+from windowing.bolts.passing import AlterLifetime, Passing, ShiftTime, Union
 from windowing.durations import Count, Duration
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings

@@ -16,9 +16,8 @@ from socket import AF_INET, AF_INET6
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from topologies.run.instruments import INSTRUMENTS, Distribution, Instrument, InstrumentKind
 from topologies.run.options import Address
-from topologies.run.run_metrics import LoggedOnce, RunMetrics
+from topologies.run.run_metrics import INSTRUMENTS, Distribution, Instrument, InstrumentKind, LoggedOnce, RunMetrics
 from windowing.errors import ConfigError, EnvironmentMissing
 from windowing.reprs import error_text
 

@@ -16,9 +16,8 @@ from topologies.engine.report import BatchReport
 from topologies.graph.graph import Graph
 from topologies.run.attempts import RunObserver
 from topologies.run.clock import Clock
-from topologies.run.instruments import INSTRUMENTS, Instrument, InstrumentKind, Sample
 from topologies.run.options import ComingRestart
-from topologies.run.run_metrics import RunMetrics
+from topologies.run.run_metrics import INSTRUMENTS, Instrument, InstrumentKind, RunMetrics, Sample
 from windowing.errors import ConfigError, EnvironmentMissing
 from windowing.reprs import error_text
 from windowing.timestamps import show_end

@@ -17,13 +17,12 @@ from topologies.io.formats import FileSplit
 from topologies.io.formats.event_files import reached
 from topologies.io.paths import locate_file
 from topologies.io.spouts import MemorySpout, files
-from topologies.io.times import readable_time
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import AnswerWindow, Replayed, plain
 from topologies.scenarios.scenario_model import read_scenario
 from windowing.errors import ConfigError, ScenarioError, did_you_mean
 from windowing.schema import DEFAULT_STREAM
-from windowing.timestamps import from_datetime
+from windowing.timestamps import from_datetime, readable_time
 
 MOST_ROWS = 10_000
 """Maximum number of events of a scenario, because people have to read it."""

@@ -20,7 +20,6 @@ from topologies.engine.tasks import pending_events
 from topologies.graph.describing import time_in_words, window_in_words
 from topologies.graph.graph import ID, Graph, WindowedNode
 from topologies.io.sinks import MemorySink
-from topologies.io.times import parse_end, readable_time
 from topologies.scenarios.scenario_answer import (
     AnswerEvent,
     AnswerWindow,
@@ -46,7 +45,7 @@ from topologies.scenarios.script import (
 )
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
-from windowing.timestamps import from_datetime
+from windowing.timestamps import from_datetime, parse_end, readable_time
 
 # The record of a scenario's run, on either engine, and the answer made from it.
 

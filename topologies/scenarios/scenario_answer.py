@@ -12,14 +12,13 @@ from typing import Any, NotRequired, TypedDict
 
 from topologies.graph.graph import Graph
 from topologies.graph.html import framed, heading, monospaced, table
-from topologies.io.times import written
 from topologies.scenarios.scenario_values import DecisionLabel
 from windowing.calls import checked
 from windowing.durations import Count
 from windowing.errors import ScenarioError
 from windowing.reprs import one_line
 from windowing.settings import WindowSettings
-from windowing.timestamps import from_datetime
+from windowing.timestamps import from_datetime, written
 
 # The answer to a scenario, and its written form.
 

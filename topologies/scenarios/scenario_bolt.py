@@ -10,7 +10,6 @@ import pyarrow as pa
 from pydantic import PlainSerializer, PlainValidator, create_model, field_validator, model_validator
 
 from policies.protocol import Policy
-from topologies.io.times import parse_time
 from topologies.scenarios.scenario_values import (
     Anchor,
     AzureLateActionValue,
@@ -72,7 +71,7 @@ from windowing.settings.kinds import (
 from windowing.settings.panes import PaneMode, Panes
 from windowing.settings.presets import Preset
 from windowing.settings.rules import START, Arrival, LateAction
-from windowing.timestamps import EARLIEST, LATEST, to_datetime
+from windowing.timestamps import EARLIEST, LATEST, parse_time, to_datetime
 from windowing.window import TupleWindow
 
 # The columns that a bare bolt's events have, beside ``id``, and how a scenario's values become theirs.

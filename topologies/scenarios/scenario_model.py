@@ -21,7 +21,6 @@ from policies.protocol import EvictionPolicy, Policy, TriggerPolicy
 from topologies.engine.failures import line_of
 from topologies.io import documents
 from topologies.io.documents import brief, explain
-from topologies.io.times import parse_time
 from topologies.scenarios.named_topology import load_module
 from topologies.scenarios.scenario_bolt import (
     BoltSettings,
@@ -46,7 +45,7 @@ from topologies.scenarios.scenario_values import (
 )
 from windowing.errors import ConfigError, ScenarioError, WindboltError, did_you_mean
 from windowing.settings import WindowSettings
-from windowing.timestamps import to_datetime
+from windowing.timestamps import parse_time, to_datetime
 
 # The messages of a scenario of an aggregation step: how an event becomes one, and how results are shown.
 

@@ -24,13 +24,13 @@ from pydantic import (
 )
 
 from manager.accounts import ACCOUNTS, BESIDE, SHOWN
-from topologies.io.times import parse_end, parse_time, written
 from windowing.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 from windowing.errors import ScenarioError, did_you_mean
 from windowing.settings import presets as azure_words
 from windowing.settings.declaration import read_partitions
 from windowing.settings.panes import PaneMode, PaneTrigger, after_clock, after_count, after_event_time
 from windowing.settings.rules import START, IdleRule, LateAction
+from windowing.timestamps import parse_end, parse_time, written
 
 # The values that scenario files write: how each is read, checked, and written again.
 

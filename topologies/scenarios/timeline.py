@@ -18,7 +18,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from topologies.io.times import readable_time
 from topologies.scenarios.moments import placed
 from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed, plain
 from topologies.scenarios.scenario_model import Scenario
@@ -46,7 +45,7 @@ from topologies.scenarios.timeline_axis import (
 from windowing.errors import nearest
 from windowing.settings.panes import PaneMode
 from windowing.settings.triggers import FiredBy
-from windowing.timestamps import FOREVER, from_datetime
+from windowing.timestamps import FOREVER, from_datetime, readable_time
 
 # The windows of each bolt of a run: which are only moments of a ready bolt, and which take back an earlier firing.
 

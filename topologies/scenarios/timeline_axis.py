@@ -14,7 +14,6 @@ import numpy as np
 from rich.console import ConsoleOptions
 from rich.text import Text
 
-from topologies.io.times import written
 from topologies.scenarios.moments import RunMoments
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
@@ -22,7 +21,7 @@ from topologies.scenarios.scenario_values import ClockStep, EventStep
 from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import Aligned, Bounds
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime, written
 
 # A time as drawings write it.
 

@@ -28,7 +28,7 @@ from windowing.bolts.bolt import (
     copied,
 )
 from windowing.bolts.joins import Join
-from windowing.bolts.shifts import AlterLifetime
+from windowing.bolts.passing import AlterLifetime
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import stable_order

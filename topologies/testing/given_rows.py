@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from topologies.io.times import parse_time
 from windowing.conversion import REFUSED, converted
 from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
-from windowing.timestamps import to_datetime
+from windowing.timestamps import parse_time, to_datetime
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,8 @@ from typer.testing import CliRunner, Result
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT, SCENARIOS
 from topologies import TopologyBuilder, sinks, spouts
-from topologies.cli.app import app
+from topologies.cli.app import DemoFolder, app
 from topologies.cli.consoles import only_json
-from topologies.cli.demo import DemoFolder
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.run.summary import spoken
@@ -777,7 +776,7 @@ def test_the_demo_names_the_command_that_there_is(
 ) -> None:
     from rich.console import Console
 
-    from topologies.cli.demo import _print_results
+    from topologies.cli.app import _print_results
 
     monkeypatch.delenv("WINDBOLT_COMMAND", raising=False)
     if command is not None:

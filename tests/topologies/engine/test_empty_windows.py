@@ -28,7 +28,7 @@ from topologies.testing.replaying import replay
 from topologies.topology import Topology
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
-from windowing.bolts.ranking import Rank
+from windowing.bolts.aggregate_bolt import Rank
 from windowing.durations import Count
 from windowing.errors import ConfigError, TopologyError
 from windowing.schema import EmittedRows

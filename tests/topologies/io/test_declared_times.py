@@ -25,7 +25,7 @@ from topologies.engine.kafka_records import Records
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import form_of
-from topologies.io.formats.json_files import parse_values
+from topologies.io.formats.json import parse_values
 from topologies.io.formats.text_values import bad_of, cut_of
 from topologies.io.topics.declared import RECORD
 from windowing import TupleWindow, WindowedBolt

@@ -35,7 +35,7 @@ from topologies.io.formats import (
     infer_schema,
     write_table,
 )
-from topologies.io.formats.json_rows import JsonRows
+from topologies.io.formats.json import JsonRows
 from windowing.errors import ConfigError, DataError, MissingError, SchemaError
 from windowing.schema import TIMESTAMP, parse_schema
 

@@ -27,7 +27,7 @@ from topologies.engine.kafka_records import Records
 from topologies.engine.report import BatchReport
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.formats.text_values import cut_of, parse_text
-from topologies.run import instruments
+from topologies.run import run_metrics
 from windowing import AggregateBolt, BatchBolt, Bolt, Emit, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError, SchemaError
 from windowing.events import Tuple
@@ -310,7 +310,7 @@ def test_metrics_have_it(tmp_path: Path) -> None:
     topology = builder.build()
     last = run_local(topology, RunOptions()).last
     assert last is not None
-    found = instruments.of_bolt("fine", topology.windowed["n"], last.bolts["n"])
+    found = run_metrics.of_bolt("fine", topology.windowed["n"], last.bolts["n"])
     assert [each.value for each in found if each.labels[-1] == "truncated"] == [4]
 
 

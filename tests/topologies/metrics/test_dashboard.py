@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.helpers.places import ROOT
-from topologies.run.instruments import INSTRUMENTS, InstrumentKind
+from topologies.run.run_metrics import INSTRUMENTS, InstrumentKind
 
 ALERTS = ROOT / "docs/monitoring/alerts.yaml"
 DASHBOARD = json.loads((ROOT / "docs/monitoring/dashboard.json").read_text("utf-8"))

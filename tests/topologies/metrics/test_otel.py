@@ -17,8 +17,8 @@ from tests.helpers.orders_and_refunds import MINUTE, NOON, SCHEMA, Revenue, orde
 from tests.helpers.scraping import free_port, scrape
 from tests.helpers.telemetry import Told, telemetry
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
-from topologies.run.instruments import INSTRUMENTS, InstrumentKind
 from topologies.run.otel import MOST_RECORDED, MOST_WINDOWS, evenly
+from topologies.run.run_metrics import INSTRUMENTS, InstrumentKind
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count

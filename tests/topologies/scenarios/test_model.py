@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 from topologies import replay
-from topologies.io.times import parse_end, parse_time, written
 from topologies.scenarios.replay import compare, judge
 from topologies.scenarios.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
 from topologies.scenarios.scenario_model import Loaded, Problem, Scenario, load, read_scenario
@@ -22,7 +21,7 @@ from topologies.scenarios.timeline import timeline
 from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
 from windowing.settings.rules import Bounds
-from windowing.timestamps import FOREVER
+from windowing.timestamps import FOREVER, parse_end, parse_time, written
 
 TEN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 SIX = 1_704_088_800_000  # 2024-01-01T06:00:00Z

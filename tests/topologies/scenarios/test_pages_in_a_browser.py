@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
-from topologies.scenarios.picture.page import PageItem, page
-from topologies.scenarios.picture.svg import svg
+from topologies.scenarios.picture.svg import PageItem, page, svg
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, load, located, read_scenario
 

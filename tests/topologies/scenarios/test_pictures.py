@@ -16,14 +16,13 @@ from tests.helpers.places import ROOT
 from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.graph.html import DARK, LIGHT
-from topologies.io.times import written
 from topologies.scenarios.moments import Fate
-from topologies.scenarios.picture.page import PageItem, page
 from topologies.scenarios.picture.picture import Scale
-from topologies.scenarios.picture.svg import asset, mark, png, svg
+from topologies.scenarios.picture.svg import PageItem, asset, mark, page, png, svg
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
+from windowing.timestamps import written
 
 FOLDER = ROOT / "tests" / "scenarios"
 OF_A_FILE = 8

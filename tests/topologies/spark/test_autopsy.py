@@ -24,7 +24,7 @@ from topologies.engine.source_splits import Deadly, Death, FileGroup, FileSource
 from topologies.engine.tasks import ingest
 from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import Chunk, FileSplit
-from topologies.io.formats.json_files import JsonlFormat
+from topologies.io.formats.json import JsonlFormat
 from topologies.spark.shipping import own_paths
 from topologies.spark.spark_tasks import packed
 from topologies.spark.workers.pool import DeathLog, autopsy

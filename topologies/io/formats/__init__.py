@@ -12,7 +12,7 @@ rows with its place, the reason and its text. A file that cannot be read as a wh
 from topologies.io.formats.columnar import ArrowFormat, ParquetFormat
 from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import BadRows, Chunk, FileFormat, FileSplit
-from topologies.io.formats.json_files import JsonlFormat
+from topologies.io.formats.json import JsonlFormat
 from topologies.io.formats.write_table import FormatName, file_format, infer_schema, write_table
 
 __all__ = [

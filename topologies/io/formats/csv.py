@@ -32,7 +32,7 @@ from topologies.io.formats.event_files import (
     refuse_absent,
     shown_bytes,
 )
-from topologies.io.formats.json_rows import parse_cells
+from topologies.io.formats.json import parse_cells
 from topologies.io.formats.lines import BOM, LONGEST_ROW, check_encoding
 from topologies.io.formats.text_values import (
     Converted,

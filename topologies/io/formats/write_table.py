@@ -24,7 +24,7 @@ from topologies.io.formats.columnar import ArrowFormat, OrcFormat, ParquetFormat
 from topologies.io.formats.conform import is_bytes, is_text
 from topologies.io.formats.csv import DELIMITER_LINE, CsvFormat
 from topologies.io.formats.event_files import FileFormat, without_compression
-from topologies.io.formats.json_files import JsonFormat, JsonlFormat
+from topologies.io.formats.json import JsonFormat, JsonlFormat
 from topologies.io.formats.lines import TextFormat
 from windowing.errors import ConfigError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP

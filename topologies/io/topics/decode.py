@@ -21,7 +21,7 @@ import pyarrow as pa
 from topologies.io.file_spout import in_utc, in_zone
 from topologies.io.formats.conform import as_bytes, settle
 from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, in_order, shown_bytes
-from topologies.io.formats.json_files import parse_values
+from topologies.io.formats.json import parse_values
 from topologies.io.messages.message import Misfit, Unreadable
 from topologies.io.topics import connect_shapes
 from topologies.io.topics.avro_shapes import AvroReader
