@@ -27,8 +27,8 @@ from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sin
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import tables
-from topologies.spark.connect import connect_session
-from topologies.spark.connect.connect_session import connected
+from topologies.spark.connect import connect_run
+from topologies.spark.connect.connect_run import connected
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, UnreachableError
@@ -269,8 +269,8 @@ def test_a_session_is_left_once_at_the_end_however_many_attempts_have_failed(
     mine = SparkSession.builder.remote(server.address).create()
     at_exit, left = list[Callable[[], None]](), list[Any]()
     monkeypatch.setattr(threading, "_register_atexit", at_exit.append)
-    monkeypatch.setattr(connect_session, "_WITHOUT_SERVER", WeakSet())
-    monkeypatch.setattr(connect_session, "_leave", left.append)
+    monkeypatch.setattr(connect_run, "_WITHOUT_SERVER", WeakSet())
+    monkeypatch.setattr(connect_run, "_leave", left.append)
     for _ in range(3):
         with pytest.raises(UnreachableError), connected(mine, None, {}):
             raise UnreachableError("the server does not answer")

@@ -13,8 +13,7 @@ from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.io.file_spout import FileSpout, WatchedFiles
 from topologies.io.paths import shown_path
 from topologies.run.clock import system_clock
-from topologies.spark.connect.connect_executor import ConnectExecutor
-from topologies.spark.connect.connect_session import connected
+from topologies.spark.connect.connect_run import ConnectExecutor, connected
 from topologies.spark.replayed import Play
 
 _SPOUT = "batches"

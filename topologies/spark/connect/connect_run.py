@@ -1,21 +1,37 @@
-"""The runner over Spark Connect: this process is the driver, as in a local run; tasks go to Spark (decision 136)."""
+"""The runner over Spark Connect, its executor and its sessions: this process is the driver, as in a local run; tasks go
+to Spark (decision 136).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from typing import Any, cast
+import atexit
+import hashlib
+import os
+import pickle
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.preflight import refuse_before_start, refuse_hdfs_without_host
+from topologies.engine.batch import Context, InProcess
 from topologies.engine.commit import Frames
+from topologies.engine.kafka_records import Records
 from topologies.engine.librdkafka import check_options
 from topologies.engine.report import BatchReport
-from topologies.engine.work import SinkBatch, SinkRows
+from topologies.engine.work import MergedSplits, SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
 from topologies.local import LocalKafka, LocalRun
@@ -23,12 +39,324 @@ from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, observed
 from topologies.run.options import Engine, RunOptions
 from topologies.run.summary import Summary
-from topologies.spark.cluster import ask_executors
-from topologies.spark.connect.connect_executor import ConnectExecutor
-from topologies.spark.connect.connect_session import connected, slots_of
+from topologies.spark.cluster import Question, ask_executors
+from topologies.spark.connect import arriving
 from topologies.spark.kept_frames import KeepsFrames
+from topologies.spark.sessions import REMOTE, is_remote_master
+from topologies.spark.shipping import Reached, packages, reached_by, write_archive
+from topologies.spark.spark_errors import FROM_SPARK
+from topologies.spark.spark_tasks import (
+    FEW,
+    for_workers,
+    in_hands,
+    is_near,
+    numbered,
+    packed,
+    spark_failures,
+    task_of,
+    unpacked,
+)
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, UnreachableError
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+_MANY = 1_000_000
+"""Rows of a range that Spark cuts for all its slots."""
+
+
+class ConnectExecutor:
+    """Runs tasks as jobs of DataFrames; their items travel with the job, and are small."""
+
+    def __init__(self, spark: SparkSession, slots: int | None = None) -> None:
+        """``slots``: None to ask Spark."""
+        self.spark = spark
+        self.reached = Reached()
+        self._slots, self._here = slots, InProcess()
+        self._numbers: dict[int, DataFrame] = {}
+        self._topology = ""
+        """The name of the file that has the topology, in Spark's folder of files."""
+        self._folders: list[str] = []
+        """The folders of the archives that were sent."""
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks to cut work into: as many as Spark cuts a large range into."""
+        if self._slots is None:
+            parts = self.spark.range(_MANY).selectExpr("spark_partition_id() AS part").distinct()
+            with spark_failures():
+                self._slots = max(parts.count(), 1)
+        return self._slots
+
+    def load(self, topology: Graph) -> None:
+        """Set the topology of the following tasks; it is sent to the workers, with its code."""
+        self.reached = reached_by(for_workers(topology))
+        code = packed(topology, elsewhere=self.reached.users)
+        with tempfile.TemporaryDirectory(prefix="windbolt-") as folder, spark_failures():
+            self._folders = []
+            for places in packages(self.reached.users):
+                path, name = write_archive(folder, places)
+                self.spark.addArtifacts(f"{path}#{name}", archive=True)
+                self._folders.insert(0, name)  # windbolt's own is found first
+            # Workers keep a topology by this name: it is another where what its modules say is other code.
+            digest = hashlib.sha256("\0".join(self._folders).encode() + code)
+            self._topology = f"windbolt-topology-{digest.hexdigest()[:16]}"
+            path = os.path.join(folder, self._topology)
+            with open(path, "wb") as file:
+                file.write(code)
+            self.spark.addArtifacts(path, file=True)
+
+    def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
+        """The results of the tasks, in the order of the items."""
+        if not items:
+            return []
+        if is_near(function, items, context) or any(_is_held_here(item) for item in items):
+            return self._here.map(function, items, context)
+        run = task_of(function, context, self.unpacker())
+        hands = in_hands(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        found = dict(self._results(partial(_outcomes, run), hands))
+        return [found[number] for number in range(len(items))]
+
+    def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
+        """A DataFrame with one partition per reference, read whenever it is used."""
+        work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
+        read = arriving.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
+        with spark_failures():
+            return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
+
+    def unpacker(self) -> Callable[[], Graph]:
+        """Returns the function that gives the topology in a worker."""
+        assert self._topology, "no topology was loaded"
+        return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
+
+    def answers(self, question: Question) -> list[dict[str, Any]]:
+        """The answer of each executor, as far as Spark gives all of them a task where there are two for each slot."""
+        numbers = list(range(2 * self.slots))
+        found = self._results(lambda hand: list(question(hand)), [[number] for number in numbers])
+        return list({answer["executor"]: answer for answer in found}.values())
+
+    def close(self) -> None:
+        """Does nothing: what was sent is the session's, and goes with it."""
+
+    def _results(self, work: Callable[[Any], list[Any]], hands: Sequence[Any]) -> Iterator[Any]:
+        """Yields the result of ``work`` in a worker for each of its arguments, ``hands``, in order."""
+        code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
+        run = arriving.rows(self._folders, code, [pickle.dumps(hand) for hand in hands])
+        with spark_failures(self.reached.users):
+            frame = self._over_numbers(len(hands)).mapInArrow(run, "output binary")
+            rows = frame.toArrow().column("output").to_pylist()
+        for row in rows:
+            yield from pickle.loads(row)
+
+    def _over_numbers(self, count: int) -> DataFrame:
+        """A DataFrame of so many rows, each of which is a task. It is kept: of a new one the server is asked for its
+        columns."""
+        if count not in self._numbers:
+            self._numbers[count] = self.spark.range(0, count, 1, count)
+        return self._numbers[count]
+
+
+def _is_held_here(item: Any) -> bool:
+    """True for records that this process has read from Kafka: to send them would cost more than to take them in."""
+    match item:
+        case MergedSplits(splits):
+            return any(map(_is_held_here, splits))
+        case _:
+            return isinstance(item, Records)
+
+
+def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
+    """The function as it is sent: from bytes to a row of them. It names nothing of windbolt, which may be missing where
+    the executors are asked what they have."""
+
+    def over(hand: bytes) -> Iterator[pa.RecordBatch]:
+        import pickle
+
+        import pyarrow as pa
+
+        output = pa.array([pickle.dumps(work(pickle.loads(hand)))], pa.binary())
+        yield pa.RecordBatch.from_arrays([output], ["output"])
+
+    return over
+
+
+# In a worker.
+
+
+def _outcomes(run: Callable[[Iterable[Any]], Iterator[Any]], hand: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    return list(numbered(run, hand))
+
+
+def _read(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.RecordBatch]:
+    yield from store.read(pickle.loads(ref)).cast(schema).to_batches()
+
+
+def _sent(name: str) -> bytes:
+    from pyspark import SparkFiles  # a client of Spark Connect alone has none
+
+    with open(SparkFiles.get(name), "rb") as file:
+        return file.read()
+
+
+SLOTS = "spark.windbolt.slots"
+"""Setting of the number of tasks to cut work into."""
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""PySpark's variable that says that sessions of this process go over Connect."""
+_PATIENCE = 10
+"""Seconds in which a server has to take a connection."""
+
+
+def slots_of(conf: Mapping[str, str]) -> int | None:
+    """The number of slots that a setting names; None where there is none. Raises ConfigError for what is no number."""
+    given = conf.get(SLOTS)
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and int(given)):
+        raise ConfigError(
+            f"{SLOTS} is {given!r}",
+            why="it is the number of tasks that run at the same time",
+            do="give a number from 1 on, or leave it out: Spark is asked then",
+        )
+    return int(given)
+
+
+@contextmanager
+def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The session given, or one that is opened for the run and closed at its end.
+
+    Raises EnvironmentMissing where a package is missing here, UnreachableError where the server does not answer; one
+    that does not pass by itself where the session that is given has ended.
+    """
+    if spark is not None:
+        try:
+            yield spark
+        except (UnreachableError, ValueError) as error:  # the latter from a channel that was closed
+            if not spark.is_stopped:
+                _leave_at_exit(spark)
+                raise
+            raise UnreachableError(
+                "the Spark session of the run has ended",
+                why="it was stopped, or its server was started again and knows it no more",
+                do="make a new session and start again: the run continues from its checkpoint",
+            ) from error
+        return
+    session = _opened(master or os.environ[REMOTE], conf)
+    try:
+        with _functions_over_connect():
+            yield session
+    finally:
+        _leave(session)
+        with suppress(*FROM_SPARK):
+            session.stop()
+
+
+_OPENED: list[object] = []
+"""One for each present run with a session of its own: while there are any, PySpark's variable is set."""
+_OPENING = threading.Lock()
+
+
+@contextmanager
+def _functions_over_connect() -> Iterator[None]:
+    """By this pyspark.sql.functions, in functions of sinks and of DataFrames, know what they are to make."""
+    mine = object()
+    with _OPENING:
+        is_users = not _OPENED and _MODE in os.environ
+        if not is_users:
+            _OPENED.append(mine)
+            os.environ[_MODE] = "1"
+    try:
+        yield
+    finally:
+        with _OPENING:
+            if not is_users:
+                _OPENED.remove(mine)
+                if not _OPENED:
+                    os.environ.pop(_MODE, None)
+
+
+def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError as error:
+        raise EnvironmentMissing(
+            "a package for Spark Connect is missing",
+            why=str(error).strip().split("\n", 1)[0],
+            do="pip install 'windbolt[connect]'",
+        ) from error
+    _reach(address)
+    builder = SparkSession.builder.remote(address)
+    for name, value in conf.items():
+        if name not in (SLOTS, "spark.master"):
+            builder = builder.config(name, value)
+    try:
+        session: SparkSession = builder.create()
+        _ = session.version
+    except FROM_SPARK as error:
+        raise _no_answer(address, str(error)) from error
+    return session
+
+
+def _reach(address: str) -> None:
+    """Raise UnreachableError where nobody listens at the address: Spark's client would try for ten minutes."""
+    if not is_remote_master(address):
+        return  # local[2]: PySpark starts a server of its own
+    try:
+        place = urlsplit(address.partition(";")[0])
+        host, port = place.hostname or "localhost", place.port or 15002
+    except ValueError as error:
+        raise ConfigError(
+            f"{_shown(address)!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
+        ) from error
+    try:
+        socket.create_connection((host, port), _PATIENCE).close()
+    except OSError as error:
+        raise _no_answer(address, str(error)) from error
+
+
+_WITHOUT_SERVER: WeakSet[Any] = WeakSet()
+"""The users' sessions whose server did not answer."""
+
+
+def _leave_at_exit(session: SparkSession) -> None:
+    """As ``_leave``, at the end of the process, however many attempts of a run have failed.
+
+    PySpark asks from threads, too, for which Python waits before it calls what ``atexit`` has; so as those of
+    ``concurrent.futures`` this is called before, for which there is no public name.
+    """
+    if not _WITHOUT_SERVER:
+        getattr(threading, "_register_atexit", atexit.register)(_leave_all)
+    _WITHOUT_SERVER.add(session)
+
+
+def _leave_all() -> None:
+    for session in list(_WITHOUT_SERVER):
+        _leave(session)
+
+
+def _leave(session: SparkSession) -> None:
+    """Close the client of a session whose server has ended, which it would ask for 20 minutes to forget it."""
+    endpoint = getattr(session.client._builder, "endpoint", None)
+    if endpoint is None:
+        return  # a channel of another kind
+    try:
+        _reach(f"sc://{endpoint}")
+    except UnreachableError:
+        session.client.close()
+
+
+def _no_answer(address: str, why: str) -> UnreachableError:
+    return UnreachableError(
+        f"the Spark Connect server {_shown(address)} does not answer",
+        why=why.strip().split("\n", 1)[0][:300],
+        do="see that it runs, and that its address is right: sc://HOST:15002",
+        transient=True,
+    )
+
+
+def _shown(address: str) -> str:
+    """The address without its parameters, of which one may be a token."""
+    return address.partition(";")[0].rstrip("/")
 
 
 def run_over_connect(
