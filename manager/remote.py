@@ -276,7 +276,7 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
 #
 # Arrow's clients try a few requests again by themselves, but not all: S3's gives up at once where the store's "slow
 # down" is longer than the object that was asked for. All of windbolt's own files in a store, and those of users, are
-# reached through this one door, so that no caller need think of it (decision 79).
+# reached through this one class, so that no caller need think of it (decision 79).
 
 
 Reply = TypeVar("Reply")

@@ -150,14 +150,14 @@ class Admission:
         """
         closed_until = self.closes_until(bolt)
         reference = self._reference(own, bolt)
-        judged = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
+        compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
-            if len(judged) and not self.overtakes and int(judged.min()) > _latest(reference):
+            if len(compared) and not self.overtakes and int(compared.min()) > _latest(reference):
                 return times, codes, closed_until
-            late = self._behind(times, judged, ends, reference, closed_until, end_edges)
+            late = self._behind(times, compared, ends, reference, closed_until, end_edges)
         else:
             assert self.last_end is not None
-            late = self.missed(judged, self.last_end(judged, ends), closed_until)
+            late = self.missed(compared, self.last_end(compared, ends), closed_until)
         late &= timely(codes)
         if not late.any():
             return times, codes, closed_until
@@ -176,20 +176,20 @@ class Admission:
     def _behind(
         self,
         times: NDArray[np.int64],
-        judged: NDArray[np.int64],
+        compared: NDArray[np.int64],
         ends: NDArray[np.int64] | None,
         reference: NDArray[np.int64],
         closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Returns which events are behind their mark, or at it if their windows have closed; ``judged`` is the time of
-        each that is compared."""
-        late: NDArray[np.bool_] = judged < reference
+        """Returns which events are behind their mark, or at it if their windows have closed; ``compared`` is the
+        time of each that counts."""
+        late: NDArray[np.bool_] = compared < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
         some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
         if self.last_end is not None and len(some):  # windows are looked up only where that may change something
-            last = self.last_end(judged[some], None if ends is None else ends[some])
-            late[some] |= self.missed(judged[some], last, closed_until[some])
+            last = self.last_end(compared[some], None if ends is None else ends[some])
+            late[some] |= self.missed(compared[some], last, closed_until[some])
         return late
 
     def _earliest(

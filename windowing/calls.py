@@ -176,8 +176,8 @@ _PLURAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "nu
 
 # Checks the arguments of a public call by its signature: their names, their number and their types.
 #
-# What Python would tell as a TypeError from within, or a call would take without a word, is a ConfigError at the door.
-# A checker of types sees the calls unchanged.
+# What Python would tell as a TypeError from within, or a call would take without a word, is a ConfigError before the
+# call runs. A checker of types sees the calls unchanged.
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -190,9 +190,9 @@ def checked(call: Call) -> Call:
 
     def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
-        strange = about.strange(args, kwargs)
-        if strange is not None:
-            raise strange
+        mismatch = about.type_error(args, kwargs)
+        if mismatch is not None:
+            raise mismatch
         return function(*args, **kwargs)
 
     return _wrapped(call, _first(strict))
@@ -207,8 +207,8 @@ def checked_value(call: Call) -> Call:
 
     def own_words_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
-        strange = about.strange(args, kwargs)
-        if strange is None:
+        mismatch = about.type_error(args, kwargs)
+        if mismatch is None:
             return function(*args, **kwargs)
         try:
             function(*args, **kwargs)
@@ -216,7 +216,7 @@ def checked_value(call: Call) -> Call:
             raise
         except Exception:
             pass
-        raise strange
+        raise mismatch
 
     return _wrapped(call, _first(own_words_first))
 
@@ -228,19 +228,19 @@ def checked_on_failure(call: Call) -> Call:
         about = _Signature(function)
 
         @functools.wraps(function)
-        def door(*args: Any, **kwargs: Any) -> Any:
+        def checked_call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
             except WindboltError:
                 raise
             except Exception:
                 about.check_names(args, kwargs)
-                strange = about.strange(args, kwargs)
-                if strange is not None:
-                    raise strange from None
+                mismatch = about.type_error(args, kwargs)
+                if mismatch is not None:
+                    raise mismatch from None
                 raise
 
-        return door
+        return checked_call
 
     return _wrapped(call, quick)
 
@@ -252,10 +252,10 @@ def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> 
         about = _Signature(function)
 
         @functools.wraps(function)
-        def door(*args: Any, **kwargs: Any) -> Any:
+        def checked_call(*args: Any, **kwargs: Any) -> Any:
             return check(about, function, args, kwargs)
 
-        return door
+        return checked_call
 
     return guarded
 
@@ -263,8 +263,8 @@ def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> 
 def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
     """Returns the function with its guard; of a class, the class, which is made with it."""
     if not isinstance(call, type):
-        door: Call = guarded(call)
-        return door
+        checked_call: Call = guarded(call)
+        return checked_call
     call.__init__ = guarded(vars(call)["__init__"])  # type: ignore[misc]
     return call
 
@@ -326,13 +326,13 @@ class _Signature:
         missing = [each for each in parameters.values() if _is_needed(each) and each.name not in given]
         yield from (self._missing(call, each) for each in missing)
 
-    def strange(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
+    def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
         """Returns the error for arguments whose types are not those of their annotations; None where all are.
 
         The names of the arguments must have been checked.
         """
         problems = [
-            self._strange(self._called(args), parameter, value, shown)
+            self._wrong_type(self._called(args), parameter, value, shown)
             for parameter, value, shown in self._bound(args, kwargs)
             if value is not parameter.default and not is_one(value, parameter.annotation, self._names)
         ]
@@ -352,7 +352,7 @@ class _Signature:
                 found.append((each, kwargs[each.name], f"{each.name}="))
         return found[self._is_method :]
 
-    def _strange(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
+    def _wrong_type(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
         words = in_words(parameter.annotation, self._names)
         name = shown.removesuffix("=") or parameter.name
         unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""

@@ -370,11 +370,11 @@ def _of_one_type(values: Sequence[Any], owner: type, kind: pa.DataType) -> pa.Ar
     elif issubclass(owner, pa.Scalar):
         return pa.concat_arrays([converted(pa.repeat(value, 1), kind) for value in values])
     if isinstance(values[0], np.datetime64 | np.timedelta64):  # Arrow takes those of one unit only
-        return _in_groups(values, attrgetter("dtype"), lambda some, _: _as_arrow_has_it(some, kind))
-    return _as_arrow_has_it(values, kind)
+        return _in_groups(values, attrgetter("dtype"), lambda some, _: _by_inferred_type(some, kind))
+    return _by_inferred_type(values, kind)
 
 
-def _as_arrow_has_it(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _by_inferred_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Converts values from the type that Arrow finds for them."""
     own = pa.array(values)
     return converted(own, kind) if own.type != pa.null() else pa.array(values, kind)

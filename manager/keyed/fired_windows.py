@@ -449,12 +449,15 @@ def _released_rows(kind: int | NDArray[np.int64], keys: NDArray[np.int64], ends:
 _CLOSED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("start", np.int64), ("end", np.int64)])
 
 
-class ShutWindows:
+class ClosedEarly:
     """The windows of a task that take no events any more, although time has not closed them (``closes=True``)."""
 
     def __init__(self, states: PaneStates, assigners: Sequence[WindowAssigner]) -> None:
-        shut = states.take(np.flatnonzero(states.shut))
-        self._assigners, self._windows = tuple(assigners), _closed_rows(shut.kind, shut.key, shut.start, shut.end)
+        closed = states.take(np.flatnonzero(states.shut))
+        self._assigners, self._windows = (
+            tuple(assigners),
+            _closed_rows(closed.kind, closed.key, closed.start, closed.end),
+        )
 
     def missed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
@@ -465,15 +468,15 @@ class ShutWindows:
             return np.zeros(len(times), np.bool_)
         bare = pa.table({"place": pa.nulls(len(times))})
         events = SortedEvents(Held(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ())
-        left, shut_out = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
+        left, missed_all = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
         for kind, assigner in enumerate(self._assigners):
             for piece in assigner.assign(events.live, NONE, FOREVER):
                 of_key = events.key_hashes(piece.members[piece.offsets[:-1]])
-                shut = np.isin(_closed_rows(kind, of_key, piece.starts, piece.ends), self._windows)
-                by_member = np.repeat(shut, np.diff(piece.offsets))
-                shut_out[piece.members[by_member]] = True
+                closed = np.isin(_closed_rows(kind, of_key, piece.starts, piece.ends), self._windows)
+                by_member = np.repeat(closed, np.diff(piece.offsets))
+                missed_all[piece.members[by_member]] = True
                 left[piece.members[~by_member]] = True
-        return events.as_given(shut_out & ~left)
+        return events.as_given(missed_all & ~left)
 
 
 def _closed_rows(

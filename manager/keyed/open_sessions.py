@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _START, _END = itemgetter(0), itemgetter(1)
 
 
-def turned_away(
+def late_for_sessions(
     times: NDArray[np.int64],
     keys: NDArray[np.int64] | None,
     candidates: NDArray[np.bool_],
@@ -56,7 +56,7 @@ def turned_away(
     for row in rows.tolist():
         of_key, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
         of_key.close(int(closed_until[row]))
-        low, first, high = of_key.met(time, end)
+        low, first, high = of_key.overlapping(time, end)
         if of_key.is_late(time, end, first, high, int(reference[row])):
             late[row] = True
             continue
@@ -80,9 +80,9 @@ class _Sessions:
         """Called before each event, with the time up to which sessions have closed."""
         self.limit = limit
 
-    def met(self, start: int, end: int) -> tuple[int, int, int]:
+    def overlapping(self, start: int, end: int) -> tuple[int, int, int]:
         """The range of sessions that the span of an event meets, with the index of the first open one in between."""
-        low, high = self._met(start, end)
+        low, high = self._overlapping(start, end)
         first = low
         while first < high and self.spans[first][1] <= self.limit:
             first += 1
@@ -99,10 +99,10 @@ class _Sessions:
 
     def join(self, time: int, end: int) -> None:
         """Add the span of an event, and merge the sessions that it joins."""
-        low, high = self._met(time, end)
+        low, high = self._overlapping(time, end)
         self.spans[low:high] = [self._merged(time, end, low, high)]
 
-    def _met(self, start: int, end: int) -> tuple[int, int]:
+    def _overlapping(self, start: int, end: int) -> tuple[int, int]:
         touching = self.kind.touching
         low = (bisect_left if touching else bisect_right)(self.spans, start, key=_END)
         high = (bisect_right if touching else bisect_left)(self.spans, end, key=_START)

@@ -689,7 +689,7 @@ class CalendarWindows(GridWindows):
         froms = lows[np.concatenate([[0], breaks + 1])].tolist()
         tos = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
         periods = (period for low, high in zip(froms, tos, strict=True) for period in range(low, high + 1))
-        edges = (_begins(self.zone, self.unit, period, self.at, self.shift) for period in periods)
+        edges = (_starts_in_period(self.zone, self.unit, period, self.at, self.shift) for period in periods)
         return np.unique(np.array([edge for of_period in edges for edge in of_period]))
 
     @property
@@ -713,13 +713,13 @@ def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
+def _starts_in_period(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
     """Returns the start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and
     for one that is divided, of each part."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
-            return tuple(moment for hour in hours for moment in _showings(zone, hour))
+            return tuple(moment for hour in hours for moment in _instants_of(zone, hour))
         case "day":
             if at:
                 return tuple(moment_of(zone_of(zone), period * _DAY + begin) for begin in at)
@@ -729,10 +729,10 @@ def _begins(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int)
         case _:
             month = np.datetime64(period * _MONTHS[unit] + shift, "M")
             wall = int(month.astype("datetime64[us]").astype(np.int64))
-    return tuple(_showings(zone, wall)[:1])
+    return tuple(_instants_of(zone, wall)[:1])
 
 
-def _showings(zone: str, wall: int) -> list[int]:
+def _instants_of(zone: str, wall: int) -> list[int]:
     """Returns when the clocks of a zone show a wall-clock time or skip it: once, or twice when they are set back.
 
     ``wall`` is the wall-clock time in microseconds since the clocks would have shown the epoch; the results are

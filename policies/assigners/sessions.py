@@ -177,9 +177,9 @@ class SessionWindows(WindowAssigner):
         """Returns which events begin a session, if none is cut; and up to where time is covered by each event and those
         of its session before it, or of its key."""
         if live.reaches is not None:
-            covered = _furthest(live, live.reaches)
+            covered = _greatest_so_far(live, live.reaches)
         elif live.gaps is not None:
-            covered = _furthest(live, live.starts + np.maximum(live.gaps, 1))
+            covered = _greatest_so_far(live, live.starts + np.maximum(live.gaps, 1))
         else:
             covered = live.starts + self.gap.micros
         begins = key_heads(live)
@@ -283,7 +283,7 @@ def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) 
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 
-def _furthest(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
+def _greatest_so_far(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the greatest reach among the events of the same key up to each event."""
     rising = reach[1:] >= reach[:-1]
     if live.keys is not None:

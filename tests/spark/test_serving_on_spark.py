@@ -146,7 +146,7 @@ def test_the_page_of_a_run_says_what_its_report_says(spark: SparkSession, orders
             assert seen["bolts"][name]["watermark"] == bolt.watermark
             assert {mark["input"]: mark["at"] for mark in seen["bolts"][name]["marks"]} == bolt.inputs
     assert end["now"]["state"] == "finished"
-    late = [event for event in end["turned_away"] if event["bolt"] == "revenue"]
+    late = [event for event in end["rejected_events"] if event["bolt"] == "revenue"]
     assert late, "they were recorded by workers"
     assert all(event["reason"] and event["watermark"] for event in late)
     assert sum(events for _, events in end["bolts"]["revenue"]["open"]["windows"]) > 0

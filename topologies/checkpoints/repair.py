@@ -539,11 +539,11 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     lost[:, left] &= ~_members(task, live.take(left))
     again[:, left] &= ~_finished(task, live.take(left))
     merging = np.array([[each.merges] for each in windows.assigners])
-    wrongs = {
+    consequences = {
         "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~seen),
         "a window that has fired would have another end, and would hold row {} again": again,
     }
-    for what, which in wrongs.items():  # seen: in a window of any kind; others are still to fire
+    for what, which in consequences.items():  # seen: in a window of any kind; others are still to fire
         broken = which.any(axis=0) & ~gone
         if broken.any():
             one = int(np.argmax(broken))

@@ -116,7 +116,7 @@ class Route:
         arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
-    def learn(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
+    def note_tasks(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
         """Note the tasks of keys whose events are known."""
         distinct, firsts = np.unique(codes, return_index=True)
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
@@ -260,10 +260,10 @@ class TaskMove:
         """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
         self._windows = [task.windows for task in before]
         self._family = type(self._windows[0])
-        self._feeds: list[set[int]] = [set() for _ in range(route.parallelism)]
+        self._former_tasks: list[set[int]] = [set() for _ in range(route.parallelism)]
         """Per new task, the old ones of which it has something."""
         self._codes = [self._codes_of(state) for state in self._windows]
-        self._learn_kept()
+        self._note_kept()
         queued = self._family.in_queue()
         self._queues = self._divided_queues() if queued else []
         self._held = [] if queued else self._divided([task.refs for task in before])
@@ -312,7 +312,7 @@ class TaskMove:
 
     def _state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
         """The state of a new task, field by field."""
-        values = self._family.merged(self._windows, sorted(self._feeds[task]))
+        values = self._family.merged(self._windows, sorted(self._former_tasks[task]))
         for name, waiting in self._waiting.items():
             held = Held.concat(waiting[task]) if waiting[task] else None
             values[name] = None if held is None else write_held(self.writer, replace(held, seen=None), self.streams)
@@ -364,13 +364,13 @@ class TaskMove:
                 held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
-                    self.route.learn(held.keys, tasks)
+                    self.route.note_tasks(held.keys, tasks)
                     codes = self._codes[number].apply(held).keys
                     if codes is not None and codes is not held.keys:
-                        self.route.learn(codes, tasks)
+                        self.route.note_tasks(codes, tasks)
                 for task in np.unique(tasks).tolist():
                     parts[task].append(held.take(np.flatnonzero(tasks == task)))
-                    self._feeds[task].add(number)
+                    self._former_tasks[task].add(number)
         return parts
 
     def _with_held(self, task: int, state: TaskState) -> TaskState:
@@ -401,13 +401,13 @@ class TaskMove:
             self.route.shared |= dict(zip(*columns, strict=True))
         return KeyCodes(self.route.rules.keys, table)
 
-    def _learn_kept(self) -> None:
+    def _note_kept(self) -> None:
         """Learn the tasks of the keys that may have no events any more."""
         for state in self._windows:
             for each in state.rows(FieldKind.KEYS):
                 table = self.store.read(each.ref)
                 codes = table.column(state.declared()[each.field].by).to_numpy()
-                self.route.learn(codes, self.route.of_keys(table))
+                self.route.note_tasks(codes, self.route.of_keys(table))
 
     def _tasks_of(self, how: StateField) -> TasksOf:
         """Tells the tasks of the rows of a field: by the columns of the key, or by its code."""
@@ -427,7 +427,7 @@ class TaskMove:
             tasks = tasks_of(table)
             for task in np.unique(tasks).tolist():
                 parts[task].append(table.take(pa.array(np.flatnonzero(tasks == task))))
-                self._feeds[task].add(number)
+                self._former_tasks[task].add(number)
         return [pa.concat_tables(tables) if tables else None for tables in parts]
 
     # -- rows of keys above a floor
@@ -451,7 +451,7 @@ class TaskMove:
         of their own, so that no window of theirs is evaluated again.
         """
         floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
-        own = {floors[number] for number in self._feeds[task]}
+        own = {floors[number] for number in self._former_tasks[task]}
         least = min(own, default=max(floors))
         if len(own) > 1:
             table = self._with_marks(task, how, table, floors, least)
@@ -463,7 +463,7 @@ class TaskMove:
         """The marks of a task, with one for each key that has events and had a higher floor than the task now has."""
         known = set() if table is None else set(table.column(how.by).to_pylist())
         parts = [] if table is None else [table]
-        for number in self._feeds[task]:
+        for number in self._former_tasks[task]:
             if floors[number] <= least:
                 continue
             for ref in self.before[number].refs:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.fired_windows import ShutWindows
-from manager.keyed.open_sessions import gaps_of_events, turned_away, without_open_window
+from manager.keyed.fired_windows import ClosedEarly
+from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, without_open_window
 from manager.keyed.retained_events import Held
 from policies.admission import Decision, accepted, all_accepted
 from policies.storm import in_gap
 from policies.watermarks import NONE
 from topologies.engine.ledger import SAMPLED, Ledger, event_ids
 from topologies.engine.repeats import IncomingIds, Repeats, key_columns
-from topologies.engine.work import Rows, TurnedAway
+from topologies.engine.work import RejectedEvent, Rows
 from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_of_inputs
 from windowing.columns import take_rows
 from windowing.durations import Duration
@@ -110,7 +110,7 @@ class AdmissionContext:
     """Returns the codes of keys; None where events have none."""
     repeats: Repeats | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
-    shut: ShutWindows | None = None
+    closed_early: ClosedEarly | None = None
     """Windows that a firing has closed before their end; None where no firing does."""
 
 
@@ -158,8 +158,8 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
         times, codes, closed_until = _by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
-    if admission_context.shut is not None:
-        missed = accepted(codes) & admission_context.shut.missed(times, events.keys, closed_until)
+    if admission_context.closed_early is not None:
+        missed = accepted(codes) & admission_context.closed_early.missed(times, events.keys, closed_until)
         codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
@@ -225,7 +225,7 @@ def _late_for_windows(
         )  # fmt: skip
         return late, []
     assert session is not None
-    return turned_away(
+    return late_for_sessions(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
         reference=_reference(node, events),
@@ -414,7 +414,7 @@ def record(
         _trace_decisions(node, events, decisions, dropped, ledger)
         if node.deferred:  # at a reader the order of arrival is not known
             _trace(node, events, decisions, dropped, ledger)
-    if any_turned_away(decisions.codes):
+    if any_rejected(decisions.codes):
         if ledger.samples:
             _sample(node, events, decisions, dropped, ledger)
         _divert(node, events, decisions, dropped=dropped, ledger=ledger, emit=emit, copies=copies)
@@ -492,7 +492,7 @@ def _trace_decisions(
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
         code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
-        turned_away = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
+        is_rejected = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
         ledger.trace(
             "decisions",
             {
@@ -505,7 +505,7 @@ def _trace_decisions(
                 "assigned": int(decisions.times[row]) if kept[row] else None,
                 "decision": _decision_label(code, dropped=bool(dropped[row])),
                 "mark": _mark(decisions.marks, row),
-                "reason": reasons[row] if turned_away else None,
+                "reason": reasons[row] if is_rejected else None,
             },
         )
 
@@ -525,7 +525,7 @@ def _sample(
         label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
         text = cut(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
         stream, mark = node.streams[int(inputs[row])], _mark(decisions.marks, row)
-        ledger.sample(TurnedAway(node.name, stream, label, int(events.times[row]), mark, reason, text))
+        ledger.sample(RejectedEvent(node.name, stream, label, int(events.times[row]), mark, reason, text))
 
 
 def _divert(
@@ -611,7 +611,7 @@ def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return late
 
 
-def any_turned_away(codes: NDArray[np.int8]) -> bool:
+def any_rejected(codes: NDArray[np.int8]) -> bool:
     """True if an event is early or late, and so not admitted."""
     return any((codes == decision).any() for decision in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
 

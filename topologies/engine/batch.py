@@ -20,10 +20,10 @@ from topologies.engine.work import (
     InputProgress,
     MergedSplits,
     Output,
+    RejectedEvent,
     Sections,
     SinkRows,
     SourceSplit,
-    TurnedAway,
     merge_work,
 )
 
@@ -109,7 +109,7 @@ class BatchProgress:
     trace_contexts: dict[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
     complaints: list[str] = field(default_factory=list)
-    turned_away: list[TurnedAway] = field(default_factory=list)
+    rejected_events: list[RejectedEvent] = field(default_factory=list)
     """Some of the events that were not admitted, where the batch asks for them."""
     queued: dict[str, list[Sections]] = field(default_factory=dict)
     """For each bolt, events that its tasks do not have yet: ``hand_on`` gives them to the tasks."""
@@ -145,7 +145,7 @@ class BatchProgress:
         for name, of_ends in recorded.trace_contexts.items():
             self.trace_contexts[name] = merged(self.trace_contexts.get(name, {}), of_ends)
         self.complaints.extend(recorded.complaints)
-        self.turned_away.extend(recorded.turned_away)
+        self.rejected_events.extend(recorded.rejected_events)
         merge_work(self.work, output.work)
         for name, counted in output.spouts.items():
             spout = self.state.spouts.setdefault(name, {})
@@ -230,7 +230,7 @@ class Context:
     """True if the ends of the windows that fire are recorded, for metrics."""
     samples_traces: bool = False
     """True if trace contexts of events in windows that fire are recorded, for spans."""
-    samples_turned_away: bool = False
+    samples_rejected_events: bool = False
     """True if some of the rejected events are recorded with their reasons, for observers of the run."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""

@@ -378,7 +378,7 @@ class Router:
 
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
-        self.ledger = Ledger(context.topology, traced=context.traced, samples=context.samples_turned_away)
+        self.ledger = Ledger(context.topology, traced=context.traced, samples=context.samples_rejected_events)
         self.work = WorkNotes()
         self._staging, self._plain = Staging(context), PlainBolts(context)
         self._windowed = WindowedInputs(context, self.ledger, self._staging)

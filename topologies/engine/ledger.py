@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.keyed.run_sums import FiredSums
 from manager.storage.segments import SegmentWriter
 from manager.summing import Joined
-from topologies.engine.work import InputProgress, Recorded, TurnedAway
+from topologies.engine.work import InputProgress, Recorded, RejectedEvent
 from topologies.graph.graph import ID, Graph, WindowedNode, shifted
 from windowing.aggregates.accumulators import State
 from windowing.errors import DataError
@@ -257,7 +257,7 @@ class Ledger:
         """True if tracing is on."""
         self.samples = samples
         """True if events that are not admitted are sampled."""
-        self._turned_away: dict[str, deque[TurnedAway]] = {}
+        self._rejected_events: dict[str, deque[RejectedEvent]] = {}
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
         self._inputs: dict[str, dict[str, InputProgress]] = {}
@@ -319,9 +319,9 @@ class Ledger:
         if self.traced:
             self._traces.setdefault(kind, []).append(row)
 
-    def sample(self, event: TurnedAway) -> None:
+    def sample(self, event: RejectedEvent) -> None:
         """Record an event that was not admitted; of many only the last few."""
-        self._turned_away.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
+        self._rejected_events.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
 
     def complain(self, component: str, source: str, reason: str) -> None:
         """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
@@ -350,7 +350,7 @@ class Ledger:
             window_ends=self._window_ends,
             trace_contexts=self._trace_contexts,
             complaints=self._complaints,
-            turned_away=[event for events in self._turned_away.values() for event in events],
+            rejected_events=[event for events in self._rejected_events.values() for event in events],
         )
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:

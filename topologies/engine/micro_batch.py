@@ -39,7 +39,7 @@ from topologies.graph.graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.engine.work import TurnedAway
+    from topologies.engine.work import RejectedEvent
     from topologies.graph.graph import WindowedNode
 
 
@@ -284,7 +284,7 @@ class MicroBatch:
         self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
         """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
         windows that have fired, by bolt and by the end of the window; None where nobody asks for it."""
-        self.on_turned_away: Callable[[Sequence[TurnedAway]], None] | None = None
+        self.on_rejected_events: Callable[[Sequence[RejectedEvent]], None] | None = None
         """Called after the commit with some of the events that the batch did not admit; None where nobody asks for
         it."""
         self.clean: Callable[[], None] = checkpoint.clean
@@ -313,7 +313,7 @@ class MicroBatch:
         have no name yet then get it from the next ``MicroBatch`` on the checkpoint.
         """
         key = batch_key(plan.batch, plan.closing)
-        phases = Phases(key, self.checkpoint, self._begins)
+        phases = Phases(key, self.checkpoint, self._phase_started)
         with phases.during("beginning {}"):
             self.checkpoint.begin(key)
         progress = self._begin(plan, key, query)
@@ -347,8 +347,8 @@ class MicroBatch:
             self.on_trace_contexts(progress.trace_contexts)
         if self.on_window_ends is not None:
             self.on_window_ends(progress.window_ends)
-        if self.on_turned_away is not None and progress.turned_away:
-            self.on_turned_away(progress.turned_away)
+        if self.on_rejected_events is not None and progress.rejected_events:
+            self.on_rejected_events(progress.rejected_events)
         progress.complaints.extend(self._misread_numbers(progress))
         return report(self.topology, progress, plan, phases.end())
 
@@ -362,7 +362,7 @@ class MicroBatch:
                     if warning := misread_numbers(f"{name}: {stream}", self.topology.windowed[name], shown.latest):
                         yield str(warning)
 
-    def _begins(self, phase: str) -> None:
+    def _phase_started(self, phase: str) -> None:
         self.on_phase(phase)
         self.hook(phase)
 
@@ -380,7 +380,7 @@ class MicroBatch:
             traced=self.tracer is not None,
             notes_window_ends=self.on_window_ends is not None,
             samples_traces=self.on_trace_contexts is not None,
-            samples_turned_away=self.on_turned_away is not None,
+            samples_rejected_events=self.on_rejected_events is not None,
             first=self.first,
             run=run,
             epoch=self.checkpoint.epoch,

@@ -14,7 +14,7 @@ from topologies.engine.admission import (
     Decisions,
     Incoming,
     Marks,
-    any_turned_away,
+    any_rejected,
     decide,
     record_groups,
 )
@@ -72,9 +72,9 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
     if any(within_calendar(each)[1] is not None for each in read.keys):
         return None  # such rows are bad
     events, decisions = _decided(node, read.latest, context.watermarks[node.name])
-    turned_away = any_turned_away(decisions.codes)
+    rejects = any_rejected(decisions.codes)
     if decisions.adjusted.any() or (
-        turned_away and (context.samples_turned_away or _shows_late(context.topology, node))
+        rejects and (context.samples_rejected_events or _shows_late(context.topology, node))
     ):
         return None
     router = Router(context)

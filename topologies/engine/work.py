@@ -445,7 +445,7 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class TurnedAway:
+class RejectedEvent:
     """An event that a bolt did not admit; times in microseconds."""
 
     bolt: str
@@ -477,7 +477,7 @@ class Recorded:
     that their events carry."""
     complaints: Sequence[str] = ()
     """Messages about some of the unreadable input, for the log."""
-    turned_away: Sequence[TurnedAway] = ()
+    rejected_events: Sequence[RejectedEvent] = ()
     """The last few events that were not admitted, where the batch asks for them."""
 
 

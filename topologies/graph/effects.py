@@ -65,7 +65,7 @@ class Situation:
 class Need:
     """A condition without which a setting changes nothing, and the words for it where it is missing."""
 
-    met: Callable[[Situation], bool]
+    is_met: Callable[[Situation], bool]
     without: str
     """Place where the setting has no effect: ``on a bolt without event times``."""
     why: str
@@ -106,18 +106,18 @@ def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> Confi
 
 def _missing(declared: Declaration, situation: Situation) -> Need | None:
     """Returns the first condition of a setting that a bolt does not meet."""
-    return next((NEEDS[name] for name in declared.needs if not NEEDS[name].met(situation)), None)
+    return next((NEEDS[name] for name in declared.needs if not NEEDS[name].is_met(situation)), None)
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
     """Makes a test: True if some of these values of a setting change a bolt's windows, or when they close."""
 
-    def met(situation: Situation) -> bool:
+    def has_effect(situation: Situation) -> bool:
         settings = situation.settings
         tried = [_shape(situation, replace(settings, **{rule: value})) for value in (getattr(settings, rule), *values)]
         return any(shape is None or shape != tried[0] for shape in tried)
 
-    return met
+    return has_effect
 
 
 def _shape(situation: Situation, settings: WindowSettings) -> Any:

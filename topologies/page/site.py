@@ -37,7 +37,7 @@ from topologies.checkpoints.topology_fit import (
 from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
-from topologies.engine.work import BoltWork, TurnedAway, merge_work
+from topologies.engine.work import BoltWork, RejectedEvent, merge_work
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.describing import boxes_and_arrows, sink_in_words
 from topologies.graph.graph import Graph
@@ -83,7 +83,7 @@ class LiveRun(RunObserver):
     """Records a run. The page's content is made when somebody asks for it, so a page that nobody looks at costs the run
     next to nothing."""
 
-    wants_turned_away = True
+    wants_rejected_events = True
 
     def __init__(self, topology: Graph, options: RunOptions, metrics: RunMetrics) -> None:
         """``metrics``: those of the same run, which are told of everything before this object."""
@@ -104,7 +104,7 @@ class LiveRun(RunObserver):
         self._kept: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
         self._points = Points()
         self._batches: deque[dict[str, Any]] = deque(maxlen=BATCHES)
-        self._turned_away: deque[dict[str, Any]] = deque(maxlen=EVENTS)
+        self._rejected_events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
         self._complaints: deque[dict[str, Any]] = deque(maxlen=COMPLAINTS)
         self._since: dict[str, dict[str, int]] = {name: {} for name in topology.windowed}
         self._marks: dict[str, dict[str, int | None]] = {}
@@ -148,11 +148,11 @@ class LiveRun(RunObserver):
         elif name == "committed":
             self._in_hand = False
 
-    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+    def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
         """Keeps the latest of these events."""
         now = self._clock()
         with self._lock:
-            self._turned_away.extend({**asdict(event), "at": now} for event in events)
+            self._rejected_events.extend({**asdict(event), "at": now} for event in events)
 
     def report(self, report: BatchReport) -> None:
         """Notes the state after the batch, and its duration."""
@@ -219,13 +219,13 @@ class LiveRun(RunObserver):
         windows, counted = self._open_windows(kept, number)
         sinks, listed = self._sinks.now(number)
         with self._lock:
-            turned_away, complaints = list(self._turned_away), list(self._complaints)
+            rejected_events, complaints = list(self._rejected_events), list(self._complaints)
         return seen | {
             "version": whole if counted and listed else f"{whole}{IN_PART}",
             "bolts": {name: {**bolt, "open": windows.get(name)} for name, bolt in bolts.items()},
             "points": [point for point in points if point["n"] > after],
             "batches": batches,
-            "turned_away": turned_away[::-1],
+            "rejected_events": rejected_events[::-1],
             "complaints": complaints[::-1],
             "remarks": self._remarks(bolts, kept, points, batches),
             "sinks": sinks,
@@ -403,7 +403,7 @@ class StoredRun:
             "points": [point for point in self._points if point["n"] > after],
             "batches": [],
             "journal": self._journal(),
-            "turned_away": [],
+            "rejected_events": [],
             "complaints": [],
             "remarks": remarks_of(bolts, list(self._points), kept[-1].clock if kept else None),
             "sinks": sinks,

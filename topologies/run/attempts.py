@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from manager.remote import is_transient
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
-from topologies.engine.work import TurnedAway
+from topologies.engine.work import RejectedEvent
 from topologies.run.options import ComingRestart, Restart, RunOptions
 from topologies.run.summary import BoltTotals, Summary
 
@@ -42,7 +42,7 @@ class RunObserver:
 
     wants_trace_contexts: bool = False
     """True if ``trace_contexts`` is to be called; collecting them costs each window that fires a little."""
-    wants_turned_away = False
+    wants_rejected_events = False
     """True if it wants some of the events that are not admitted."""
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
@@ -59,7 +59,7 @@ class RunObserver:
         """Called after the commit of a batch with the number of windows that fired, by bolt and by their end in
         microseconds."""
 
-    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+    def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
         """Called after the commit of a batch with some of the events that it did not admit, to those who want to
         see them."""
 
@@ -91,8 +91,8 @@ class Observers(RunObserver):
         micro_batch.on_phase, micro_batch.on_window_ends = self.phase, self.window_ends
         if any(observer.wants_trace_contexts for observer in self.observers):
             micro_batch.on_trace_contexts = self.trace_contexts
-        if any(observer.wants_turned_away for observer in self.observers):
-            micro_batch.on_turned_away = self.turned_away
+        if any(observer.wants_rejected_events for observer in self.observers):
+            micro_batch.on_rejected_events = self.rejected_events
         for observer in self.observers:
             observer.begin(micro_batch, lag)
 
@@ -111,11 +111,11 @@ class Observers(RunObserver):
         for observer in self.observers:
             observer.window_ends(ends)
 
-    def turned_away(self, events: Sequence[TurnedAway]) -> None:
+    def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
         """Passed on to those who want to see them."""
         for observer in self.observers:
-            if observer.wants_turned_away:
-                observer.turned_away(events)
+            if observer.wants_rejected_events:
+                observer.rejected_events(events)
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
         """Passed on."""

@@ -277,12 +277,12 @@ def judge(scenario: Scenario, answer: Replayed) -> Replayed:
 
 def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
     """Returns the answer with the verdicts on what was expected in between, by the place of each in the file."""
-    judged = [answer, *midway.values()]
-    if all(each.ok is None for each in judged):
+    verdicts = [answer, *midway.values()]
+    if all(each.ok is None for each in verdicts):
         return answer
     differences = [f"{place}.expect: {text}" for place, each in midway.items() for text in each.differences]
     return replace(
-        answer, ok=all(each.ok is not False for each in judged), differences=[*differences, *answer.differences]
+        answer, ok=all(each.ok is not False for each in verdicts), differences=[*differences, *answer.differences]
     )
 
 

@@ -258,7 +258,7 @@ class Scenario(Strict):
     expect: Expect | None = None
 
     _folder: Path = PrivateAttr(default_factory=Path)
-    _begins: int = PrivateAttr(default=0)
+    _clock_before: int = PrivateAttr(default=0)
 
     @model_validator(mode="after")
     def _complete(self) -> Scenario:
@@ -291,14 +291,14 @@ class Scenario(Strict):
                 found[f"steps[{at}]"] = prefix = self.model_copy(
                     update={"steps": _happens(self.steps[:at]), "expect": step.expect}
                 )
-                prefix._begins = self.first_clock
+                prefix._clock_before = self.first_clock
         return found
 
     @property
     def first_clock(self) -> int:
         """Returns the initial clock: the time to which it first moves, since no time has passed before."""
         clocks = (step.moved for step in self.steps if isinstance(step, EventStep | ClockStep))
-        return next((clock for clock in clocks if clock is not None), self._begins)
+        return next((clock for clock in clocks if clock is not None), self._clock_before)
 
     @property
     def folder(self) -> Path:

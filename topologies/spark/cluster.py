@@ -267,7 +267,7 @@ _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"[^\n]*?(?:error=\d+, )?(N
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\]\s*([^\n]*)")
 
 
-Question = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
+Probe = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
 """Function for a task of Spark's, which answers for each of the numbers that it is given."""
 
 
@@ -281,7 +281,7 @@ class AskedExecutors(Protocol):
         """Returns the function that gives the topology there."""
         ...
 
-    def answers(self, question: Question) -> list[dict[str, Any]]:
+    def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """The answer of each executor."""
         ...
 
@@ -315,7 +315,7 @@ def _answers(executors: AskedExecutors, told: Told) -> list[dict[str, Any]]:
     with _by_value(executor_probe, clock):
         probe = executor_probe.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
         try:
-            return executors.answers(probe)
+            return executors.probe(probe)
         except Exception as error:
             cause = error.__cause__
             raise (None if cause is None else python_not_started(str(cause))) or error from cause

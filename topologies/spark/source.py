@@ -162,7 +162,7 @@ class RowsAtOnce:
         self._users: int | None = None
         self._counts_bytes: bool | None = None
 
-    def learn(self, row_bytes: float) -> None:
+    def note_size(self, row_bytes: float) -> None:
         """Take note of the mean size in bytes of the rows passed together."""
         self._seen = max(self._seen, row_bytes)
 
@@ -349,7 +349,7 @@ class StreamSource:
         frame = batch.mapInArrow(run, _RESULT)
         with spark_failures():
             results = frame.collect() if len(names) == len(self.rows) else _of_readable_partitions(frame)
-        self._rows_at_once.learn(max((row["row_bytes"] for row in results), default=0.0))
+        self._rows_at_once.note_size(max((row["row_bytes"] for row in results), default=0.0))
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
         ready: list[Output | MergedRange] = []
         for _, group in groupby(outputs, key=lambda split: split[0]):

@@ -15,13 +15,13 @@ from pyspark.core.broadcast import Broadcast
 from topologies.engine.batch import Context, InProcess, RunExecutor
 from topologies.graph.graph import Graph
 from topologies.run.options import is_cluster
-from topologies.spark.cluster import Question
+from topologies.spark.cluster import Probe
 from topologies.spark.shipping import Reached, own_paths, reached_by, ship
 from topologies.spark.spark_tasks import (
     FEW,
-    Hand,
+    TaskItems,
+    dealt_out,
     for_workers,
-    in_hands,
     is_near,
     numbered,
     packed,
@@ -92,14 +92,14 @@ class SparkExecutor:
             return self._here.map(function, items, context)
         run = self.task(function, context)
         # As many tasks as items need no look at the slots, which is a call to Java.
-        hands = in_hands(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        shares = dealt_out(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
 
-        def run_hand(dealt: Iterable[Hand]) -> Iterator[tuple[int, Any]]:
-            for hand in dealt:
-                yield from numbered(run, hand)
+        def run_share(dealt: Iterable[TaskItems]) -> Iterator[tuple[int, Any]]:
+            for share in dealt:
+                yield from numbered(run, share)
 
         with spark_failures(self.reached.users):
-            found = dict(self.spark.parallelize(hands, len(hands)).mapPartitions(run_hand).collect())
+            found = dict(self.spark.parallelize(shares, len(shares)).mapPartitions(run_share).collect())
         return [found[number] for number in range(len(items))]
 
     def task(
@@ -113,7 +113,7 @@ class SparkExecutor:
         assert self.topology is not None, "no topology was loaded"
         return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)
 
-    def answers(self, question: Question) -> list[dict[str, Any]]:
+    def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """The answer of each executor to a question before the first batch."""
         found: dict[str, dict[str, Any]] = {}
         topology = self.topology
@@ -121,7 +121,7 @@ class SparkExecutor:
         def asked(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
             # The question is a pickle, in which PySpark sees the broadcast once: each job needs it in its own function.
             _ = topology
-            return question(numbers)
+            return probe(numbers)
 
         for first in range(_ROUNDS):
             count = executors_of(self.spark)

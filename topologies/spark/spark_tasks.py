@@ -95,14 +95,14 @@ FEW = 2
 """So many items are a task each, however few slots there are."""
 
 
-def in_hands(items: Sequence[Any], slots: int) -> list[list[Any]]:
+def dealt_out(items: Sequence[Any], slots: int) -> list[list[Any]]:
     """Items as Spark's tasks get them: dealt out one by one, so that neighbours, which are often alike, are with
     different tasks; and up to two tasks for each slot, so that one that is slow does not hold back many items."""
     count = min(len(items), 2 * slots)
     return [list(items[first::count]) for first in range(count)]
 
 
-Hand = list[tuple[int, Any]]
+TaskItems = list[tuple[int, Any]]
 """The items of one of Spark's tasks, with their numbers."""
 
 
@@ -125,10 +125,10 @@ def task_of(
     return run
 
 
-def numbered(run: Callable[[Iterable[Any]], Iterator[Any]], hand: Hand) -> Iterator[tuple[int, Any]]:
+def numbered(run: Callable[[Iterable[Any]], Iterator[Any]], share: TaskItems) -> Iterator[tuple[int, Any]]:
     """In a worker: the results of the items of one of Spark's tasks, with their numbers."""
-    numbers = [number for number, _ in hand]
-    return zip(numbers, run(item for _, item in hand), strict=True)
+    numbers = [number for number, _ in share]
+    return zip(numbers, run(item for _, item in share), strict=True)
 
 
 # Errors of tasks, out of what Spark says.

@@ -411,7 +411,7 @@ class TemporalJoin(Join, Operator):
     def execute(self, window: TupleWindow) -> EmittedRows:
         if self.left_only:
             return self._lefts(window)
-        if self.how != "inner" and not _begins(window):
+        if self.how != "inner" and not _starts_with_event(window):
             return self._alone(window)
         if len(window) < 2:
             return None
@@ -457,7 +457,7 @@ def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
     return (Onset() if how == "inner" else Meeting(how, left),)
 
 
-def _begins(window: TupleWindow) -> bool:
+def _starts_with_event(window: TupleWindow) -> bool:
     """True if the lifetime of an event begins with the window; else the window is for events without a partner."""
     starts = window.timestamps
     return bool(((starts == window.start_timestamp) & (window.lifetime_ends > starts)).any())

@@ -206,9 +206,9 @@ def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, with
     """
     order = stable_order(groups)
     numbers = group_numbers(groups[order])
-    begins = _begins(numbers)
-    sizes = np.diff(begins, append=len(numbers))
-    passed = np.arange(len(numbers)) - np.repeat(begins, sizes) < most
+    starts = _group_starts(numbers)
+    sizes = np.diff(starts, append=len(numbers))
+    passed = np.arange(len(numbers)) - np.repeat(starts, sizes) < most
     if within is not None:
         crowded = sizes > most
         rows = np.flatnonzero(np.repeat(crowded, sizes))
@@ -228,7 +228,7 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
     free = np.empty(count, np.int64)
     free[follows[~events] - count] = np.cumsum(events)[~events]  # the first row so much later, or the next group
     after = free.tolist()
-    bounds = [*_begins(numbers).tolist(), count]
+    bounds = [*_group_starts(numbers).tolist(), count]
     passed: list[int] = []
     for begin, stop in pairwise(bounds):
         own, place = [], begin
@@ -239,7 +239,7 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
     return passed
 
 
-def _begins(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _group_starts(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the starts of the groups, of rows in order of their groups."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 

@@ -131,7 +131,7 @@ def test_late_events_are_shown_with_the_reason_of_the_late_stream(folder: Path, 
     topology = shop(folder)
     builder_rows: list[Any] = []
     run_local(topology, RunOptions(keep_open=True, serve_page=port, on_report=builder_rows.append))
-    (late,) = [event for event in state(port)["turned_away"] if event["bolt"] == "revenue"]
+    (late,) = [event for event in state(port)["rejected_events"] if event["bolt"] == "revenue"]
     assert (late["stream"], late["account"], late["time"]) == ("orders", "late", NOON + MINUTE // 10)
     assert late["watermark"] == NOON + 90 * MINUTE // 60
     assert "user=eve" in late["content"]
@@ -150,7 +150,7 @@ def test_without_a_page_nothing_is_sampled(folder: Path, monkeypatch: pytest.Mon
     made = Context.__init__
 
     def noting(self: Context, *args: Any, **given: Any) -> None:
-        asked.append(given["samples_turned_away"])
+        asked.append(given["samples_rejected_events"])
         made(self, *args, **given)
 
     monkeypatch.setattr(Context, "__init__", noting)

@@ -17,7 +17,7 @@ from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
 from topologies.spark.executor_probe import probe
 from topologies.spark.spark_executor import Cluster
-from topologies.spark.spark_tasks import in_hands
+from topologies.spark.spark_tasks import dealt_out
 from topologies.topology import Topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
@@ -187,9 +187,9 @@ def test_a_python_that_cannot_be_started_is_named() -> None:
 
 
 def test_items_are_dealt_out_one_by_one() -> None:
-    assert in_hands(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
-    assert in_hands(list(range(3)), 8) == [[0], [1], [2]]
-    assert in_hands(["a"], 1) == [["a"]]
+    assert dealt_out(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
+    assert dealt_out(list(range(3)), 8) == [[0], [1], [2]]
+    assert dealt_out(["a"], 1) == [["a"]]
 
 
 def test_slots_follow_the_cores_and_leave_room_for_more() -> None:

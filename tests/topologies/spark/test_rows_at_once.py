@@ -46,15 +46,15 @@ def test_before_any_row_the_columns_tell(columns: str, rows: int) -> None:
 @pytest.mark.parametrize(("row_bytes", "rows"), [(100.0, 10_000), (2_000.0, 2_097), (1e6, 200), (0.0, 255)])
 def test_then_the_rows_tell(row_bytes: float, rows: int) -> None:
     limit = RowsAtOnce([parse_schema("user string, amount double")])
-    limit.learn(row_bytes)
-    limit.learn(row_bytes / 3)
+    limit.note_size(row_bytes)
+    limit.note_size(row_bytes / 3)
     assert limit.rows() == rows
 
 
 def test_the_limit_grows_from_batch_to_batch_and_stays_below_the_user_s() -> None:
     limit, session = RowsAtOnce([parse_schema("user string")]), Session(1_000)
     for learned, rows in ((0.0, 256), (1_000.0, 1_000), (1.0, 1_000), (10_000.0, 419)):
-        limit.learn(learned)
+        limit.note_size(learned)
         limit.apply(session)  # type: ignore[arg-type]
         assert session.settings[ROWS] == rows
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
-from manager.keyed.fired_windows import EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds, ShutWindows
+from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import GONE, LAST, SEEN, Held, read_held, write_held
 from manager.keyed.run_sums import FiredSums, RunSums
@@ -355,9 +355,9 @@ class TaskPanes:
         self._states = PaneStates.of(None if before.panes is None else store.read(before.panes))
 
     @property
-    def shut(self) -> ShutWindows | None:
+    def closed_early(self) -> ClosedEarly | None:
         """The windows that a firing has closed before their end; None where none does."""
-        return ShutWindows(self._states, self._node.assigners) if self._panes.closes else None
+        return ClosedEarly(self._states, self._node.assigners) if self._panes.closes else None
 
     @property
     def states(self) -> PaneStates:
@@ -448,9 +448,9 @@ class Evaluations:
         """Events that entered these accounts in this batch, by input."""
 
     @property
-    def shut(self) -> ShutWindows | None:
+    def closed_early(self) -> ClosedEarly | None:
         """The windows that a firing has closed before their end; None where none does."""
-        return None if self._panes is None else self._panes.shut
+        return None if self._panes is None else self._panes.closed_early
 
     @property
     def open_panes(self) -> PaneStates | None:
@@ -575,7 +575,7 @@ class AssignedTask:
         """The live events, for sessions and message ids, the watermarks of the keys, and what firings have closed."""
         key_marks = None if self._keys is None else self._keys.advance
         codes = self._code if any(self._node.keys) else None
-        return AdmissionContext(self._live, key_marks, codes, shut=self._evaluations.shut)
+        return AdmissionContext(self._live, key_marks, codes, closed_early=self._evaluations.closed_early)
 
     def accept(self, admitted: Admitted) -> None:
         """Take the admitted events of the batch."""

@@ -131,7 +131,7 @@ def _decided_by_key(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
     """True if a task's stored events of a key may decide which of these events are admitted."""
-    if admission_context.shut is not None or node.bolt.settings.message_id_field is not None:
+    if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
     if not node.event_time or not (joins_windows(node) or by_timeout):

@@ -287,7 +287,7 @@ _OTHER_SPELLINGS = (
     (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d),(\d)", r"\1.\2"),
     (r"^(\d{4}-\d\d-\d\d[T ].*)z$", r"\1Z"),
 )
-_LENGTH_OF_WRAPPING = 18
+_SHORTEST_THAT_OVERFLOWS = 18
 """Characters of the shortest number that Arrow wraps: it takes ``0xFFFFFFFFFFFFFFFF`` for -1 of 64 bits."""
 _HEX = r"^\s*-?0x[0-9a-f]+\s*$"
 _BEYOND = 1 << 64
@@ -327,7 +327,7 @@ def decimals(values: pa.Array, target: pa.DataType) -> Converted:
 
 def _integers(values: pa.Array, target: pa.DataType) -> Converted:
     wide = target if pa.types.is_uint64(target) else pa.int64()
-    if (pc.max(pc.binary_length(values)).as_py() or 0) >= _LENGTH_OF_WRAPPING:
+    if (pc.max(pc.binary_length(values)).as_py() or 0) >= _SHORTEST_THAT_OVERFLOWS:
         values = _without_hex(values)
     whole = attempt(values, _casts(wide))
     if whole is not None:

@@ -60,7 +60,7 @@ class RunView {
     const before = this.view && this.view.run === state.run ? this.view : null;
     const points = [...(before?.points || []), ...(state.points || [])];
     this.view = {
-      bolts: {}, batches: [], turned_away: [], complaints: [], remarks: [], sinks: [], spouts: {}, runs: [],
+      bolts: {}, batches: [], rejected_events: [], complaints: [], remarks: [], sinks: [], spouts: {}, runs: [],
       ...before, ...state, points: thinned(points),
     };
     if (state.graph) this.graph.place(state.graph);

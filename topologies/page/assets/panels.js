@@ -210,7 +210,7 @@ function journal(view) {
 // -- events that were turned away
 
 export function turnedPanel(view) {
-  const late = view.turned_away.map((event) => make("tr", {}, make("td", {class: "n", "data-label": "came"}, time(event.at, view.now.clock)),
+  const late = view.rejected_events.map((event) => make("tr", {}, make("td", {class: "n", "data-label": "came"}, time(event.at, view.now.clock)),
     make("td", {}, make("span", {class: `tag ${event.account}`}, event.account)), make("td", {"data-label": "at"}, `${event.bolt} ← ${event.stream}`),
     make("td", {class: "n", "data-label": "its time"}, time(event.time)),
     make("td", {class: "n", "data-label": "behind by"}, event.watermark === null || event.watermark <= event.time ? "–" : span(event.watermark - event.time)),

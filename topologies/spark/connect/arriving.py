@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 Arrived = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Function for ``mapInArrow`` over ``range(n)``: each row has the number of a hand in the column ``id``."""
+"""Function for ``mapInArrow`` over ``range(n)``: each row has the number of a share in the column ``id``."""
 
 
-def rows(folders: Sequence[str], work: bytes, hands: Sequence[bytes]) -> Arrived:
-    """The record batches that a function makes of each hand. ``work`` is the pickle of the function; ``folders`` are
+def rows(folders: Sequence[str], work: bytes, shares: Sequence[bytes]) -> Arrived:
+    """The record batches that a function makes of each share. ``work`` is the pickle of the function; ``folders`` are
     those of archives that were sent."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -29,6 +29,6 @@ def rows(folders: Sequence[str], work: bytes, hands: Sequence[bytes]) -> Arrived
         function = pickle.loads(work)
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from function(hands[number])
+                yield from function(shares[number])
 
     return run

@@ -39,7 +39,7 @@ from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, observed
 from topologies.run.options import Engine, RunOptions
 from topologies.run.summary import Summary
-from topologies.spark.cluster import Question, ask_executors
+from topologies.spark.cluster import Probe, ask_executors
 from topologies.spark.connect import arriving
 from topologies.spark.kept_frames import KeepsFrames
 from topologies.spark.sessions import REMOTE, is_remote_master
@@ -47,8 +47,8 @@ from topologies.spark.shipping import Reached, packages, reached_by, write_archi
 from topologies.spark.spark_errors import FROM_SPARK
 from topologies.spark.spark_tasks import (
     FEW,
+    dealt_out,
     for_workers,
-    in_hands,
     is_near,
     numbered,
     packed,
@@ -114,8 +114,8 @@ class ConnectExecutor:
         if is_near(function, items, context) or any(_is_held_here(item) for item in items):
             return self._here.map(function, items, context)
         run = task_of(function, context, self.unpacker())
-        hands = in_hands(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
-        found = dict(self._results(partial(_outcomes, run), hands))
+        shares = dealt_out(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        found = dict(self._results(partial(_outcomes, run), shares))
         return [found[number] for number in range(len(items))]
 
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
@@ -130,21 +130,21 @@ class ConnectExecutor:
         assert self._topology, "no topology was loaded"
         return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
 
-    def answers(self, question: Question) -> list[dict[str, Any]]:
+    def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """The answer of each executor, as far as Spark gives all of them a task where there are two for each slot."""
         numbers = list(range(2 * self.slots))
-        found = self._results(lambda hand: list(question(hand)), [[number] for number in numbers])
+        found = self._results(lambda share: list(probe(share)), [[number] for number in numbers])
         return list({answer["executor"]: answer for answer in found}.values())
 
     def close(self) -> None:
         """Does nothing: what was sent is the session's, and goes with it."""
 
-    def _results(self, work: Callable[[Any], list[Any]], hands: Sequence[Any]) -> Iterator[Any]:
-        """Yields the result of ``work`` in a worker for each of its arguments, ``hands``, in order."""
+    def _results(self, work: Callable[[Any], list[Any]], shares: Sequence[Any]) -> Iterator[Any]:
+        """Yields the result of ``work`` in a worker for each of its arguments, ``shares``, in order."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
-        run = arriving.rows(self._folders, code, [pickle.dumps(hand) for hand in hands])
+        run = arriving.rows(self._folders, code, [pickle.dumps(share) for share in shares])
         with spark_failures(self.reached.users):
-            frame = self._over_numbers(len(hands)).mapInArrow(run, "output binary")
+            frame = self._over_numbers(len(shares)).mapInArrow(run, "output binary")
             rows = frame.toArrow().column("output").to_pylist()
         for row in rows:
             yield from pickle.loads(row)
@@ -170,12 +170,12 @@ def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa
     """The function as it is sent: from bytes to a row of them. It names nothing of windbolt, which may be missing where
     the executors are asked what they have."""
 
-    def over(hand: bytes) -> Iterator[pa.RecordBatch]:
+    def over(share: bytes) -> Iterator[pa.RecordBatch]:
         import pickle
 
         import pyarrow as pa
 
-        output = pa.array([pickle.dumps(work(pickle.loads(hand)))], pa.binary())
+        output = pa.array([pickle.dumps(work(pickle.loads(share)))], pa.binary())
         yield pa.RecordBatch.from_arrays([output], ["output"])
 
     return over
@@ -184,8 +184,8 @@ def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa
 # In a worker.
 
 
-def _outcomes(run: Callable[[Iterable[Any]], Iterator[Any]], hand: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    return list(numbered(run, hand))
+def _outcomes(run: Callable[[Iterable[Any]], Iterator[Any]], share: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    return list(numbered(run, share))
 
 
 def _read(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.RecordBatch]:

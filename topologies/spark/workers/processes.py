@@ -235,7 +235,7 @@ class WorkerPool:
 
     def _teach(self, worker: _WorkerProcess) -> None:
         if not worker.busy and worker.topology is not self._topology:
-            worker.learn(self._topology)
+            worker.send_topology(self._topology)
 
     def _idle(self) -> list[_WorkerProcess]:
         return [worker for worker in self._workers if not worker.busy]
@@ -326,7 +326,7 @@ class _WorkerProcess:
         self._number = 0
         """Number of the last message; its answer has the same."""
 
-    def learn(self, topology: bytes) -> None:
+    def send_topology(self, topology: bytes) -> None:
         """Send a topology."""
         self.topology, self._job = topology, b""
         self._send(topology, None, None)
