@@ -214,7 +214,7 @@ class ArrivalTimes:
         heard = places[self.heard[places]]
         return int(heard[0]) if len(heard) else len(self)
 
-    def floor(self, late: int, before: int | None) -> NDArray[np.int64] | None:
+    def lower_bounds(self, late: int, before: int | None) -> NDArray[np.int64] | None:
         """Returns, after each event, the lower bound that the arrivals so far give for every silent source (AZ-5); None
         where there is none.
 
@@ -235,12 +235,12 @@ class ArrivalTimes:
 class MarksAround:
     """The marks and watermarks in microseconds before and after each event."""
 
-    own: NDArray[np.int64]
+    of_source: NDArray[np.int64]
     """The mark of its own input or partition before the event."""
-    bolt: NDArray[np.int64]
+    of_bolt: NDArray[np.int64]
     """The watermark before the event."""
-    own_after: NDArray[np.int64]
-    bolt_after: NDArray[np.int64]
+    of_source_after: NDArray[np.int64]
+    of_bolt_after: NDArray[np.int64]
 
     @classmethod
     def none_yet(cls, events: int) -> MarksAround:
@@ -315,7 +315,7 @@ class MarkSources:
         places: NDArray[np.int64],
         arrivals: ArrivalTimes,
         marks: MarksAround,
-        floor: NDArray[np.int64] | None,
+        arrival_bounds: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
         """Advance the mark of one source along its events, whose own marks are filled in; returns it along the
         batch."""
@@ -329,49 +329,51 @@ class MarkSources:
             advancing = np.zeros(len(places), np.bool_)
         rules = self.settings.of_input(input_of(source))
         own_marks = advance(state, arrivals.times[places], advancing, given, rules.watermark_every, rules.delay)
-        if floor is None or from_bolt:
-            marks.own_after[places], marks.own[places] = own_marks, np.concatenate([[before], own_marks[:-1]])
+        if arrival_bounds is None or from_bolt:
+            marks.of_source_after[places] = own_marks
+            marks.of_source[places] = np.concatenate([[before], own_marks[:-1]])
             return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=len(arrivals)))
-        along = floor.copy()  # the floor moves it on while other sources deliver, and its own events do
+        along = arrival_bounds.copy()  # the bound moves it on while other sources deliver, and its own events do
         along[places] = own_marks
         if new:
             known = places[0] if source == input_of(source) else arrivals.joins(places)
-            along[:known] = NONE  # the floor does not apply to an unknown source
+            along[:known] = NONE  # the bound does not apply to an unknown source
         along[0] = max(int(along[0]), before)
         np.maximum.accumulate(along, out=along)
         state.mark = max(state.mark, int(along[-1]))
-        marks.own_after[places] = along[places]
-        marks.own[places] = np.where(places > 0, along[places - 1], before)
+        marks.of_source_after[places] = along[places]
+        marks.of_source[places] = np.where(places > 0, along[places - 1], before)
         return along
 
-    def lift(self, speaking: set[str], floor: int) -> None:
+    def lift(self, speaking: set[str], bound: int) -> None:
         """Raise the marks of silent sources to the lower bound that the arrivals give (AZ-5)."""
         for source, mark in self.state.marks.items():
             if source not in speaking and not self.from_bolts[self.index_of(source)]:
-                mark.mark = max(mark.mark, floor)
+                mark.mark = max(mark.mark, bound)
 
     def take_over(
         self,
         imported: dict[str, NDArray[np.int64]],
         events: int,
         filled: tuple[ArrivalTimes, MarksAround] | None = None,
-        floor: NDArray[np.int64] | None = None,
+        arrival_bounds: NDArray[np.int64] | None = None,
     ) -> None:
         """Gives each input that imports the marks of another one the running maximum of both (SI-15, SI-16).
 
         ``imported``: for each input that has events, its marks along a batch of ``events`` events; the marks of the
         importing inputs are added. ``filled``: the events, and the marks around each; the marks of the importing inputs
-        are replaced in them. ``floor``: the lower bound that the arrivals give, which silent inputs follow (AZ-5).
+        are replaced in them. ``arrival_bounds``: the lower bound that the arrivals give, which silent inputs follow
+        (AZ-5).
         """
         for taker, giver in (self.settings.watermark_imports or {}).items():
-            given = self._along(imported, giver, events, floor)
+            given = self._along(imported, giver, events, arrival_bounds)
             state = self.state.marks.setdefault(taker, MarkState())
-            along = imported[taker] = np.maximum(self._along(imported, taker, events, floor), given)
+            along = imported[taker] = np.maximum(self._along(imported, taker, events, arrival_bounds), given)
             if filled is not None:
                 arrivals, marks = filled
                 before = np.concatenate([[self.state.imported.get(taker, NONE)], along[:-1]])[:events]
                 of_taker = arrivals.inputs == self.streams.index(taker)
-                marks.own[of_taker], marks.own_after[of_taker] = before[of_taker], along[of_taker]
+                marks.of_source[of_taker], marks.of_source_after[of_taker] = before[of_taker], along[of_taker]
             if events:
                 state.mark = max(state.mark, int(along[-1]))
                 self.state.imported[taker] = state.mark
@@ -386,7 +388,11 @@ class MarkSources:
         return along if total is None else np.minimum(total, along, out=total)
 
     def watermarks(
-        self, total: NDArray[np.int64] | None, speaking: set[str], events: int, floor: NDArray[np.int64] | None = None
+        self,
+        total: NDArray[np.int64] | None,
+        speaking: set[str],
+        events: int,
+        arrival_bounds: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]:
         """Returns the watermark after each event, over the sources that delivered (combined in ``total``) and the
         silent ones."""
@@ -402,7 +408,7 @@ class MarkSources:
             ]
             if marks:
                 mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
-                total = self.join(total, _lifted(mark, events, None if from_bolt else floor))
+                total = self.join(total, _lifted(mark, events, None if from_bolt else arrival_bounds))
         if total is None:
             return np.full(events, NONE, np.int64)
         return np.where(total == FOREVER, NONE, total)
@@ -423,19 +429,19 @@ class MarkSources:
         imported: dict[str, NDArray[np.int64]],
         source: str,
         events: int,
-        floor: NDArray[np.int64] | None,
+        arrival_bounds: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
         if source in imported:
             return imported[source]
         mark = self.state.marks.get(source, MarkState()).mark
-        return _lifted(mark, events, None if self.from_bolts[self.index_of(source)] else floor)
+        return _lifted(mark, events, None if self.from_bolts[self.index_of(source)] else arrival_bounds)
 
 
-def _lifted(mark: int, events: int, floor: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def _lifted(mark: int, events: int, arrival_bounds: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Returns the mark of a silent source along a batch: the lower bound that the arrivals give moves it on, never
     back."""
     along = np.full(events, mark, np.int64)
-    return along if floor is None else np.maximum.accumulate(np.maximum(along, floor))
+    return along if arrival_bounds is None else np.maximum.accumulate(np.maximum(along, arrival_bounds))
 
 
 # The watermark along one batch of events: the marks of each source, then of all sources together.
@@ -445,10 +451,10 @@ class WatermarkTrace:
     """The events of a batch, and the marks so far. Call ``take`` for each source, then ``after``."""
 
     def __init__(
-        self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, floor: NDArray[np.int64] | None
+        self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, arrival_bounds: NDArray[np.int64] | None
     ) -> None:
-        """``floor`` is the lower bound of silent sources, after each event, that the arrivals give; None for none."""
-        self._sources, self._arrivals, self._clock, self._floor = sources, arrivals, clock, floor
+        """``arrival_bounds``: after each event, the lower bound that the arrivals give for silent sources; or None."""
+        self._sources, self._arrivals, self._clock, self._arrival_bounds = sources, arrivals, clock, arrival_bounds
         self.marks = MarksAround.none_yet(len(arrivals))
         """The marks around each event; those of the bolt are filled in by the caller."""
         self.speaking: set[str] = set()
@@ -475,7 +481,7 @@ class WatermarkTrace:
             self._new_partitions.setdefault(stream, []).append((joins, places))
             if joins == len(self._arrivals):
                 return  # none of its events makes it known
-        along = sources.advance(source, places, self._arrivals, self.marks, self._floor)
+        along = sources.advance(source, places, self._arrivals, self.marks, self._arrival_bounds)
         if left_out or new_partition:  # it takes no part until its first event
             along[:joins] = FOREVER
         index = sources.index_of(source)
@@ -496,11 +502,11 @@ class WatermarkTrace:
         for stream in self._partitioned_by_now():
             self._total = sources.join(self._total, self._awaited(stream))
             self.speaking.add(stream)
-        sources.take_over(self._imported, events, (self._arrivals, self.marks), self._floor)
+        sources.take_over(self._imported, events, (self._arrivals, self.marks), self._arrival_bounds)
         for source, along in self._imported.items():
             if source not in sources.state.idle:
                 self._total = sources.join(self._total, along)
-        after = sources.watermarks(self._total, self.speaking | set(self._imported), events, self._floor)
+        after = sources.watermarks(self._total, self.speaking | set(self._imported), events, self._arrival_bounds)
         after[: self._waits_until()] = NONE
         return after
 
@@ -530,7 +536,11 @@ class WatermarkTrace:
         """Returns the mark of an input that was awaited as a whole, until the first of its partitions is known."""
         state, new = self._sources.state, self._new_partitions[stream]
         mark, joins = state.marks[stream], min(join for join, _ in new)
-        along = np.full(len(self._arrivals), NONE, np.int64) if self._floor is None else self._floor.copy()
+        along = (
+            np.full(len(self._arrivals), NONE, np.int64)
+            if self._arrival_bounds is None
+            else self._arrival_bounds.copy()
+        )
         for _, places in new:
             along[places] = NONE
         along[0] = max(int(along[0]), mark.mark)
@@ -571,20 +581,20 @@ class EventWatermarks:
         sources = self.sources
         sources.state.heard_at = clock
         self._begin(clock)
-        floor = self._floor(arrivals)
-        if floor is not None:
+        arrival_bounds = self._arrival_bounds(arrivals)
+        if arrival_bounds is not None:
             sources.add_missing_inputs()
-        batch = WatermarkTrace(sources, arrivals, clock, floor)
+        batch = WatermarkTrace(sources, arrivals, clock, arrival_bounds)
         for source, places in arrivals.by_source(sources.streams, sources.from_bolts):
             batch.take(source, places)
         after, marks = batch.after(), batch.marks
-        sources.lift(batch.speaking, NONE if floor is None or not len(arrivals) else int(floor.max()))
+        sources.lift(batch.speaking, NONE if arrival_bounds is None or not len(arrivals) else int(arrival_bounds.max()))
         watermark = NONE if self.state.current is None else self.state.current
         np.maximum(after, watermark, out=after)
-        np.maximum.accumulate(after, out=marks.bolt_after)
-        marks.bolt[:1], marks.bolt[1:] = watermark, marks.bolt_after[:-1]
+        np.maximum.accumulate(after, out=marks.of_bolt_after)
+        marks.of_bolt[:1], marks.of_bolt[1:] = watermark, marks.of_bolt_after[:-1]
         if len(arrivals):
-            self._emit(int(marks.bolt_after[-1]))
+            self._emit(int(marks.of_bolt_after[-1]))
         return marks
 
     def arrived(self, latest: int, clock: int) -> None:
@@ -647,9 +657,9 @@ class EventWatermarks:
             self.state.forced = end
             self._emit(end)
 
-    def _floor(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
+    def _arrival_bounds(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
         late = self._late_tolerance
-        return None if late is None else arrivals.floor(late, self.sources.state.arrived)
+        return None if late is None else arrivals.lower_bounds(late, self.sources.state.arrived)
 
     @property
     def _late_tolerance(self) -> int | None:

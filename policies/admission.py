@@ -85,11 +85,11 @@ def by_arrival(
     code of the Decision about each event; both bounds are strict (AZ-8, AZ-12)."""
     codes = np.zeros(len(times), np.int8)
     if rule.late is not None:
-        floor = arrivals - rule.late.micros
-        behind = times < floor
+        earliest = arrivals - rule.late.micros
+        behind = times < earliest
         if behind.any():
             if rule.action is LateAction.ADJUST:
-                times = np.where(behind, floor, times)
+                times = np.where(behind, earliest, times)
                 codes[behind] = Decision.ADJUSTED_LATE
             else:
                 codes[behind] = Decision.LATE
@@ -137,19 +137,19 @@ class Admission:
         times: NDArray[np.int64],
         ends: NDArray[np.int64] | None,
         codes: NDArray[np.int8],
-        own: NDArray[np.int64],
-        bolt: NDArray[np.int64],
+        source_mark: NDArray[np.int64],
+        watermark: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
         """Decide about events. Returns the assigned times, the codes of the decisions, and the time up to which
         windows were closed for each event.
 
-        ``own`` and ``bolt`` are the mark of the event's own input, partition or key, and the bolt's watermark, before
-        the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end edges, which are late
-        by their end (SI-4). All times are in microseconds.
+        ``source_mark`` and ``watermark`` are the mark of the event's own input, partition or key, and the bolt's
+        watermark, before the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end
+        edges, which are late by their end (SI-4). All times are in microseconds.
         """
-        closed_until = self.closes_until(bolt)
-        reference = self._reference(own, bolt)
+        closed_until = self.closes_until(watermark)
+        reference = self._reference(source_mark, watermark)
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
             if len(compared) and not self.overtakes and int(compared.min()) > _latest(reference):
@@ -166,7 +166,7 @@ class Admission:
         match self.late_action:
             case LateAction.ADJUST:
                 codes[late] = Decision.ADJUSTED_OUT_OF_ORDER
-                times = np.where(late, self._earliest(late, reference, bolt, closed_until), times)
+                times = np.where(late, self._earliest(late, reference, watermark, closed_until), times)
             case LateAction.CUT if ends is not None:
                 cut = _outlasting(late, times, ends, reference, end_edges)
                 codes[cut] = Decision.ADJUSTED_OUT_OF_ORDER
@@ -196,25 +196,25 @@ class Admission:
         self,
         late: NDArray[np.bool_],
         reference: NDArray[np.int64],
-        bolt: NDArray[np.int64],
+        watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Returns the earliest time that a late event can be given: that of its mark, or just after it."""
         if self.overtakes:  # behind its own mark no window may be open either
             assert self.last_end is not None
-            known = np.where(reference > NONE, reference, bolt)
+            known = np.where(reference > NONE, reference, watermark)
             closed = late & self.missed(known, self.last_end(known, None), closed_until)
-            reference = np.where(closed, np.maximum(known, bolt), known)
+            reference = np.where(closed, np.maximum(known, watermark), known)
         if self.last_end is None:
             return reference
         # Where the window that ends at the watermark has closed, the earliest time is just after it.
         return reference + (late & self.missed(reference, self.last_end(reference, None), closed_until))
 
-    def _reference(self, own: NDArray[np.int64], bolt: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the mark or watermark that each event is compared with."""
         if self.overtakes:
-            return own
-        return np.maximum(own, bolt) if self.per_input else bolt
+            return source_mark
+        return np.maximum(source_mark, watermark) if self.per_input else watermark
 
 
 def _less(watermarks: NDArray[np.int64], back: int) -> NDArray[np.int64]:

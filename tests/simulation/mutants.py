@@ -73,7 +73,7 @@ def _events_at_an_end_are_between_windows() -> Iterator[None]:
 @contextmanager
 def _late_at_the_tolerance() -> Iterator[None]:
     with (
-        _rewritten(admission, "by_arrival", admission, "times < floor", "times <= floor"),
+        _rewritten(admission, "by_arrival", admission, "times < earliest", "times <= earliest"),
         patch.object(event_times, "by_arrival", admission.by_arrival),
     ):
         yield

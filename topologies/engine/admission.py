@@ -41,11 +41,11 @@ class Marks:
     """The watermarks in microseconds before each event, NONE before the first: of its own input, partition or key, and
     of the bolt."""
 
-    own: NDArray[np.int64]
-    bolt: NDArray[np.int64]
-    own_after: NDArray[np.int64] | None = None
-    """``own`` after each event, for tracing."""
-    bolt_after: NDArray[np.int64] | None = None
+    of_source: NDArray[np.int64]
+    of_bolt: NDArray[np.int64]
+    of_source_after: NDArray[np.int64] | None = None
+    """``of_source`` after each event, for tracing."""
+    of_bolt_after: NDArray[np.int64] | None = None
 
     @staticmethod
     def of_tick(watermark: int | None, events: int) -> Marks:
@@ -169,7 +169,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
         codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
-    marks = events.marks.own if node.admission.per_input else events.marks.bolt
+    marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
     return Decisions(
         times=times,
         codes=codes,
@@ -188,7 +188,7 @@ def _by_watermark(
     (SI-17)."""
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
-    columns = (events.times, events.ends, events.codes, marks.own, marks.bolt, events.end_edges)
+    columns = (events.times, events.ends, events.codes, marks.of_source, marks.of_bolt, events.end_edges)
     decided = {
         action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
     }
@@ -237,7 +237,7 @@ def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     sessions if that is later; NONE where the session alone decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
-    return np.maximum(node.admission.less_allowed(events.marks.bolt), events.closed_until)
+    return np.maximum(node.admission.less_allowed(events.marks.of_bolt), events.closed_until)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
@@ -248,7 +248,7 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 
 def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns the time up to which windows are closed when each event comes."""
-    closed_until = node.admission.closes_until(events.marks.bolt)
+    closed_until = node.admission.closes_until(events.marks.of_bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 
@@ -284,7 +284,7 @@ def _without_repeats(
     assert name is not None
     sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
     alone, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
-    marks = events.marks.own if node.bolt.settings.watermark_per_key else events.marks.bolt
+    marks = events.marks.of_source if node.bolt.settings.watermark_per_key else events.marks.of_bolt
     while True:
         admitted = np.where(duplicates, alone, accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
@@ -476,8 +476,8 @@ def _trace(
                 "event": event_id,
                 "time": int(decisions.times[row]) if windowed[row] else None,
                 "decision": _decision_label(Decision(int(decisions.codes[row])), dropped=bool(dropped[row])),
-                "watermark": _mark(events.marks.bolt_after, row),
-                "mark": _mark(events.marks.own_after, row),
+                "watermark": _mark(events.marks.of_bolt_after, row),
+                "mark": _mark(events.marks.of_source_after, row),
             },
         )
 

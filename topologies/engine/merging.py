@@ -64,7 +64,7 @@ class InputRange:
     part: MergeInput
     rows: range
     bad: range
-    floor: int
+    key_before: int
     """The greatest key before this part in its source."""
 
 
@@ -83,7 +83,7 @@ class MergedRange:
         table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
         keys = np.maximum(
             table.column(MERGE_KEY_COLUMN).to_numpy(),
-            _per_row(self.slices, "rows", [piece.floor for piece in self.slices]),
+            _per_row(self.slices, "rows", [piece.key_before for piece in self.slices]),
         )
         turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
         names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
@@ -114,7 +114,7 @@ class MergedRange:
         ]
         table = pa.concat_tables(tables)
         keys = np.maximum(
-            table.column(MERGE_KEY_COLUMN).to_numpy(), _per_row(slices, "bad", [piece.floor for piece in slices])
+            table.column(MERGE_KEY_COLUMN).to_numpy(), _per_row(slices, "bad", [piece.key_before for piece in slices])
         )
         sources = [piece.part.source for piece in slices for _ in piece.bad]
         table = table.drop_columns([MERGE_KEY_COLUMN]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
@@ -157,12 +157,12 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
     Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
     the greatest so far, so its rows stay in the order in which they lie there.
     """
-    keys, bad, floors = _all_keys(parts, store)
+    keys, bad, keys_before = _all_keys(parts, store)
     sizes = [len(part_keys) for part_keys in keys]
     total = sum(sizes)
     tombstones = sum(part.tombstones for part in parts)
     if not total:
-        nothing = tuple(InputRange(part, range(0), range(0), floors[at]) for at, part in enumerate(parts))
+        nothing = tuple(InputRange(part, range(0), range(0), keys_before[at]) for at, part in enumerate(parts))
         return [MergedRange(store, nothing, tombstones)] if tombstones else []
     edges = np.linspace(0, total, max(min(slots, total // _LEAST), 1) + 1).astype(np.int64)
     order = merged_order(keys)
@@ -182,7 +182,7 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
                     part,
                     range(int(good_before[run, part_index]), int(good_before[run + 1, part_index])),
                     range(int(bad_before[run, part_index]), int(bad_before[run + 1, part_index])),
-                    floors[part_index],
+                    keys_before[part_index],
                 )
                 for part_index, part in enumerate(parts)
                 if rows_before[run + 1, part_index] > rows_before[run, part_index]
@@ -205,18 +205,18 @@ def _all_keys(
     """Per part: its keys, which rows are bad (None where none is), and the greatest key before it in its source."""
     keys: list[NDArray[np.int64]] = []
     bad: list[NDArray[np.bool_] | None] = []
-    floors: list[int] = []
-    source, floor = "", NONE
+    keys_before: list[int] = []
+    source, key_before = "", NONE
     for part in parts:
         if part.source != source:
-            source, floor = part.source, NONE
+            source, key_before = part.source, NONE
         table = store.read(part.keys)
-        part_keys = np.maximum(table.column(MERGE_KEY_COLUMN).to_numpy(), floor)
+        part_keys = np.maximum(table.column(MERGE_KEY_COLUMN).to_numpy(), key_before)
         keys.append(part_keys)
         bad.append(table.column("bad").to_numpy() if "bad" in table.column_names else None)
-        floors.append(floor)
-        floor = int(part_keys[-1]) if len(part_keys) else floor
-    return keys, bad, floors
+        keys_before.append(key_before)
+        key_before = int(part_keys[-1]) if len(part_keys) else key_before
+    return keys, bad, keys_before
 
 
 def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -252,9 +252,9 @@ def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[st
 
 def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
     """Write the marks before each event; with tracing, those after it too."""
-    columns = {"own": marks.own, "bolt": marks.bolt}
+    columns = {"of_source": marks.of_source, "of_bolt": marks.of_bolt}
     if context.traced:
-        columns |= {"own_after": marks.own_after, "bolt_after": marks.bolt_after}
+        columns |= {"of_source_after": marks.of_source_after, "of_bolt_after": marks.of_bolt_after}
     with store.writer(context.key) as writer:
         return writer.add(pa.table(columns))
 

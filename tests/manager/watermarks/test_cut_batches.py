@@ -62,7 +62,7 @@ def marks(settings: WindowSettings, streams: list[str], batches: list[ArrivalTim
         watermarks = EventWatermarks(streams, settings, state)
         for low in range(0, len(events), most):
             around = watermarks.sequence(cut(events, low, low + most), 100 + 10 * number)
-            columns = (around.own, around.own_after, around.bolt, around.bolt_after)
+            columns = (around.of_source, around.of_source_after, around.of_bolt, around.of_bolt_after)
             found += zip(*(column.tolist() for column in columns), strict=True)
         watermarks.move_time(109 + 10 * number)
         found.append(state.current)

@@ -109,7 +109,9 @@ def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slid
     times = np.arange(-30, 60)
     for watermark in (None, *range(-5, 31)):
         marks = admission.Marks.of_tick(watermark, len(times))
-        _, actions, _ = node.admission.decide(times, None, np.zeros(len(times), np.int8), marks.own, marks.bolt)
+        _, actions, _ = node.admission.decide(
+            times, None, np.zeros(len(times), np.int8), marks.of_source, marks.of_bolt
+        )
         late = Lateness(node.eviction, node.trigger).late(times, watermark)
         assert late.tolist() == (actions == Decision.OUT_OF_ORDER).tolist()
     assert not node.deferred
@@ -117,7 +119,7 @@ def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slid
 
 def test_before_the_first_tick_there_is_no_watermark() -> None:
     marks = admission.Marks.of_tick(None, 3)
-    assert marks.own.tolist() == marks.bolt.tolist() == [NONE] * 3
+    assert marks.of_source.tolist() == marks.of_bolt.tolist() == [NONE] * 3
     assert not Lateness().late(np.array([-5, 0, 5]), None).any()
 
 

@@ -244,7 +244,7 @@ def steps(draw: st.DrawFn, bolt: Json, streams: list[str], rules: Json) -> list[
 
 def is_spoilt(bolt: Json, rules: Json) -> bool:
     """Settings whose answers are not laid down, or depend on where batches end by their nature."""
-    # The floor of substreams follows the arrivals of a batch; it is right where arrivals do not go back.
+    # The lower bound of substreams follows the arrivals of a batch; it is right where arrivals do not go back.
     if "substreams" in bolt and rules["late_arrival"] is not None:
         return True
     # An event that is moved to just after the watermark moves the watermark no further, which the oracle does not know.
