@@ -301,11 +301,11 @@ class FileCheckpoint:
         if self.uri is None:
             sync_folder(f"{self.root}/plans")
 
-    def deadly(self, key: str) -> list[dict[str, Any]]:
+    def poison_input(self, key: str) -> list[dict[str, Any]]:
         """Returns the input that a batch leaves out because workers die on it, in the order in which it was found."""
         return self.files.read(f"deadly/{key}") or []
 
-    def note_deadly(self, key: str, found: list[dict[str, Any]]) -> None:
+    def note_poison_input(self, key: str, found: list[dict[str, Any]]) -> None:
         """Store all input that is left out, so that a re-run leaves out the same."""
         make_folder(self._fs, f"{self.root}/deadly")
         self.files.write(f"deadly/{key}", found)

@@ -59,7 +59,7 @@ from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRa
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
-from topologies.engine.source_splits import Death, file_splits, refuse_unnameable, unnameable
+from topologies.engine.source_splits import PoisonInput, file_splits, refuse_unnameable, unnameable
 from topologies.engine.work import MergedSplits, Output, SourceSplit
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
@@ -632,21 +632,21 @@ class CheckpointedRun(ABC):
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
         ingest = rows(slots, there)
 
-        def plan_without(deaths: Sequence[Death]) -> BatchPlan:
-            read = self._splits(found, slots, deaths)
+        def plan_without(poison: Sequence[PoisonInput]) -> BatchPlan:
+            read = self._splits(found, slots, poison)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._survive(key, plan_without)
         self._acknowledge(found)
 
     def _splits(
-        self, found: Sequence[tuple[str, str]], slots: int, deaths: Sequence[Death]
+        self, found: Sequence[tuple[str, str]], slots: int, poison: Sequence[PoisonInput]
     ) -> list[SourceSplit | MergedSplits]:
         """Returns the splits of files by spout, in order of arrival."""
         splits: list[SourceSplit | MergedSplits] = []
         for ranged, files in groupby(found, key=lambda each: self._ranged(each[0])):
             if ranged is None:
-                splits += file_splits(self.topology, list(files), slots, deaths, self.micro_batch.first)
+                splits += file_splits(self.topology, list(files), slots, poison, self.micro_batch.first)
             else:
                 ranges = [each for _, path in files for each in ranged.ranges(path)]
                 merged = ranged.spout.merge_by is not None
@@ -682,9 +682,9 @@ class CheckpointedRun(ABC):
             others = not is_new and self.checkpoint.epoch and stale
             return drafted if others and self.checkpoint.replan(key, drafted) else plan
 
-    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
+    def _survive(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
         """Runs a batch without the input on which workers have died."""
-        self._run(plan([Death.from_json(found) for found in self.checkpoint.deadly(key)]))
+        self._run(plan([PoisonInput.from_json(found) for found in self.checkpoint.poison_input(key)]))
 
     def _close(self) -> None:
         """Runs the closing tick, which fires open windows. It has a batch number of its own, so that it too happens

@@ -437,7 +437,7 @@ class Relocation:
         return None
 
     def document(self, values: Any) -> Any:
-        """Returns a plan, or a note of deadly input, with its paths as they are now."""
+        """Returns a plan, or a note of poison input, with its paths as they are now."""
         match values:
             case dict():
                 return {name: self.document(each) for name, each in values.items()}

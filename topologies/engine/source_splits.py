@@ -75,7 +75,7 @@ def unnameable(spout: AnySpout) -> Iterator[str]:
             yield os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-# Deadly input, on which the process that reads it dies: what it is, and how a file is read without it.
+# Poison input, on which the process that reads it dies: what it is, and how a file is read without it.
 
 
 _HEADERS = {"csv": 1, "jsonl": 0}
@@ -84,8 +84,8 @@ _MARK = "windbolt leaves out a line here"
 _CHUNK = 1 << 20
 
 
-class Deadly(StrEnum):
-    """The part of a file that is deadly."""
+class PoisonKind(StrEnum):
+    """The part of a file that is poison."""
 
     FILE = "file"
     LINE = "line"
@@ -95,20 +95,20 @@ class Deadly(StrEnum):
 
 
 @dataclass(frozen=True)
-class Death:
+class PoisonInput:
     """A part of a file, or of a split of one, that is not read any more."""
 
     spout: str
     path: str
     part: int
     parts: int
-    what: Deadly
+    what: PoisonKind
     at: int
     """The number of the line or row, from 0; 0 for a whole file."""
     reason: str
 
     def of(self, spout: str, split: FileSplit) -> bool:
-        """True if the deadly part lies in a split."""
+        """True if the poison part lies in a split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -116,9 +116,9 @@ class Death:
         return asdict(self)
 
     @staticmethod
-    def from_json(values: dict[str, Any]) -> Death:
-        """Reads a death from the values of ``to_json``."""
-        return Death(**{**values, "what": Deadly(values["what"])})
+    def from_json(values: dict[str, Any]) -> PoisonInput:
+        """Reads it from the values of ``to_json``."""
+        return PoisonInput(**{**values, "what": PoisonKind(values["what"])})
 
 
 def has_lines(format: FileFormat) -> bool:
@@ -135,18 +135,18 @@ def header_lines(format: FileFormat) -> int:
 def without_lines(
     filesystem: pafs.FileSystem,
     path: str,
-    doomed: Sequence[Death],
+    poison: Sequence[PoisonInput],
     lines: tuple[int, int] | None,
     header: int,
     comment: str | None = None,
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
-    """A copy of a text file in which deadly lines are replaced by marks; with ``lines`` (start, stop), a copy of that
+    """A copy of a text file in which poison lines are replaced by marks; with ``lines`` (start, stop), a copy of that
     range only.
 
     The first ``header`` lines are always included; the last of them has the names. Lines that begin with ``comment``,
     blank lines, and a line that names the delimiter may stand before it, and are included too.
     """
-    gone = {death.at for death in doomed}
+    gone = {entry.at for entry in poison}
     before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
     says_delimiter = False
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
@@ -168,27 +168,27 @@ def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
     return sum(1 for _ in _lines(filesystem, path))
 
 
-def without_marked_lines(chunks: list[Chunk], doomed: Sequence[Death], raw: dict[int, str]) -> list[Chunk] | None:
+def without_marked_lines(chunks: list[Chunk], poison: Sequence[PoisonInput], raw: dict[int, str]) -> list[Chunk] | None:
     """Returns the chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as
     something else.
 
-    ``raw`` has the text of the deadly lines by number.
+    ``raw`` has the text of the poison lines by number.
     """
-    left = sorted(doomed, key=lambda death: death.at)
+    left = sorted(poison, key=lambda entry: entry.at)
     result: list[Chunk] = []
     for table, numbers, bad in chunks:
         rows = [BadRow(**row) for row in bad.rows.to_pylist()]
         for index, row in enumerate(rows):
             if left and row.data.strip() == _MARK:
-                death = left.pop(0)
-                rows[index] = BadRow(row.row, death.reason, raw.get(death.at, ""))
+                entry = left.pop(0)
+                rows[index] = BadRow(row.row, entry.reason, raw.get(entry.at, ""))
         result.append((table, numbers, BadRows.of(rows).with_truncated(bad.truncated)))
     return None if left else result
 
 
-def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -> dict[int, str]:
-    """Returns the text of the deadly lines, by number."""
-    wanted = {death.at for death in doomed}
+def raw_lines(filesystem: pafs.FileSystem, path: str, poison: Sequence[PoisonInput]) -> dict[int, str]:
+    """Returns the text of the poison lines, by number."""
+    wanted = {entry.at for entry in poison}
     return {
         number: line.decode("utf-8", "backslashreplace").rstrip("\r\n")
         for number, line in enumerate(_lines(filesystem, path))
@@ -196,9 +196,9 @@ def raw_lines(filesystem: pafs.FileSystem, path: str, doomed: Sequence[Death]) -
     }
 
 
-def without_rows(chunks: list[Chunk], doomed: Sequence[Death]) -> list[Chunk]:
-    """Returns the chunks with deadly rows turned into bad rows."""
-    reasons = {death.at: death.reason for death in doomed}
+def without_rows(chunks: list[Chunk], poison: Sequence[PoisonInput]) -> list[Chunk]:
+    """Returns the chunks with poison rows turned into bad rows."""
+    reasons = {entry.at: entry.reason for entry in poison}
     if not reasons:
         return chunks
     result: list[Chunk] = []
@@ -256,10 +256,10 @@ class FileSource:
 
     component: str
     split: FileSplit
-    deaths: tuple[Death, ...] = ()
-    """Deadly parts of the file, which are no longer read."""
+    poison: tuple[PoisonInput, ...] = ()
+    """The poison in the file, which is no longer read."""
     lines: tuple[int, int] | None = None
-    """Range (start, stop) of lines to read alone, in order to find a deadly one; None for all."""
+    """Range (start, stop) of lines to read alone, in order to find one that is poison; None for all."""
     rows: tuple[int, int] | None = None
     """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
 
@@ -319,14 +319,14 @@ class FileSource:
     def _chunks(
         self, node: SpoutNode, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema
     ) -> list[Chunk]:
-        """Read the file without its deadly parts."""
+        """Read the file without its poison parts."""
         needed, optional = node.needed, node.defaults.columns.keys()
-        doomed = {what: [death for death in self.deaths if death.what is what] for what in Deadly}
-        for death in doomed[Deadly.FILE]:
-            raise DataError(f"{self._shown!r} is not read", why=death.reason, do="inspect the file with other tools")
-        lines = doomed[Deadly.LINE]
+        poison = {what: [entry for entry in self.poison if entry.what is what] for what in PoisonKind}
+        for entry in poison[PoisonKind.FILE]:
+            raise DataError(f"{self._shown!r} is not read", why=entry.reason, do="inspect the file with other tools")
+        lines = poison[PoisonKind.LINE]
         if self.lines is not None:
-            lines = [death for death in lines if self.lines[0] <= death.at < self.lines[1]]
+            lines = [entry for entry in lines if self.lines[0] <= entry.at < self.lines[1]]
         if not lines and self.lines is None:
             split = FileSplit(path, self.split.part, self.split.parts)
             chunks = list(chunks_of(spout, filesystem, split, schema, needed, optional))
@@ -343,7 +343,7 @@ class FileSource:
                     f"{self._shown!r} is not read", why=lines[0].reason, do="inspect the file with other tools"
                 )
             chunks = readable
-        chunks = without_rows(chunks, doomed[Deadly.ROW])
+        chunks = without_rows(chunks, poison[PoisonKind.ROW])
         return chunks if self.rows is None else some_rows(chunks, self.rows)
 
     @property
@@ -394,15 +394,15 @@ def file_splits(
     topology: Graph,
     files: Sequence[tuple[str, str]],
     wanted: int,
-    deaths: Sequence[Death] = (),
+    poison: Sequence[PoisonInput] = (),
     first: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
     """Returns the splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can
     be divided.
 
-    ``deaths`` are the deadly parts of the files. Very many files share splits, since each split becomes a segment. The
-    files of a spout that merges stay together. Those whose folders say that they are older than the ``first`` output of
-    the run needs are left out.
+    ``poison`` are the parts of the files that are left out. Very many files share splits, since each split becomes a
+    segment. The files of a spout that merges stay together. Those whose folders say that they are older than the
+    ``first`` output of the run needs are left out.
     """
     if first is not None:
         files = [found for found in files if not _is_skipped(topology, *found, first)]
@@ -421,7 +421,7 @@ def file_splits(
                     for part in spout.format.split(filesystem, inside, splits_per_file)
                 ]
         for split in parts:
-            mine = tuple(death for death in deaths if death.of(component, split))
+            mine = tuple(entry for entry in poison if entry.of(component, split))
             splits.append(FileSource(component, split, mine))
     together = -(-len(splits) // _MOST_SPLITS)
     ready: list[SourceSplit | MergedSplits] = []

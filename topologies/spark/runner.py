@@ -28,7 +28,7 @@ from topologies.engine.batch import BatchPlan, Context
 from topologies.engine.commit import Frames
 from topologies.engine.kafka_records import check_sinks
 from topologies.engine.report import BatchReport
-from topologies.engine.source_splits import Death
+from topologies.engine.source_splits import PoisonInput
 from topologies.engine.work import Output, SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.kafka import KafkaSink
@@ -56,7 +56,7 @@ from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_er
 from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
-from topologies.spark.workers.pool import DeathLog, autopsy, executor_for, is_of_input
+from topologies.spark.workers.pool import PoisonLog, executor_for, find_poison, is_of_input
 from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import WindboltError
 
@@ -300,21 +300,21 @@ class SparkRun(KeepsFrames):
         records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
         return [*super()._lag(), *records]
 
-    def _survive(self, key: str, plan: Callable[[Sequence[Death]], BatchPlan]) -> None:
+    def _survive(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
         """Run a batch, without the input on which workers die, if they do."""
-        book, chances = DeathLog(self.checkpoint, key), _MAX_RESTARTS
+        book, chances = PoisonLog(self.checkpoint, key), _MAX_RESTARTS
         while True:
             try:
-                return self._run(plan(book.deaths))
+                return self._run(plan(book.entries))
             except WorkerDied as death:
                 if not is_of_input(death) or death.context is None:
                     raise
-                deadly = autopsy(self.executor, self.topology, death, death.context)
-                chances -= deadly is None
+                poison = find_poison(self.executor, self.topology, death, death.context)
+                chances -= poison is None
                 if chances < 0:
                     raise
-                if deadly is not None:
-                    book.add(deadly, death)
+                if poison is not None:
+                    book.add(poison, death)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
         super()._note(query, report)

@@ -25,7 +25,7 @@ from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
 from topologies.checkpoints.topology_fit import known_rules
 from topologies.engine.report import BatchReport
-from topologies.engine.source_splits import Deadly, Death
+from topologies.engine.source_splits import PoisonInput, PoisonKind
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
@@ -451,9 +451,9 @@ def test_a_function_that_asks_for_a_dataframe_is_refused_before_anything_is_read
 
 def test_a_row_on_which_workers_of_spark_died_is_left_out(files: Path, tmp_path: Path) -> None:
     path = sorted(files.iterdir())[0]
-    death = Death("orders", as_uri(str(path)), 0, 1, Deadly.ROW, 2, "a worker died of it")
+    poison = PoisonInput("orders", as_uri(str(path)), 0, 1, PoisonKind.ROW, 2, "a worker died of it")
     with LocalRun(topology(files, tmp_path / "out"), RunOptions(str(tmp_path / "ck"))) as run:
-        run.checkpoint.note_deadly(batch_key(0, False), [death.to_json()])
+        run.checkpoint.note_poison_input(batch_key(0, False), [poison.to_json()])
         summary = run.run()
     assert summary.last is not None
     assert summary.last.spouts["orders"]["invalid"] == 1

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from manager.storage.checkpoint import FileCheckpoint
 from topologies.engine.batch import Context
 from topologies.engine.source_splits import (
-    Deadly,
-    Death,
     FileGroup,
     FileSource,
+    PoisonInput,
+    PoisonKind,
     has_lines,
     header_lines,
     line_count,
@@ -36,7 +36,7 @@ from windowing.errors import ConfigError, WindboltError
 
 
 _MOST = 20
-"""Maximum number of deadly rows and files per batch; finding each costs several workers."""
+"""Maximum number of poison rows and files per batch; finding each costs several workers."""
 
 
 class Pool(Protocol):
@@ -50,16 +50,16 @@ def is_of_input(death: WorkerDied) -> bool:
     return isinstance(death.item, FileSource | FileGroup)
 
 
-def autopsy(pool: Pool, topology: Graph, death: WorkerDied, context: Context) -> Death | None:
+def find_poison(pool: Pool, topology: Graph, death: WorkerDied, context: Context) -> PoisonInput | None:
     """The input on which a worker died; None where no part of it kills another worker.
 
-    Raises the death, with the findings, if only several rows together are deadly, since then no single row is to blame.
+    Raises the death, with the findings, if only several rows together are poison, since then no single row is to blame.
     """
     item = death.item
     for source in item.files if isinstance(item, FileGroup) else (item,):
-        deadly = _Autopsy(pool, topology, source, context).find()
-        if deadly is not None:
-            return deadly
+        poison = _PoisonSearch(pool, topology, source, context).find()
+        if poison is not None:
+            return poison
     if isinstance(item, FileGroup) and not _lives(pool, ingest, item, context):
         raise WorkerDied(
             "a worker process dies on some small files together, and on none of them alone",
@@ -69,7 +69,7 @@ def autopsy(pool: Pool, topology: Graph, death: WorkerDied, context: Context) ->
     return None
 
 
-class _Autopsy:
+class _PoisonSearch:
     def __init__(self, pool: Pool, topology: Graph, source: FileSource, context: Context) -> None:
         self.pool, self.source, self.context = pool, source, context
         spout = topology.spouts[source.component].spout
@@ -77,7 +77,7 @@ class _Autopsy:
         self.format = spout.format
         self.how = ""
 
-    def find(self) -> Death | None:
+    def find(self) -> PoisonInput | None:
         if self._lives(ingest, self.source):
             return None
         if not self._lives(row_numbers, self.source):
@@ -90,10 +90,10 @@ class _Autopsy:
                 why="for want of memory, or since a bolt remembers what it has seen",
                 do="give the machine more memory or fewer workers (local[N] has N), read less a batch, or fix the bolt",
             )
-        return self._death(Deadly.ROW, int(numbers[index]))
+        return self._poison(PoisonKind.ROW, int(numbers[index]))
 
-    def _unreadable(self) -> Death:
-        """The deadly part of a file on which the reader dies: one line, if that line alone is deadly too, else the
+    def _unreadable(self) -> PoisonInput:
+        """The poison part of a file on which the reader dies: one line, if that line alone kills it too, else the
         file."""
         header = header_lines(self.format)
         if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
@@ -102,13 +102,13 @@ class _Autopsy:
                 count, lambda stop: not self._lives(row_numbers, replace(self.source, lines=(0, stop))), header
             )
             if line is not None and not self._lives(row_numbers, replace(self.source, lines=(line, line + 1))):
-                return self._death(Deadly.LINE, line)
-        return self._death(Deadly.FILE, 0)
+                return self._poison(PoisonKind.LINE, line)
+        return self._poison(PoisonKind.FILE, 0)
 
-    def _death(self, what: Deadly, number: int) -> Death:
+    def _poison(self, what: PoisonKind, number: int) -> PoisonInput:
         split = self.source.split
         reason = f"the worker process that read it {self.how}"
-        return Death(self.source.component, split.path, split.part, split.parts, what, number, reason)
+        return PoisonInput(self.source.component, split.path, split.part, split.parts, what, number, reason)
 
     def _lives(self, function: Callable[[Any, Context], Any], source: FileSource) -> bool:
         try:
@@ -136,38 +136,38 @@ def _lives(pool: Pool, function: Callable[[Any, Context], Any], item: Any, conte
     return True
 
 
-def _first(count: int, is_deadly_up_to: Callable[[int], bool], low: int = 0) -> int | None:
-    """The first of ``count`` items, from ``low`` on, with which they become deadly; None if they never do."""
-    if low >= count or not is_deadly_up_to(count):
+def _first(count: int, dies_up_to: Callable[[int], bool], low: int = 0) -> int | None:
+    """The first of ``count`` items, from ``low`` on, with which the worker dies; None if it never does."""
+    if low >= count or not dies_up_to(count):
         return None
     high = count
     while high - low > 1:
         middle = (low + high) // 2
-        if is_deadly_up_to(middle):
+        if dies_up_to(middle):
             high = middle
         else:
             low = middle
     return high - 1
 
 
-class DeathLog:
-    """The deadly input of a batch, stored beside its plan, so that it need not be found again when the batch is
+class PoisonLog:
+    """The poison input of a batch, stored beside its plan, so that it need not be found again when the batch is
     repeated."""
 
     def __init__(self, checkpoint: FileCheckpoint, key: str) -> None:
         self._checkpoint, self._key = checkpoint, key
-        self.deaths = [Death.from_json(values) for values in checkpoint.deadly(key)]
+        self.entries = [PoisonInput.from_json(values) for values in checkpoint.poison_input(key)]
 
-    def add(self, death: Death, cause: WorkerDied) -> None:
+    def add(self, entry: PoisonInput, cause: WorkerDied) -> None:
         """Record one more. Raises ``cause``, with an explanation, where there are too many."""
-        if len(self.deaths) >= _MOST:
+        if len(self.entries) >= _MOST:
             raise WorkerDied(
-                f"a worker process {cause.how} on a further row of {death.path}, after {_MOST} in this batch",
+                f"a worker process {cause.how} on a further row of {entry.path}, after {_MOST} in this batch",
                 why="so many cannot all be the fault of the rows; these are left out, and noted in the checkpoint",
                 do="look at what is on stderr, and fix the bolt or update the library that it comes from",
             ) from cause
-        self.deaths.append(death)
-        self._checkpoint.note_deadly(self._key, [known.to_json() for known in self.deaths])
+        self.entries.append(entry)
+        self._checkpoint.note_poison_input(self._key, [known.to_json() for known in self.entries])
 
 
 # Chooses who runs the tasks of a micro-batch: Spark, or, on a local master, the driver's own processes.

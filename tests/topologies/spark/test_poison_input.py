@@ -20,14 +20,14 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.segment_files import FileSegments
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import Context
-from topologies.engine.source_splits import Deadly, Death, FileGroup, FileSource, file_splits
+from topologies.engine.source_splits import FileGroup, FileSource, PoisonInput, PoisonKind, file_splits
 from topologies.engine.tasks import ingest
 from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import Chunk, FileSplit
 from topologies.io.formats.json import JsonlFormat
 from topologies.spark.shipping import own_paths
 from topologies.spark.spark_tasks import packed
-from topologies.spark.workers.pool import DeathLog, autopsy
+from topologies.spark.workers.pool import PoisonLog, find_poison
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from topologies.topology import Topology
 from windowing import Bolt
@@ -128,26 +128,26 @@ def write(path: Path, names: Sequence[str], *, key: str = "name") -> str:
 class Survivors:
     """What came of a file, and what of it workers died on."""
 
-    deaths: list[Death]
+    poison: list[PoisonInput]
     rows: list[str]
     errors: list[dict[str, Any]]
     transient: int
 
 
 def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: int = 1) -> Survivors:
-    """As a run does it: read, and read again without what was deadly."""
+    """As a run does it: read, and read again without what was poison."""
     pool.load(packed(built), own_paths())
     store = FileSegments(str(folder / "segments"))
     (folder / "segments/0").mkdir(parents=True, exist_ok=True)
     context = Context(built, store, "0", 0, 0, {})
-    deaths, transient = list[Death](), 0
+    poison, transient = list[PoisonInput](), 0
     while True:
-        splits = file_splits(built, [("names", path)], wanted, deaths)
+        splits = file_splits(built, [("names", path)], wanted, poison)
         try:
             outputs = pool.map(ingest, splits, context)
         except WorkerDied as death:
-            found = autopsy(pool, built, death, context)
-            deaths.extend([] if found is None else [found])
+            found = find_poison(pool, built, death, context)
+            poison.extend([] if found is None else [found])
             transient += found is None
             assert transient < 5
             continue
@@ -155,13 +155,13 @@ def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: 
         for output in outputs:
             for name, ref in output.staged.for_sinks:
                 rows[name].extend(store.read(ref).to_pylist())
-        return Survivors(deaths, [row["name"] for row in rows["out"]], rows["errors"], transient)
+        return Survivors(poison, [row["name"] for row in rows["out"]], rows["errors"], transient)
 
 
 def test_a_row_on_which_a_bolt_dies_is_invalid_and_the_others_go_on(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["a", "boom", "b"])
     found = survive(pool, topology(tmp_path / "in"), path, tmp_path)
-    assert [(death.what, death.at) for death in found.deaths] == [(Deadly.ROW, 1)]
+    assert [(entry.what, entry.at) for entry in found.poison] == [(PoisonKind.ROW, 1)]
     assert found.rows == ["a", "b"]
     assert [(row["_row"], row["_reason"], row["_component"]) for row in found.errors] == [(1, SEGFAULT, "names")]
 
@@ -170,7 +170,7 @@ def test_a_row_on_which_a_bolt_dies_is_invalid_and_the_others_go_on(pool: Worker
 def test_several_rows_on_which_a_bolt_dies_are_found_one_by_one(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["a", "boom", "gone", "b"])
     found = survive(pool, topology(tmp_path / "in"), path, tmp_path)
-    assert [(death.what, death.at) for death in found.deaths] == [(Deadly.ROW, 1), (Deadly.ROW, 2)]
+    assert [(entry.what, entry.at) for entry in found.poison] == [(PoisonKind.ROW, 1), (PoisonKind.ROW, 2)]
     assert found.rows == ["a", "b"]
     assert [(row["_row"], row["_reason"], row["_data"]) for row in found.errors] == [
         (1, SEGFAULT, '{"name": "boom", "number": 1}'),
@@ -182,11 +182,11 @@ def test_several_rows_on_which_a_bolt_dies_are_found_one_by_one(pool: WorkerPool
 def test_a_death_that_does_not_repeat_is_no_rows_fault(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["a", "once", "b"])
     found = survive(pool, topology(tmp_path / "in", once=str(tmp_path / "once")), path, tmp_path)
-    assert (found.deaths, found.rows, found.errors, found.transient) == ([], ["a", "once", "b"], [], 1)
+    assert (found.poison, found.rows, found.errors, found.transient) == ([], ["a", "once", "b"], [], 1)
 
 
 @pytest.mark.extended
-def test_rows_that_are_deadly_together_alone_stop_the_run(pool: WorkerPool, tmp_path: Path) -> None:
+def test_rows_that_kill_a_worker_only_together_stop_the_run(pool: WorkerPool, tmp_path: Path) -> None:
     path = write(tmp_path / "in/a.jsonl", ["two together", "two together"])
     with pytest.raises(WorkerDied, match=r"crashed \(SIGSEGV\) on rows of .*/a.jsonl together, and on none of them"):
         survive(pool, topology(tmp_path / "in"), path, tmp_path)
@@ -197,7 +197,7 @@ def test_a_line_on_which_the_reader_dies_is_invalid(pool: WorkerPool, tmp_path: 
     path = f"{plain}.gz"
     Path(path).write_bytes(gzip.compress(plain.read_bytes()))
     found = survive(pool, topology(tmp_path / "in", FragileJson()), path, tmp_path)
-    assert [(death.what, death.at) for death in found.deaths] == [(Deadly.LINE, 1)]
+    assert [(entry.what, entry.at) for entry in found.poison] == [(PoisonKind.LINE, 1)]
     assert found.rows == ["a", "b"]
     assert [(row["_row"], row["_reason"], row["_data"]) for row in found.errors] == [
         (1, SEGFAULT, '{"name": "deadly", "number": 1}'),
@@ -208,18 +208,18 @@ def test_a_line_on_which_the_reader_dies_is_invalid(pool: WorkerPool, tmp_path: 
 @pytest.mark.parametrize(
     ("text", "what", "rows"),
     [
-        pytest.param("name,number\na,1\ndeadly,2\nb,3\n", Deadly.LINE, ["a", "b"], id="row"),
-        pytest.param("name,number,deadly\na,1,1\n", Deadly.FILE, [], id="header"),
+        pytest.param("name,number\na,1\ndeadly,2\nb,3\n", PoisonKind.LINE, ["a", "b"], id="row"),
+        pytest.param("name,number,deadly\na,1,1\n", PoisonKind.FILE, [], id="header"),
         pytest.param(
             'name,number\na,1\n"two\nlines, deadly",2\nb,3\n',
-            Deadly.FILE,
+            PoisonKind.FILE,
             [],
             id="row of two lines",
         ),
     ],
 )
 def test_a_csv_file_is_invalid_as_a_whole_where_a_row_is_no_line(
-    pool: WorkerPool, tmp_path: Path, text: str, what: Deadly, rows: list[str]
+    pool: WorkerPool, tmp_path: Path, text: str, what: PoisonKind, rows: list[str]
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -228,7 +228,7 @@ def test_a_csv_file_is_invalid_as_a_whole_where_a_row_is_no_line(
     assert found.rows == rows
     (error,) = found.errors
     assert SEGFAULT in error["_reason"]
-    assert (error["_row"] is None) == (what is Deadly.FILE) == (rows == [])
+    assert (error["_row"] is None) == (what is PoisonKind.FILE) == (rows == [])
 
 
 def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: WorkerPool, tmp_path: Path) -> None:
@@ -240,8 +240,8 @@ def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: Wor
     files = FileGroup(tuple(FileSource("names", FileSplit(path)) for path in paths))
     with pytest.raises(WorkerDied) as caught:
         pool.map(ingest, [files], context)
-    found = autopsy(pool, built, caught.value, context)
-    assert found == Death("names", paths[1], 0, 1, Deadly.ROW, 1, SEGFAULT)
+    found = find_poison(pool, built, caught.value, context)
+    assert found == PoisonInput("names", paths[1], 0, 1, PoisonKind.ROW, 1, SEGFAULT)
 
 
 @pytest.mark.extended
@@ -256,19 +256,19 @@ def test_rows_of_a_parquet_file_keep_their_numbers(pool: WorkerPool, tmp_path: P
     builder.set_sink("out", sinks.memory()).from_("fragile")
     builder.set_sink("errors", sinks.memory()).from_("names", "errors")
     found = survive(pool, builder.build(), path, tmp_path, wanted=2)
-    assert [(death.part, death.parts, death.at) for death in found.deaths] == [(1, 2, 3)]
+    assert [(entry.part, entry.parts, entry.at) for entry in found.poison] == [(1, 2, 3)]
     assert found.rows == [*"abc"]
     assert [row["_row"] for row in found.errors] == [3]
 
 
-def test_what_is_deadly_is_written_down_and_bounded(tmp_path: Path) -> None:
+def test_poison_is_written_down_and_bounded(tmp_path: Path) -> None:
     checkpoint = FileCheckpoint(str(tmp_path))
-    book = DeathLog(checkpoint, "0000000003")
-    deaths = [Death("names", "a.jsonl", 0, 1, Deadly.ROW, at, SEGFAULT) for at in range(21)]
+    book = PoisonLog(checkpoint, "0000000003")
+    poison = [PoisonInput("names", "a.jsonl", 0, 1, PoisonKind.ROW, at, SEGFAULT) for at in range(21)]
     cause = WorkerDied("died", how="crashed (SIGSEGV)")
-    for death in deaths[:20]:
-        book.add(death, cause)
-    assert DeathLog(FileCheckpoint(str(tmp_path)), "0000000003").deaths == deaths[:20]
-    assert DeathLog(checkpoint, "0000000004").deaths == []
+    for entry in poison[:20]:
+        book.add(entry, cause)
+    assert PoisonLog(FileCheckpoint(str(tmp_path)), "0000000003").entries == poison[:20]
+    assert PoisonLog(checkpoint, "0000000004").entries == []
     with pytest.raises(WorkerDied, match=r"crashed \(SIGSEGV\) on a further row of a.jsonl, after 20 in this batch"):
-        book.add(deaths[20], cause)
+        book.add(poison[20], cause)
