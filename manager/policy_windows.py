@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
-from manager.keyed.retained_events import GONE, LAST, SEEN, Held, SortedEvents
+from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, SortedEvents
 from manager.policy_walks import (
     Firing,
     HeldWindow,
@@ -103,7 +103,7 @@ class PolicyWindows:
         self,
         eviction: EvictionPolicy,
         trigger: TriggerPolicy,
-        events: Held,
+        events: RetainedEvents,
         new: int,
         records: KeyStates,
         streams: Sequence[str] = ("default",),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.assigned_windows import TupleWindows
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
-from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
+from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, SortedEvents
 from manager.remote import is_of_events
 from policies.assigners import Assigned
 from policies.firing import (
@@ -58,7 +58,7 @@ from windowing.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manager.keyed.retained_events import Held, SortedEvents
+    from manager.keyed.retained_events import RetainedEvents, SortedEvents
     from windowing.window import TupleWindow
 
 # The events of a task's keys as key triggers see them: key by key, those of the open window before the new ones.
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 class KeyedEvents:
     """The events in order of (key, arrival); events are named by their indices in this order, keys by their blocks."""
 
-    def __init__(self, events: Held, first_new: int, sorted_events: SortedEvents) -> None:
+    def __init__(self, events: RetainedEvents, first_new: int, sorted_events: SortedEvents) -> None:
         """``first_new`` is the index, among the given events, of the first new one; ``sorted_events`` has them in
         order."""
         assert events.keys is not None
@@ -735,7 +735,7 @@ class TriggeredWindows:
     def __init__(
         self,
         trigger: KeyTrigger,
-        events: Held,
+        events: RetainedEvents,
         new: int,
         key_states: KeyStates,
         streams: Sequence[str] = ("default",),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys
-from manager.keyed.retained_events import GONE, SEEN, Held, SortedEvents
+from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
 from policies.assigners import Assigned, GridWindows, WindowAssigner
 from policies.assigners.aligned import MOST, limit_at, unfold
@@ -294,7 +294,7 @@ class AssignedWindows:
     def __init__(
         self,
         assigners: Sequence[WindowAssigner],
-        events: Held,
+        events: RetainedEvents,
         streams: Sequence[str] = ("default",),
         *,
         keys: Sequence[Sequence[str]] = (),

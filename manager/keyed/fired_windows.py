@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import Held, SortedEvents
+from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from policies.assigners import WindowAssigner
 from policies.watermarks import NONE
 from windowing.columns import take_rows
@@ -328,7 +328,7 @@ class LastFired:
     Only the keys that fire are looked up.
     """
 
-    def __init__(self, events: Held, streams: Sequence[str]) -> None:
+    def __init__(self, events: RetainedEvents, streams: Sequence[str]) -> None:
         self._events, self.stream_names = events, tuple(streams)
         self._last = np.zeros(len(events), np.bool_) if events.last is None else events.last.copy()
         indices = np.flatnonzero(self._last)
@@ -467,7 +467,9 @@ class ClosedEarly:
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
         bare = pa.table({"place": pa.nulls(len(times))})
-        events = SortedEvents(Held(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ())
+        events = SortedEvents(
+            RetainedEvents(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ()
+        )
         left, missed_all = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
         for kind, assigner in enumerate(self._assigners):
             for piece in assigner.assign(events.live, NONE, FOREVER):

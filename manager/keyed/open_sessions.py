@@ -14,7 +14,7 @@ from policies.watermarks import NONE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manager.keyed.retained_events import Held
+    from manager.keyed.retained_events import RetainedEvents
     from policies.assigners import SessionWindows
 
 
@@ -30,7 +30,7 @@ def late_for_sessions(
     candidates: NDArray[np.bool_],
     closed_until: NDArray[np.int64],
     gaps: NDArray[np.int64],
-    held: Callable[[], Held | None],
+    held: Callable[[], RetainedEvents | None],
     kind: SessionWindows,
     reference: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
@@ -181,7 +181,9 @@ class _CheckedSessions(_Sessions):
         return min(check, end)
 
 
-def _sessions_of(keys: NDArray[np.int64], held: Held | None, usual: int, kind: SessionWindows) -> dict[int, _Sessions]:
+def _sessions_of(
+    keys: NDArray[np.int64], held: RetainedEvents | None, usual: int, kind: SessionWindows
+) -> dict[int, _Sessions]:
     """The sessions that live events of these keys form, or rows that stand for several; ``usual``: the gap of events
     without one of their own."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
@@ -211,7 +213,7 @@ def without_open_window(
     candidates: NDArray[np.bool_],
     closed_until: NDArray[np.int64],
     length: int,
-    held: Callable[[], Held | None],
+    held: Callable[[], RetainedEvents | None],
 ) -> NDArray[np.bool_]:
     """Which events, in order of arrival, are late.
 
@@ -236,7 +238,7 @@ def without_open_window(
     return late
 
 
-def _times_by_key(keys: NDArray[np.int64], held: Held | None) -> dict[int, list[int]]:
+def _times_by_key(keys: NDArray[np.int64], held: RetainedEvents | None) -> dict[int, list[int]]:
     """The times of the live events of these keys, ascending."""
     found: dict[int, list[int]] = {key: [] for key in keys.tolist()}
     if held is None or not len(held):

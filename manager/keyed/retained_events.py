@@ -49,7 +49,7 @@ a bolt asks for that)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class RetainedEvents:
     """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed.
 
     A row may stand for a run of events that the same windows hold (``manager.keyed.run_sums``): its time is then that
@@ -93,16 +93,16 @@ class Held:
         """True if some of the events are live."""
         return len(self) > 0 and (self.gone is None or not bool(self.gone.all()))
 
-    def take(self, indices: NDArray[np.int64]) -> Held:
+    def take(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """The events at these indices."""
         given = {name: _at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
-        return Held(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
+        return RetainedEvents(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
 
-    def bare(self, indices: NDArray[np.int64]) -> Held:
+    def bare(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """The events at these indices with their keys and times only."""
-        return Held(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
+        return RetainedEvents(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
 
-    def sorted(self) -> Held:
+    def sorted(self) -> RetainedEvents:
         """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several stay in
         order of arrival."""
         order = None if self.weights is not None else self.order()
@@ -128,14 +128,14 @@ class Held:
         return by_key[order_within(group_numbers(self.keys[by_key]), self.times[by_key])]
 
     @staticmethod
-    def concat(parts: Sequence[Held]) -> Held:
+    def concat(parts: Sequence[RetainedEvents]) -> RetainedEvents:
         """The events of all parts, one part after another."""
         if len(parts) == 1:
             return parts[0]
         given = {name: _joined([getattr(part, name) for part in parts]) for name in COLUMNS}
         given |= {name: _joined_flags([getattr(part, name) for part in parts], parts) for name in FLAGS}
         payload = pa.concat_tables([part.payload for part in parts])
-        return Held(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
+        return RetainedEvents(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
 
     def flags(self) -> NDArray[np.uint8]:
         """The flags of each event, as stored."""
@@ -152,13 +152,13 @@ def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return needed
 
 
-def live_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+def live_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """The live rows: those that a window may still need."""
     gone = (flags & GONE) != 0
     return held.take(np.flatnonzero(~gone)) if gone.any() else held
 
 
-def needed_rows(held: Held, flags: NDArray[np.uint8]) -> Held:
+def needed_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """The rows that are still needed: live ones, and those that have yet to be reported as expired."""
     needed = is_needed(flags)
     return held if needed.all() else held.take(np.flatnonzero(needed))
@@ -175,7 +175,7 @@ def _joined(parts: Sequence[NDArray[Any] | None]) -> Any:
     return np.concatenate([part for part in parts if part is not None])
 
 
-def _joined_flags(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[Held]) -> Any:
+def _joined_flags(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[RetainedEvents]) -> Any:
     """One flag of several parts, False for a part that lacks it; None if all lack it."""
     if all(flag is None for flag in flags):
         return None
@@ -205,7 +205,7 @@ INNER = (TIME_COLUMN, *STORED_AS.values())
 """Columns that windbolt adds to segments."""
 
 
-def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
+def write_retained(writer: SegmentWriter, held: RetainedEvents, streams: int) -> Ref:
     """Write events as a section of a segment, with their flags where any is set."""
     columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
     columns[TIME_COLUMN] = pa.array(held.times)
@@ -222,7 +222,7 @@ def write_held(writer: SegmentWriter, held: Held, streams: int) -> Ref:
     return ref
 
 
-def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, streams: int) -> Ref:
+def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: RetainedEvents, streams: int) -> Ref:
     """Write new flags, and the numbers, for the rows of a section; returns the reference with them. ``held`` are all
     its rows, in order."""
     live, needed = (flags & GONE) == 0, is_needed(flags)
@@ -240,7 +240,7 @@ def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: Held, 
     )
 
 
-def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[np.uint8]]:
     """All rows of a section and the flags of each; rows that are no longer needed are included."""
     table = store.read(ref)
     names = table.column_names
@@ -258,15 +258,15 @@ def read_held(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
         numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
     given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     times, payload = column(TIME_COLUMN), table.drop_columns(inner)
-    held = Held(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
+    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
     return held, flags
 
 
-def read_needed(store: SegmentStore, ref: Ref) -> tuple[Held, NDArray[np.uint8]]:
+def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[np.uint8]]:
     """The rows of a section that are still needed, and the flags of each."""
-    held, flags = read_held(store, ref)
+    held, flags = read_retained(store, ref)
     needed = np.flatnonzero(is_needed(flags))
     return held.take(needed), flags[needed]
 
@@ -279,7 +279,12 @@ class SortedEvents:
     as given."""
 
     def __init__(
-        self, events: Held, streams: Sequence[str], keys: Sequence[Sequence[str]] = (), *, by_side: bool = False
+        self,
+        events: RetainedEvents,
+        streams: Sequence[str],
+        keys: Sequence[Sequence[str]] = (),
+        *,
+        by_side: bool = False,
     ) -> None:
         """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``by_side``:
         assigners see the input of each event, and an event whose key has a null has a key of its own."""
@@ -321,7 +326,7 @@ class SortedEvents:
         """The indices, among the events as given, of these members."""
         return members if self._order is None else self._order[members]
 
-    def taken(self, places: NDArray[np.int64]) -> Held:
+    def taken(self, places: NDArray[np.int64]) -> RetainedEvents:
         """The events at these places."""
         return self._events.take(places)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import Held, SortedEvents
+from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from manager.summing import Joined, Summing
 from policies.assigners import Assigned, CountedWindows, EventRuns, GridsTogether, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
@@ -70,7 +70,9 @@ class RunSums(Summing):
         """True if the run of an event depends on how many came before it."""
         return isinstance(self.assigner, CountedWindows)
 
-    def fold(self, events: Held, codes: NDArray[np.int64] | None, before: Held | None = None) -> Held:
+    def fold(
+        self, events: RetainedEvents, codes: NDArray[np.int64] | None, before: RetainedEvents | None = None
+    ) -> RetainedEvents:
         """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes`` are those of
         their keys; None where they have no key. ``before``: the live rows of earlier events, where they are counted,
         with keys by the same codes."""
@@ -81,7 +83,7 @@ class RunSums(Summing):
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
-    def merge(self, rows: Held, codes: NDArray[np.int64] | None) -> Held:
+    def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
         """Merge rows, given in order of arrival, that are live at the same time; at least one. Those of one run become
         one, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
         runs = self._runs_of(rows, codes)
@@ -115,7 +117,7 @@ class RunSums(Summing):
         assert self.traced is not None
         return self._loaded_states(payload)[self.traced]
 
-    def _runs_of(self, rows: Held, codes: NDArray[np.int64] | None) -> EventRuns:
+    def _runs_of(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
         """The runs of these rows."""
         keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
         weights = None if rows.weights is None else rows.weights.sum(axis=1)
@@ -126,37 +128,39 @@ class RunSums(Summing):
             )
         )  # fmt: skip
 
-    def _runs_after(self, before: Held, events: Held, codes: NDArray[np.int64] | None) -> EventRuns:
+    def _runs_after(self, before: RetainedEvents, events: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
         """The runs of these events, of which some began with the rows before them."""
         assert before.keys is not None
         assert codes is not None
         none, first = events.payload.select([]), len(before)
         single = np.eye(1, self.streams, dtype=np.int64).repeat(len(events), axis=0)
-        news = Held(times=events.times, payload=none, reaches=events.times, weights=single)
+        news = RetainedEvents(times=events.times, payload=none, reaches=events.times, weights=single)
         olds = replace(before, payload=none)
-        numbers = self._runs_of(Held.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[first:]
+        numbers = self._runs_of(RetainedEvents.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[
+            first:
+        ]
         found, numbers = np.unique(numbers, return_inverse=True)
         runs = Groups(numbers, len(found))
         starts = runs.reduced(np.minimum, events.times, FOREVER)
         return EventRuns(numbers, starts, runs.reduced(np.maximum, events.times, -FOREVER))
 
-    def _split(self, rows: Held) -> Keys:
+    def _split(self, rows: RetainedEvents) -> Keys:
         """By what the rows of one run are divided."""
         return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
 
-    def _merged_rows(self, rows: Held, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
+    def _merged_rows(self, rows: RetainedEvents, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
         """The states of groups of rows, and the number of events of each, by input."""
         assert rows.weights is not None
         return self._merged_states(self._loaded_states(rows.payload), rows.weights, groups)
 
     def _rows(
         self,
-        source: Held,
+        source: RetainedEvents,
         runs: EventRuns,
         groups: Groups,
         states: Sequence[State],
         weights: NDArray[np.int64],
-    ) -> Held:
+    ) -> RetainedEvents:
         """A row for each group of events or rows, all of one run."""
         firsts = _firsts(groups)
         run = runs.numbers[firsts]
@@ -169,7 +173,7 @@ class RunSums(Summing):
         closed_until = source.closed_until
         if closed_until is not None:
             closed_until = groups.reduced(np.minimum, np.array(closed_until), FOREVER)
-        return Held(
+        return RetainedEvents(
             times=runs.starts[run],
             payload=pa.table(columns),
             keys=None if source.keys is None else source.keys[firsts],

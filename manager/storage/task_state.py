@@ -246,7 +246,7 @@ class WindowsState(DeclaredState):
 
     @classmethod
     def in_queue(cls) -> bool:
-        """True if the events of a task are a queue with positions; else each event has flags (``Held``)."""
+        """True if the events of a task are a queue with positions; else each event has flags (``RetainedEvents``)."""
         return bool(cls.fields_of(FieldKind.POSITION))
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from manager.keyed.retained_events import read_held
+from manager.keyed.retained_events import read_retained
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TaskState
 from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
@@ -110,7 +110,7 @@ def run(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed, clo
 def check_rows(built: Topology, checkpoint: MemoryCheckpoint, task: TaskState) -> None:
     """What is known of stored rows without reading them is so: how many are needed, and of how many events."""
     for ref in task.refs:
-        held, flags = read_held(checkpoint.segments, ref)
+        held, flags = read_retained(checkpoint.segments, ref)
         needed = (flags & 2) == 0
         assert ref.needed == int(needed.sum()), "rows that are needed"
         assert held.weights is not None

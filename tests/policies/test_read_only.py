@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from policies.assigners import Assigned, Live, WindowAssigner
 from windowing.settings.panes import OpenWindows
 from windowing.timestamps import FOREVER
@@ -53,7 +53,7 @@ class Meddling(WindowAssigner):
 @pytest.mark.parametrize("times", [[1, 2, 3], [3, 1, 2]])
 def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
     columns = [np.array(times, np.int64) for _ in range(4)]
-    held = Held(
+    held = RetainedEvents(
         times=columns[0],
         payload=pa.table({"id": times}),
         streams=np.zeros(3, np.int8),

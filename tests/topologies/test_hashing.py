@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from manager.storage.segments import KEY_COLUMN
 from tests.helpers.examples import examples
 from topologies.graph.groupings import FieldsGrouping, KeyCodes, hash_rows
@@ -185,10 +185,10 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 Rows = list[tuple[Any, ...]]
 
 
-def held_of(kinds: list[str], rows: Rows, hashes: list[int]) -> Held:
+def held_of(kinds: list[str], rows: Rows, hashes: list[int]) -> RetainedEvents:
     columns = {f"k{at}": pa.array([row[at] for row in rows], COLUMNS[kind][0]) for at, kind in enumerate(kinds)}
     none = np.zeros(len(rows), np.int64)
-    return Held(times=none, payload=pa.table(columns), keys=np.array(hashes, np.int64))
+    return RetainedEvents(times=none, payload=pa.table(columns), keys=np.array(hashes, np.int64))
 
 
 @examples(40)
@@ -241,7 +241,7 @@ def test_structs_whose_fields_are_equal_for_the_hash_are_one_key() -> None:
     kind = pa.struct([("a", pa.struct([("b", pa.float64())])), ("c", pa.int64())])
     values: list[Any] = [{"a": {"b": b}, "c": 1} for b in (0.0, -0.0, float("nan"), None)]
     table = pa.table({"k0": pa.array([*values, {"a": None, "c": 1}, None], kind)})
-    held = Held(times=np.arange(6), payload=table, keys=np.full(6, 7, np.int64))
+    held = RetainedEvents(times=np.arange(6), payload=table, keys=np.full(6, 7, np.int64))
     found = KeyCodes([["k0"]]).apply(held).keys
     assert found is not None
     assert found[0] == found[1]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from manager.accounts import Accounts, AccountsError
 from manager.keyed.fired_windows import PaneStates
-from manager.keyed.retained_events import GONE, SEEN, Held, read_held, read_needed, write_held
+from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, read_needed, read_retained, write_retained
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
@@ -392,7 +392,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 # The events of a task that a window may still need, and which rows of the table of events they are.
 
 
-def live_events_of(task: TaskReader) -> tuple[Held | None, NDArray[np.int64]]:
+def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.int64]]:
     """Those of a task that holds events; None where there are none. Ends that wait for starts are not among them."""
     parts, places, first = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
@@ -402,7 +402,7 @@ def live_events_of(task: TaskReader) -> tuple[Held | None, NDArray[np.int64]]:
             parts.append(held.take(live))
             places.append(first + live)
         first += len(held)
-    return (task.coded(Held.concat(parts)) if parts else None), np.concatenate(places)
+    return (task.coded(RetainedEvents.concat(parts)) if parts else None), np.concatenate(places)
 
 
 # Windows that have fired and may fire again, where their events are repaired.
@@ -414,7 +414,9 @@ _Of = tuple[int, int]
 """The kind of a window, and the code of its key."""
 
 
-def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_], gone: NDArray[np.bool_]) -> PaneStates:
+def with_repaired(
+    task: TaskReader, live: RetainedEvents, different: NDArray[np.bool_], gone: NDArray[np.bool_]
+) -> PaneStates:
     """The states of open windows; those that have fired and hold events that are different are to fire again, and one
     that has not fired and holds no event any more is forgotten.
 
@@ -435,7 +437,7 @@ def with_repaired(task: TaskReader, live: Held, different: NDArray[np.bool_], go
     return replace(panes, repaired=repaired).take(np.flatnonzero(kept))
 
 
-def last_of_fired(task: TaskReader, live: Held, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which of these events are in a window that has fired and, without those that are gone, would hold too few to fire
     again."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
@@ -460,7 +462,7 @@ def _fired_panes(task: TaskReader) -> PaneStates:
 
 
 def _windows_with(
-    task: TaskReader, live: Held, which: NDArray[np.bool_]
+    task: TaskReader, live: RetainedEvents, which: NDArray[np.bool_]
 ) -> Iterator[tuple[_Of, _Span, NDArray[np.int64]]]:
     """Yield the open windows that hold one of these events, with the indices of all of their events."""
     if not len(live):
@@ -551,7 +553,7 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
             yield rows(same if same.any() else gone), f"without it {what.format(int(places[one]))}"
 
 
-def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
+def _members(task: TaskReader, live: RetainedEvents) -> NDArray[np.bool_]:
     """By kind of window, which of these events are in one that is still to fire."""
     found = np.zeros((len(task.rules.assigners), len(live)), np.bool_)
     if len(live):
@@ -561,7 +563,7 @@ def _members(task: TaskReader, live: Held) -> NDArray[np.bool_]:
     return found
 
 
-def _finished(task: TaskReader, live: Held) -> NDArray[np.bool_]:
+def _finished(task: TaskReader, live: RetainedEvents) -> NDArray[np.bool_]:
     """By kind of window, which of these events are in none that is still to come."""
     windows = windows_of(task, live)
     upto = reached_span(task, live, windows).upto
@@ -599,7 +601,7 @@ _REASONS = {
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
     """Write the events of a task anew, as far as some are different; returns its state with them."""
     if not task.state.windows.in_queue():
-        return _HeldRewrite(task, correction, writer).written()
+        return _RetainedRewrite(task, correction, writer).written()
     queue = StoredQueue.of(task.state, task.store)
     assert queue is not None
     payload = _with_columns(pa.Table.from_batches([queue.events.payload]), correction.columns)
@@ -609,7 +611,7 @@ def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWr
     return after.written(writer, len(task.bolt.accounts.streams), task.state.bolt)
 
 
-class _HeldRewrite:
+class _RetainedRewrite:
     """The events that a task holds, section by section; those in which nothing is different stay where they are."""
 
     def __init__(self, task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> None:
@@ -638,14 +640,14 @@ class _HeldRewrite:
             None if held.streams is None else held.streams[gone], int(np.count_nonzero(gone)), self.streams
         )
         held = self._different(held, rows)
-        return replace(write_held(self.writer, held, self.streams), level=ref.level) if len(held) else None
+        return replace(write_retained(self.writer, held, self.streams), level=ref.level) if len(held) else None
 
     def _waiting(self, ref: Ref, rows: slice) -> Ref | None:
         if self.correction.kept[rows].all() and not self.correction.touched[rows].any():
             return ref
-        held, flags = read_held(self.task.store, ref)
+        held, flags = read_retained(self.task.store, ref)
         held = self._different(replace(held.take(np.flatnonzero((flags & GONE) == 0)), seen=None), rows)
-        return write_held(self.writer, held, self.streams) if len(held) else None
+        return write_retained(self.writer, held, self.streams) if len(held) else None
 
     def _with_panes(self, windows: WindowsState) -> WindowsState:
         """The windows that have fired and whose events are different are to fire again."""
@@ -656,7 +658,7 @@ class _HeldRewrite:
         states = with_repaired(self.task, live, self.correction.touched[places] | gone, gone)
         return windows.with_values(panes=self.writer.add(states.table()))
 
-    def _different(self, held: Held, rows: slice) -> Held:
+    def _different(self, held: RetainedEvents, rows: slice) -> RetainedEvents:
         columns = {name: column[rows] for name, column in self.correction.columns.items()}
         held = replace(held, payload=_with_columns(held.payload, columns))
         return held.take(np.flatnonzero(self.correction.kept[rows]))
@@ -672,7 +674,7 @@ class _HeldRewrite:
         return _assigned_with_fewer(self.task, windows, live) if windows.family == "assigned" else windows
 
 
-def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: Held | None) -> WindowsState:
+def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: RetainedEvents | None) -> WindowsState:
     """When the next window may end, and when an idle timeout may close one."""
     ends, next_end = list[int](), windows.get("next_end")
     if live is not None and len(live):  # a session may end before it did; no window ends before its first event

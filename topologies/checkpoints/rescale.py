@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import AccountsError
-from manager.keyed.retained_events import GONE, LAST, SEEN, Held, is_needed, read_held, write_held
+from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, is_needed, read_retained, write_retained
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.files import during
 from manager.storage.manifest import BoltState, Manifest, batch_key
@@ -314,8 +314,8 @@ class TaskMove:
         """The state of a new task, field by field."""
         values = self._family.merged(self._windows, sorted(self._former_tasks[task]))
         for name, waiting in self._waiting.items():
-            held = Held.concat(waiting[task]) if waiting[task] else None
-            values[name] = None if held is None else write_held(self.writer, replace(held, seen=None), self.streams)
+            held = RetainedEvents.concat(waiting[task]) if waiting[task] else None
+            values[name] = None if held is None else write_retained(self.writer, replace(held, seen=None), self.streams)
         for name, how in self._family.declared().items():
             if name in tables:
                 table = tables[name][task]
@@ -352,12 +352,12 @@ class TaskMove:
             self.unwindowed -= part.events.slice(0, part.state.accounted).by_stream(self.streams)
         return joined
 
-    def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[Held]]:
+    def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[RetainedEvents]]:
         """Per new task, the events that are still needed, in order of arrival at each old one."""
-        parts: list[list[Held]] = [[] for _ in range(self.route.parallelism)]
+        parts: list[list[RetainedEvents]] = [[] for _ in range(self.route.parallelism)]
         for number, refs in enumerate(stored):
             for ref in refs:
-                held, flags = read_held(self.store, ref)
+                held, flags = read_retained(self.store, ref)
                 needed = np.flatnonzero(is_needed(flags))
                 held = held.take(needed)
                 flags = flags[needed]
@@ -377,16 +377,16 @@ class TaskMove:
         """A new task with the events that it holds."""
         if not self._held[task]:
             return state
-        held = Held.concat(self._held[task]).sorted()
+        held = RetainedEvents.concat(self._held[task]).sorted()
         flags = held.flags()
         accounted = held.by_stream(self.streams, ((flags & SEEN) != 0) & is_needed(flags)).tolist()
-        return TaskState(state.windows, Refs([write_held(self.writer, held, self.streams)]), accounted)
+        return TaskState(state.windows, Refs([write_retained(self.writer, held, self.streams)]), accounted)
 
     def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
         """Number of keys of a new task that have live events."""
         if not self._held[task]:
             return 0
-        held = KeyCodes(self.route.rules.keys, codes).apply(Held.concat(self._held[task]))
+        held = KeyCodes(self.route.rules.keys, codes).apply(RetainedEvents.concat(self._held[task]))
         assert held.keys is not None
         return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
 
@@ -467,7 +467,7 @@ class TaskMove:
             if floors[number] <= least:
                 continue
             for ref in self.before[number].refs:
-                held = self._codes[number].apply(read_held(self.store, ref)[0])
+                held = self._codes[number].apply(read_retained(self.store, ref)[0])
                 assert held.keys is not None
                 keys, firsts = np.unique(held.keys, return_index=True)
                 here = self.route.of_rows(held.payload, held.streams)[firsts] == task

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import CACHE_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN, RECORD_COLUMNS
-from manager.keyed.retained_events import END_COLUMN, Held
+from manager.keyed.retained_events import END_COLUMN, RetainedEvents
 from manager.policy_walks import UnitRecord
 from manager.storage.checkpoint import read_manifest
 from manager.storage.files import UNREADABLE
@@ -427,7 +427,7 @@ def _firings(
     return fired, shut
 
 
-def _keys(task: TaskReader, live: Held, events: NDArray[np.int64]) -> pa.Table | None:
+def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> pa.Table | None:
     """The key of each of these events, under the names that it has at the first input."""
     shown = list(key_columns(task.rules)) if any(task.rules.keys) else []
     if not shown:

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.key_states import Substreams
-from manager.keyed.retained_events import GONE, SEEN, Held, is_needed, live_rows, read_held
+from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, is_needed, live_rows, read_retained
 from manager.storage.files import as_storage_error
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
@@ -155,20 +155,20 @@ def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
 # The windows that assigners form of a task's stored events, by the rules that its last run has noted.
 
 
-def windows_of(task: TaskReader, live: Held) -> AssignedWindows:
+def windows_of(task: TaskReader, live: RetainedEvents) -> AssignedWindows:
     """Returns the windows of these events; the codes of their keys tell the keys apart."""
     assigners = task.rules.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.rules.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
-def reached_span(task: TaskReader, live: Held, windows: AssignedWindows) -> Span:
+def reached_span(task: TaskReader, live: RetainedEvents, windows: AssignedWindows) -> Span:
     """Up to where the windows of each of these events have been evaluated."""
     reached = reached_limit(task, live)
     return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
 
 
-def reached_limit(task: TaskReader, live: Held) -> Limit:
+def reached_limit(task: TaskReader, live: RetainedEvents) -> Limit:
     """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
     rules = task.rules
     if not (rules.per_key and rules.event_time) or live.keys is None:
@@ -230,14 +230,14 @@ class TaskReader:
         return [*parts, *(self._held(ref, edge=True) for ref in self.state.waiting)]
 
     @cached_property
-    def live(self) -> Held | None:
+    def live(self) -> RetainedEvents | None:
         """The events that a window may still need, where tasks hold events, with the codes of their keys; None where
         there are none."""
-        parts = [live_rows(*read_held(self.store, ref)) for ref in self.state.refs]
+        parts = [live_rows(*read_retained(self.store, ref)) for ref in self.state.refs]
         parts = [part for part in parts if len(part)]
-        return self.coded(Held.concat(parts)) if parts else None
+        return self.coded(RetainedEvents.concat(parts)) if parts else None
 
-    def coded(self, events: Held) -> Held:
+    def coded(self, events: RetainedEvents) -> RetainedEvents:
         """Returns live events of the task with the codes of their keys. Keys that share a hash have different codes."""
         kept = [self.store.read(each.ref) for each in self.state.windows.rows(FieldKind.KEYS)]
         return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
@@ -249,7 +249,7 @@ class TaskReader:
         return None if ref is None else self.store.read(ref)
 
     def _held(self, ref: Ref, *, edge: bool) -> EventRows:
-        held, flags = read_held(self.store, ref)
+        held, flags = read_retained(self.store, ref)
         needed = np.flatnonzero((flags & GONE) == 0 if edge else is_needed(flags))
         held, flags = held.take(needed), flags[needed]
         waits = np.ones(len(held), np.int64) if edge else ((flags & (GONE | SEEN)) == 0).astype(np.int64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from manager.keyed.fired_windows import ClosedEarly
 from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, without_open_window
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from policies.admission import Decision, accepted, all_accepted
 from policies.storm import in_gap
 from policies.watermarks import NONE
@@ -91,7 +91,7 @@ class KeyMarks(Protocol):
 class KeyCoder(Protocol):
     """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
 
-    def __call__(self, arriving: Held) -> NDArray[np.int64]:
+    def __call__(self, arriving: RetainedEvents) -> NDArray[np.int64]:
         """Returns the codes of the keys of arriving events, in order of arrival. Reads the events of earlier
         batches."""
         ...
@@ -101,7 +101,7 @@ class KeyCoder(Protocol):
 class AdmissionContext:
     """Knowledge of a task from earlier batches that decides which events are admitted."""
 
-    live: Callable[..., Held | None] | None = None
+    live: Callable[..., RetainedEvents | None] | None = None
     """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
     is no need for them."""
     key_marks: KeyMarks | None = None
@@ -288,7 +288,7 @@ def _without_repeats(
     while True:
         admitted = np.where(duplicates, alone, accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
-        held = Held(
+        held = RetainedEvents(
             times=decisions.times,
             payload=events.rows.table.select(key_columns(node)),
             streams=np.broadcast_to(np.asarray(events.inputs, np.int8), count) if len(node.inputs) > 1 else None,

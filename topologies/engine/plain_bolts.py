@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from manager.remote import is_of_events
 from topologies.engine.admission import EmitRows
 from topologies.engine.batch import Context
@@ -91,7 +91,12 @@ def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, e
 
 
 def refuse_by_rule(
-    node: WindowedNode, events: Held, refused: list[tuple[int, str]], clock: int, ledger: Ledger, emit: EmitRows
+    node: WindowedNode,
+    events: RetainedEvents,
+    refused: list[tuple[int, str]],
+    clock: int,
+    ledger: Ledger,
+    emit: EmitRows,
 ) -> None:
     """Counts events on which a trigger's rule failed as invalid, and emits them on the refused stream or the error
     stream.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
-from manager.keyed.retained_events import GONE, SEEN, Held
+from manager.keyed.retained_events import GONE, SEEN, RetainedEvents
 from manager.storage.segments import SegmentStore, read_events
 from manager.storage.task_state import QueueState
 from manager.window_manager import WindowManager
@@ -86,7 +86,7 @@ class ByAssigners:
     def __init__(
         self,
         node: WindowedNode,
-        held: Held,
+        held: RetainedEvents,
         admitted: AdmittedSoFar,
         closed_until: NDArray[np.int64],
         *,
@@ -214,7 +214,7 @@ class IncomingIds:
     """True for events with a time; the ids of other rows are ignored."""
     accepted: NDArray[np.bool_]
     """True for events that are admitted unless they are duplicates."""
-    held: Held
+    held: RetainedEvents
     """Times, inputs, keys and lifetimes of the events, without payload except for the columns of the key."""
     marks: NDArray[np.int64]
     """The watermark before each in microseconds; that of its key where each key has its own."""
@@ -229,7 +229,7 @@ class Repeats:
     node: WindowedNode
     item: FireItem
     store: SegmentStore
-    live: Callable[..., Held | None] | None = None
+    live: Callable[..., RetainedEvents | None] | None = None
     """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
@@ -268,7 +268,7 @@ class Repeats:
         return admitted.duplicates
 
     @cached_property
-    def _before(self) -> tuple[list[Events], Held | None]:
+    def _before(self) -> tuple[list[Events], RetainedEvents | None]:
         """The events of earlier batches: as parts of a queue, and with their ids."""
         if self.live is not None:
             return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
@@ -280,7 +280,7 @@ class Repeats:
         return self.node.bolt.settings.watermark_per_key and self.node.event_time
 
     def _lives(
-        self, incoming: IncomingIds, old: Held | None, parts: Sequence[Events], admitted: AdmittedSoFar
+        self, incoming: IncomingIds, old: RetainedEvents | None, parts: Sequence[Events], admitted: AdmittedSoFar
     ) -> IsLive:
         node = self.node
         new = incoming.held
@@ -293,20 +293,22 @@ class Repeats:
             ends = _both(None if old is None else old.ends, new.ends)
             return ByLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
         if node.assigners:
-            whole = new if old is None else Held.concat([_bare(old, node), new])
+            whole = new if old is None else RetainedEvents.concat([_bare(old, node), new])
             return ByAssigners(
                 node, whole, admitted, closed_until, evaluate_before=incoming.evaluate_before, per_key=self._per_key
             )
         return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 
-def _as_held(parts: Sequence[Events], node: WindowedNode) -> Held | None:
+def _as_held(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
     """Returns the ids and times of the events of a queue, part by part; None where there are none."""
     if not parts:
         return None
     field = node.bolt.settings.message_id_field
     tables = [pa.Table.from_batches([events.payload]).select([field]) for events in parts]
-    return Held(times=np.concatenate([events.timestamps for events in parts]), payload=pa.concat_tables(tables))
+    return RetainedEvents(
+        times=np.concatenate([events.timestamps for events in parts]), payload=pa.concat_tables(tables)
+    )
 
 
 def key_columns(node: WindowedNode) -> list[str]:
@@ -317,7 +319,7 @@ def key_columns(node: WindowedNode) -> list[str]:
     return list(dict.fromkeys(name for names in node.keys for name in names))
 
 
-def _bare(held: Held, node: WindowedNode) -> Held:
+def _bare(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
     return replace(held, payload=held.payload.select(key_columns(node)), edges=None, evaluation=None)
 
 
@@ -325,7 +327,9 @@ def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArr
     return new if old is None or new is None else np.concatenate([old, new])
 
 
-def _codes(ids: pa.ChunkedArray, incoming: IncomingIds, old: Held | None, *, per_key: bool) -> NDArray[np.int64]:
+def _codes(
+    ids: pa.ChunkedArray, incoming: IncomingIds, old: RetainedEvents | None, *, per_key: bool
+) -> NDArray[np.int64]:
     """Returns a code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
     codes."""
     if pa.types.is_dictionary(ids.type):

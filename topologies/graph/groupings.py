@@ -23,7 +23,7 @@ from windowing.settings.declaration import ListedKeys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manager.keyed.retained_events import Held
+    from manager.keyed.retained_events import RetainedEvents
     from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 
 
@@ -280,7 +280,7 @@ class KeyCodes:
         """Returns the number of keys whose codes are stored."""
         return len(self._shared)
 
-    def apply(self, held: Held, known: Sequence[pa.Table] = ()) -> Held:
+    def apply(self, held: RetainedEvents, known: Sequence[pa.Table] = ()) -> RetainedEvents:
         """Returns these events, in order of arrival, with the codes of their keys in place of the hashes.
 
         ``known`` are tables of what the task keeps of keys: their codes in ``KEY_COLUMN``, and the columns of the key.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from manager import triggered_windows
 from manager.keyed.key_states import KeyStates
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.triggered_windows import TriggeredWindows
 from tests.topologies.engine.test_trigger_properties import (
@@ -193,9 +193,9 @@ def test_a_window_above_a_new_bound_fires_in_parts(trigger: KeyTrigger, op: str,
 # ---- what it costs
 
 
-def one_key(sizes: list[int]) -> tuple[Held, pa.Table]:
+def one_key(sizes: list[int]) -> tuple[RetainedEvents, pa.Table]:
     payload = pa.table({"key": ["k"] * len(sizes), "text": ["x" * size for size in sizes]})
-    return Held(times=np.arange(len(sizes)), payload=payload, keys=np.zeros(len(sizes), np.int64)), payload
+    return RetainedEvents(times=np.arange(len(sizes)), payload=payload, keys=np.zeros(len(sizes), np.int64)), payload
 
 
 def always(said: FireResult) -> Any:

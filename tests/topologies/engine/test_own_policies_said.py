@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from manager.keyed.key_states import KeyStates
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from manager.policy_walks import UnitRecord
 from manager.policy_windows import PolicyWindows
 from policies import (
@@ -840,7 +840,7 @@ class Unit:
     def __init__(self, trigger: TriggerPolicy, rows: list[Row], before: Unit | None = None) -> None:
         times = np.array([1_000 * row["ts"] for row in rows], np.int64)
         records = KeyStates(None if before is None else before.records.table(None), ())
-        events = Held(times=times, payload=pa.Table.from_pylist(rows))
+        events = RetainedEvents(times=times, payload=pa.Table.from_pylist(rows))
         windows = PolicyWindows(All(), trigger, events, 0, records)
         fired = [each for each in windows.windows(int(times[-1])) if isinstance(each, TupleWindow)]
         self.fired = [window.table.column("id").to_pylist() for window in fired]

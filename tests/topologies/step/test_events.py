@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from manager.keyed.assigned_windows import GatheredEvents
-from manager.keyed.retained_events import Held, SortedEvents
+from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from topologies.io.messages import JsonMessages, Unreadable
 from topologies.step.read_bolt import ASKED, MESSAGE, WindowEvents, read_messages
 from topologies.step.rule_values import Event
@@ -38,7 +38,7 @@ def numbered(count: int) -> list[dict[str, Any]]:
 def windows(rows: Sequence[dict[str, Any]], *runs: range) -> list[TupleWindow]:
     """Windows of these events, which were gathered together."""
     payload = table(rows)
-    events = SortedEvents(Held(times=np.arange(len(rows)), payload=payload), ("read",))
+    events = SortedEvents(RetainedEvents(times=np.arange(len(rows)), payload=payload), ("read",))
     source = GatheredEvents(events, np.arange(len(rows)))
     return [TupleWindow(source, run, run, None, 0, 1, 0) for run in runs]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys, Substreams
-from manager.keyed.retained_events import GONE, LAST, SEEN, Held, read_held, write_held
+from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, read_retained, write_retained
 from manager.keyed.run_sums import FiredSums, RunSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 # Versions: events that last until the next one of their key begins.
 
 
-def end_versions(old: Held | None, new: Held, versions: int, codes: KeyCodes) -> Held:
+def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int, codes: KeyCodes) -> RetainedEvents:
     """The events of a task; each version ends as the next one of its key begins, if it does not end before.
 
     Of versions that begin at the same time the last to arrive counts. It does not matter where batches end: what is
     admitted is not from before the watermark, up to which versions have met their partners.
     """
-    events = new if old is None else Held.concat([old, new])
+    events = new if old is None else RetainedEvents.concat([old, new])
     assert events.streams is not None
     of_keys = codes.apply(events).keys
     assert of_keys is not None
@@ -71,11 +71,11 @@ def end_versions(old: Held | None, new: Held, versions: int, codes: KeyCodes) ->
 class Matched:
     """Live events whose ends have been matched, and the end edges whose starts have not arrived."""
 
-    events: Held
-    waiting: Held
+    events: RetainedEvents
+    waiting: RetainedEvents
 
 
-def concerned(node: WindowedNode, new: Admitted, waiting: Held | None) -> bool:
+def concerned(node: WindowedNode, new: Admitted, waiting: RetainedEvents | None) -> bool:
     """True if there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
     if new.end_edges is not None and new.end_edges.any():
         return True
@@ -83,18 +83,20 @@ def concerned(node: WindowedNode, new: Admitted, waiting: Held | None) -> bool:
         return False
     if not np.isin(new.events.edges, waiting.edges).any():
         return False
-    edges = _edges(node, Held.concat([waiting, new.events]))
+    edges = _edges(node, RetainedEvents.concat([waiting, new.events]))
     return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
 
 
-def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: Held | None, new: Admitted) -> Matched:
+def match_edges(
+    node: WindowedNode, router: Router, old: RetainedEvents | None, waiting: RetainedEvents | None, new: Admitted
+) -> Matched:
     """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19).
 
     An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose start
     has not arrived waits for it (see ``expired``).
     """
     assert new.end_edges is not None
-    events = Held.concat([held for held in (old, waiting, new.events) if held is not None])
+    events = RetainedEvents.concat([held for held in (old, waiting, new.events) if held is not None])
     assert events.ends is not None
     first = len(events) - len(new.events)
     ending = np.zeros(len(events), np.bool_)
@@ -132,7 +134,7 @@ def match_edges(node: WindowedNode, router: Router, old: Held | None, waiting: H
     return Matched(matched_events, events.take(np.flatnonzero(ending & ~matched)))
 
 
-def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None) -> Held:
+def expired(node: WindowedNode, router: Router, waiting: RetainedEvents, limit: int | None) -> RetainedEvents:
     """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more (see
     ``_unreachable``) and are invalid."""
     assert waiting.ends is not None
@@ -144,7 +146,7 @@ def expired(node: WindowedNode, router: Router, waiting: Held, limit: int | None
     return waiting.take(np.flatnonzero(~ended))
 
 
-def _edges(node: WindowedNode, events: Held) -> NDArray[np.int64]:
+def _edges(node: WindowedNode, events: RetainedEvents) -> NDArray[np.int64]:
     """A number for each event that its start and its end edge share: they have one start time, input and key."""
     assert events.edges is not None
     lifetime = node.bolt.settings.lifetime
@@ -161,7 +163,7 @@ def _unreachable(node: WindowedNode, closed_until: NDArray[np.int64]) -> NDArray
     return np.where(closed_until > NONE, closed_until - moves, closed_until)
 
 
-def _streams(held: Held) -> NDArray[np.int8]:
+def _streams(held: RetainedEvents) -> NDArray[np.int8]:
     return np.zeros(len(held), np.int8) if held.streams is None else held.streams
 
 
@@ -182,13 +184,13 @@ class WaitingEdges:
 
     def __init__(self, node: WindowedNode, router: Router, stored: Ref | None) -> None:
         self._node, self._router = node, router
-        self._edges = None if stored is None else read_held(router.context.store, stored)[0]
+        self._edges = None if stored is None else read_retained(router.context.store, stored)[0]
 
     def concern(self, admitted: Admitted) -> bool:
         """True if some of the admitted events may match, so that all live events must be looked at."""
         return concerned(self._node, admitted, self._edges)
 
-    def match(self, live: Held | None, admitted: Admitted) -> Held:
+    def match(self, live: RetainedEvents | None, admitted: Admitted) -> RetainedEvents:
         """Match live and admitted events with the end edges; returns them without end edges."""
         matched = match_edges(self._node, self._router, live, self._edges, admitted)
         self._edges = matched.waiting
@@ -205,7 +207,7 @@ class WaitingEdges:
         if edges is None or not len(edges):
             return None
         assert edges.ends is not None
-        ref = write_held(writer, replace(edges, seen=None), len(self._node.inputs))
+        ref = write_retained(writer, replace(edges, seen=None), len(self._node.inputs))
         return WrittenEdges(ref, int(edges.ends.min()))
 
 
@@ -402,7 +404,7 @@ class TaskPanes:
 class EvaluationScope:
     """The events that one evaluation looks at, and the range of window ends that it looks for, in microseconds."""
 
-    events: Held
+    events: RetainedEvents
     count: int
     """Number of events, from the first one on, that are looked at."""
     after: int
@@ -513,7 +515,7 @@ class Evaluations:
         """Write the windows released exactly at the last limit; None where there are none."""
         return writer.add(self._released.table()) if len(self._released) else None
 
-    def _span(self, windows: AssignedWindows, held: Held, given: EvaluationScope) -> Span:
+    def _span(self, windows: AssignedWindows, held: RetainedEvents, given: EvaluationScope) -> Span:
         if self._keys is None:
             return Span(given.after, NONE if given.upto is None else given.upto)
         assert held.keys is not None
@@ -590,7 +592,7 @@ class AssignedTask:
         else:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
-    def _added_up(self, sums: RunSums, admitted: Admitted) -> tuple[Held, tuple[tuple[int, int], ...]]:
+    def _added_up(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
         """The admitted events as rows with partial results, and before which of these windows must be evaluated.
 
         Events between which windows are evaluated are not live at the same time, so each part is added up by itself.
@@ -598,7 +600,7 @@ class AssignedTask:
         events, old = admitted.events, self._events.old.live() if sums.counts else None
         assert old is None or not admitted.evaluate_before  # only lateness by window asks for these
         codes, before = self._codes_of(events, old)
-        rows, limits, first = list[Held](), list[tuple[int, int]](), 0
+        rows, limits, first = list[RetainedEvents](), list[tuple[int, int]](), 0
         stops: list[tuple[int, int | None]] = [*admitted.evaluate_before, (len(events), None)]
         if self._keys is not None:  # the event that comes next tells whose windows have closed: it is a row by itself
             stops = sorted([*stops, *((stop + 1, None) for stop, _ in admitted.evaluate_before)], key=itemgetter(0))
@@ -611,14 +613,16 @@ class AssignedTask:
                     first = stop
                 if limit is not None:
                     limits.append((sum(map(len, rows)), limit))
-        return Held.concat(rows), tuple(limits)
+        return RetainedEvents.concat(rows), tuple(limits)
 
-    def _codes_of(self, events: Held, old: Held | None) -> tuple[NDArray[np.int64] | None, Held | None]:
+    def _codes_of(
+        self, events: RetainedEvents, old: RetainedEvents | None
+    ) -> tuple[NDArray[np.int64] | None, RetainedEvents | None]:
         """The codes of the keys of events, which only tell them apart, and old rows with theirs."""
         coder = KeyCodes(self._node.keys)
         if old is None:
             return coder.apply(events).keys, None
-        codes = coder.apply(Held.concat([_of_keys(each, self._node) for each in (old, events)])).keys
+        codes = coder.apply(RetainedEvents.concat([_of_keys(each, self._node) for each in (old, events)])).keys
         assert codes is not None
         return codes[len(old) :], replace(old, keys=codes[: len(old)])
 
@@ -633,7 +637,7 @@ class AssignedTask:
         old = self._still_needed()
         parts = [part for part in (old, self._events.new) if part is not None]
         if self._evaluations.needs_no_events or any(part.has_live for part in parts):
-            events = self._codes.apply(Held.concat(parts or [no_events(self._node)]), self._kept_by_key())
+            events = self._codes.apply(RetainedEvents.concat(parts or [no_events(self._node)]), self._kept_by_key())
             self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
         else:
             self._evaluations.forget()
@@ -666,15 +670,15 @@ class AssignedTask:
         accounted = self._events.accounted_by_stream(self._flags)
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
-    def _code(self, arriving: Held) -> NDArray[np.int64]:
+    def _code(self, arriving: RetainedEvents) -> NDArray[np.int64]:
         """As in ``KeyCoder``."""
         old = self._events.old.live(*self._columns_of_keys)
         parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
-        keys = self._codes.apply(Held.concat(parts), self._kept_by_key()).keys
+        keys = self._codes.apply(RetainedEvents.concat(parts), self._kept_by_key()).keys
         assert keys is not None
         return keys[len(keys) - len(arriving) :]
 
-    def _live(self, *columns: str) -> Held | None:
+    def _live(self, *columns: str) -> RetainedEvents | None:
         """The live events of earlier batches, by the codes of their keys."""
         old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
         return None if old is None else self._codes.apply(old, self._kept_by_key())
@@ -700,10 +704,10 @@ class AssignedTask:
         next_end = self._evaluations.next_end
         return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
 
-    def _still_needed(self) -> Held | None:
+    def _still_needed(self) -> RetainedEvents | None:
         return self._events.old.needed() if self._node.remembers else self._events.old.live()
 
-    def _evaluate(self, events: Held, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
+    def _evaluate(self, events: RetainedEvents, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
         """Yield the due windows of these events, the first ``old`` of which are of earlier batches; returns their
         flags."""
         frontiers, run = self._item.frontiers, self._evaluations.run
@@ -733,7 +737,7 @@ class AssignedTask:
             self._keys.substreams.raise_floor(floor)
 
 
-def _of_keys(held: Held, node: WindowedNode) -> Held:
+def _of_keys(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
     """Events with no more than their keys."""
     values = key_rows(held.payload, held.streams, node.keys)
-    return Held(times=held.times, payload=values, keys=held.keys)
+    return RetainedEvents(times=held.times, payload=values, keys=held.keys)

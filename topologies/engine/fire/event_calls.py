@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import Held
+from manager.keyed.retained_events import RetainedEvents
 from manager.storage.segments import KEY_COLUMN, SegmentWriter
 from manager.storage.task_state import BoltTaskState, EventState
 from topologies.engine.admission import AdmissionContext
@@ -118,7 +118,7 @@ class EventTask:
         """The states of its keys; set anew by who calls the bolt."""
         self._stored = self.keys
         self._codes = KeyCodes.restored(node.keys, store, self._before.codes)
-        self._events: Held | None = None
+        self._events: RetainedEvents | None = None
 
     @property
     def admission_context(self) -> AdmissionContext:
@@ -170,7 +170,7 @@ class _Keyed:
     """The columns of these keys."""
 
     @staticmethod
-    def of(events: Held, node: WindowedNode) -> _Keyed:
+    def of(events: RetainedEvents, node: WindowedNode) -> _Keyed:
         if events.keys is None:
             return _Keyed(_NO_KEYS, np.zeros(len(events), np.int64), pa.table({}))
         codes, firsts, of_events = np.unique(events.keys, return_index=True, return_inverse=True)
@@ -261,7 +261,7 @@ class EventCalls(BoltCalls):
         super().__init__(item, node, router)
         self._task, self._called = task, 0
         self._outputs = _Emitted(node.outputs)
-        self._events: Held | None = None
+        self._events: RetainedEvents | None = None
         """Those that the bolt is called for one by one: errors name one by its place."""
         self._columns = node.schema.names
 
@@ -293,7 +293,7 @@ class EventCalls(BoltCalls):
 
     # -- for events
 
-    def _take(self, events: Held) -> None:
+    def _take(self, events: RetainedEvents) -> None:
         """Call the bolt for the events of a batch, with the states of their keys."""
         bolt, keyed = self._stateful(), _Keyed.of(events, self.node)
         names = _values(keyed.columns)
@@ -322,7 +322,7 @@ class EventCalls(BoltCalls):
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
 
     def _with_tuples(
-        self, bolt: StatefulBolt, events: Held, keyed: _Keyed, states: _States | None, names: list[Any]
+        self, bolt: StatefulBolt, events: RetainedEvents, keyed: _Keyed, states: _States | None, names: list[Any]
     ) -> None:
         self._events, self._called = events, self._called + len(events)
         execute, add, keys = bolt.execute, self._outputs.add, keyed.of_events.tolist()
@@ -350,7 +350,7 @@ class EventCalls(BoltCalls):
         except (Exception, SystemExit) as error:
             raise self._failed(place, error) from error
 
-    def _tuples(self, events: Held) -> Iterator[Tuple]:
+    def _tuples(self, events: RetainedEvents) -> Iterator[Tuple]:
         """The events as objects, of which few are there at a time."""
         labels = self.node.streams
         for first in range(0, len(events), _AT_ONCE):
@@ -362,7 +362,7 @@ class EventCalls(BoltCalls):
     def _with_tables(
         self,
         bolt: StatefulBatchBolt,
-        events: Held,
+        events: RetainedEvents,
         keyed: _Keyed,
         states: _States | None,
         names: list[Any],

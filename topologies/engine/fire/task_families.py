@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.keyed.retained_events import Held, needed_rows, read_held, write_held
+from manager.keyed.retained_events import RetainedEvents, needed_rows, read_retained, write_retained
 from manager.policy_walks import PolicyFailure
 from manager.policy_windows import PolicyWindows
 from manager.remote import is_transient
@@ -196,11 +196,11 @@ def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref
     or one for each group."""
     sums = node.run_sums(context.traced)
     assert sums is not None
-    held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs])
+    held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs])
     codes = KeyCodes(node.keys).apply(held).keys  # they only tell the keys of these rows apart
     with bolt_failure(node.name, context.batch, "in adding up events"):
         merged = sums.merge(held, codes)
-    return compacted(item, context, lambda writer: write_held(writer, merged, len(node.inputs)))
+    return compacted(item, context, lambda writer: write_retained(writer, merged, len(node.inputs)))
 
 
 def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
@@ -311,9 +311,11 @@ class KeyedTask:
         """Take the admitted events of the batch."""
         self._events.new = admitted.events
 
-    def _joined(self, *parts: Held | None) -> Held:
+    def _joined(self, *parts: RetainedEvents | None) -> RetainedEvents:
         """Old events, and those of this batch behind them, with the codes of their keys."""
-        return self._keys.coded(Held.concat([part for part in parts if part is not None] or [no_events(self._node)]))
+        return self._keys.coded(
+            RetainedEvents.concat([part for part in parts if part is not None] or [no_events(self._node)])
+        )
 
 
 # One task whose windows are those of keys that a trigger fires.
@@ -328,7 +330,7 @@ FULL = "full"
 class TriggeredTask(KeyedTask):
     """The open windows of the keys of a task."""
 
-    _evaluated: tuple[Held, TriggeredWindows] | None = None
+    _evaluated: tuple[RetainedEvents, TriggeredWindows] | None = None
     """The events of this batch, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
@@ -371,7 +373,7 @@ class TriggeredTask(KeyedTask):
 class PolicyTask(KeyedTask):
     """The events of a task, or of its keys, and what policies decide about them."""
 
-    _evaluated: tuple[Held, PolicyWindows] | None = None
+    _evaluated: tuple[RetainedEvents, PolicyWindows] | None = None
     """The events of this batch, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
@@ -424,7 +426,7 @@ class PolicyTask(KeyedTask):
         )
 
 
-def _numbered(part: Held | None) -> Held | None:
+def _numbered(part: RetainedEvents | None) -> RetainedEvents | None:
     """Events with their numbers, which are not known yet where they have none."""
     if part is None or part.numbers is not None:
         return part

@@ -19,13 +19,13 @@ from manager.keyed.retained_events import (
     GONE,
     LAST,
     SEEN,
-    Held,
+    RetainedEvents,
     flag,
     is_needed,
     live_rows,
     needed_rows,
-    read_held,
-    write_held,
+    read_retained,
+    write_retained,
 )
 from manager.keyed.run_sums import FiredSums
 from manager.slices import Slicing
@@ -63,7 +63,7 @@ def compacted(item: CompactItem, context: Context, write: Callable[[SegmentWrite
 class Admitted:
     """The admitted events of a batch, in order of arrival."""
 
-    events: Held
+    events: RetainedEvents
     end_edges: NDArray[np.bool_] | None = None
     """Which of them are end edges, to be matched with their starts; None where there are no edges."""
     evaluate_before: tuple[tuple[int, int], ...] = ()
@@ -104,7 +104,7 @@ def _incoming(
 ) -> Incoming:
     times, codes = _column(rows, TIME_COLUMN), _column(rows, DECISION_COLUMN)
     keys, streams = _column(rows, KEY_COLUMN), _column(rows, STREAM_COLUMN)
-    arriving = Held(times=times, payload=rows.table, streams=streams, keys=keys)
+    arriving = RetainedEvents(times=times, payload=rows.table, streams=streams, keys=keys)
     if admission_context.key_marks is None:
         marks = _marks(item, router, rows)
         if admission_context.codes is not None and _decided_by_key(item, node, admission_context, times, marks):
@@ -153,7 +153,7 @@ def _admitted(
     item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
 ) -> Admitted:
     table, count = events.rows.table, len(events.times)
-    held = Held(
+    held = RetainedEvents(
         times=decisions.times,
         payload=table.drop_columns([name for name in READ if name in table.column_names]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
@@ -205,7 +205,7 @@ class StillOpen:
 class Arrived:
     """Events for a bolt without windows, in order of arrival."""
 
-    events: Held
+    events: RetainedEvents
 
 
 @dataclass(frozen=True)
@@ -273,27 +273,27 @@ class OldEvents:
     refs: Sequence[Ref]
 
     @cached_property
-    def parts(self) -> list[tuple[Held, NDArray[np.uint8]]]:
+    def parts(self) -> list[tuple[RetainedEvents, NDArray[np.uint8]]]:
         """Per segment: all of its events, and the flags of each."""
-        return [read_held(self.store, ref) for ref in self.refs]
+        return [read_retained(self.store, ref) for ref in self.refs]
 
     @cached_property
     def places(self) -> list[NDArray[np.int64]]:
         """Per segment: the indices of the events that are still needed."""
         return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
-    def needed(self) -> Held | None:
+    def needed(self) -> RetainedEvents | None:
         """The live events, and those that have yet to be reported as expired; None where there are none."""
         parts = [needed_rows(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
-        return Held.concat(parts) if parts else None
+        return RetainedEvents.concat(parts) if parts else None
 
-    def live(self, *columns: str) -> Held | None:
+    def live(self, *columns: str) -> RetainedEvents | None:
         """The events that a window may still need, in order of arrival, with these columns of their payload (none:
         all); None where there are none."""
         parts = [live_rows(_with(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
-        return Held.concat(parts) if parts else None
+        return RetainedEvents.concat(parts) if parts else None
 
 
 class TaskKeys:
@@ -306,11 +306,13 @@ class TaskKeys:
         self._codes = KeyCodes.restored(node.keys, store, before.codes)
         self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
 
-    def coded(self, events: Held) -> Held:
+    def coded(self, events: RetainedEvents) -> RetainedEvents:
         """These events, in order of arrival, with the codes of their keys."""
         return self._codes.apply(events, self._tables)
 
-    def write(self, writer: SegmentWriter, events: Held, flags: NDArray[np.uint8]) -> tuple[Ref | None, Ref | None]:
+    def write(
+        self, writer: SegmentWriter, events: RetainedEvents, flags: NDArray[np.uint8]
+    ) -> tuple[Ref | None, Ref | None]:
         """Write the records, if they have changed, and the codes; ``events`` are those that ``coded`` returned."""
         if self.records.changed:
             table = self.records.table(events.payload)
@@ -328,11 +330,11 @@ class TaskEvents:
 
     def __init__(self, store: SegmentStore, state: TaskState, streams: int) -> None:
         self.old = OldEvents(store, state.refs)
-        self.new: Held | None = None
+        self.new: RetainedEvents | None = None
         """The events admitted in this batch; None where there are none."""
         self._store, self._state, self._streams = store, state, streams
 
-    def replace_all(self, events: Held | None) -> None:
+    def replace_all(self, events: RetainedEvents | None) -> None:
         """Take these events instead of all others; they are then written again."""
         self.old, self.new = OldEvents(self._store, ()), events
 
@@ -343,7 +345,7 @@ class TaskEvents:
         those of the events, as ``flags``, where policies of a user's own decide."""
         new, streams = self.new, self._streams
         if flags is None:
-            written = [] if new is None or not len(new) else [write_held(writer, new.sorted(), streams)]
+            written = [] if new is None or not len(new) else [write_retained(writer, new.sorted(), streams)]
             return [*self.old.refs, *written]
         refs, offset = [], 0
         for ref, (stored, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
@@ -382,7 +384,7 @@ class TaskEvents:
         self,
         writer: SegmentWriter,
         ref: Ref,
-        held: Held,
+        held: RetainedEvents,
         before: NDArray[np.uint8],
         rows: NDArray[np.int64],
         flags: NDArray[np.uint8],
@@ -402,28 +404,30 @@ class TaskEvents:
         return ref if not changes and (changed == before).all() else flag(writer, ref, changed, held, self._streams)
 
 
-def _put(held: Held, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _put(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers of all rows of a section, with new ones for some."""
     put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
     put[rows] = numbers
     return put
 
 
-def no_events(node: WindowedNode) -> Held:
+def no_events(node: WindowedNode) -> RetainedEvents:
     """An empty set of events with the columns of a bolt."""
     none = np.zeros(0, np.int64)
     streams = np.zeros(0, np.int8) if len(node.inputs) > 1 else None
     keys = none if node.bolt.settings.key or node.bolt.settings.key_trigger is not None else None
-    return Held(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
+    return RetainedEvents(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
 
 
-def _with(held: Held, columns: Sequence[str]) -> Held:
+def _with(held: RetainedEvents, columns: Sequence[str]) -> RetainedEvents:
     return replace(held, payload=held.payload.select(list(columns))) if columns else held
 
 
-def _write(writer: SegmentWriter, held: Held, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int) -> Ref:
+def _write(
+    writer: SegmentWriter, held: RetainedEvents, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int
+) -> Ref:
     """Write the events in these rows, in order of (key, time), or of arrival where they stand for several (see
-    ``Held.sorted``); ``flags`` are those of all events. They are taken once, in that order."""
+    ``RetainedEvents.sorted``); ``flags`` are those of all events. They are taken once, in that order."""
     order = held.bare(rows).order() if held.weights is None else None
     if order is not None:
         rows = rows[order]
@@ -433,19 +437,19 @@ def _write(writer: SegmentWriter, held: Held, rows: NDArray[np.int64], flags: ND
     held = replace(held, seen=(flags & SEEN) != 0)
     if (flags & LAST).any():
         held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
-    return write_held(writer, held, streams)
+    return write_retained(writer, held, streams)
 
 
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
-    held = Held.concat([needed_rows(*read_held(context.store, ref)) for ref in item.refs]).sorted()
-    return compacted(item, context, lambda writer: write_held(writer, held, len(node.inputs)))
+    held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs]).sorted()
+    return compacted(item, context, lambda writer: write_retained(writer, held, len(node.inputs)))
 
 
 def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """The events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
-        held, flags = read_held(store, ref)
+        held, flags = read_retained(store, ref)
         yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
     for ref in state.waiting:
-        yield read_held(store, ref)[0].payload
+        yield read_retained(store, ref)[0].payload

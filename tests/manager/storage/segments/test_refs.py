@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from manager.accounts import Accounts
-from manager.keyed.retained_events import GONE, LAST, SEEN, Held, flag, write_held
+from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, flag, write_retained
 from manager.storage.manifest import BoltState
 from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
@@ -33,9 +33,9 @@ class Nothing(WindowedBolt):
 def ref_of(*flags: int) -> Ref:
     """A reference to events at 10, 20 ... microseconds with these flags."""
     times = np.arange(1, len(flags) + 1) * 10
-    held = Held(times=times, payload=pa.table({"v": times}))
+    held = RetainedEvents(times=times, payload=pa.table({"v": times}))
     with MemorySegments().writer("0") as writer:
-        return flag(writer, write_held(writer, held, 1), np.array(flags, np.uint8), held, 1)
+        return flag(writer, write_retained(writer, held, 1), np.array(flags, np.uint8), held, 1)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], neede
 def test_the_times_of_events_are_those_of_the_first_and_the_last_however_they_came() -> None:
     times = np.array([20, 30, 10])
     with MemorySegments().writer("0") as writer:
-        ref = write_held(writer, Held(times=times, payload=pa.table({"v": times})), 1)
+        ref = write_retained(writer, RetainedEvents(times=times, payload=pa.table({"v": times})), 1)
     assert (ref.earliest_live, ref.latest_live) == (10, 30)
 
 
