@@ -304,7 +304,7 @@ def _check_names(names: list[str], schema: pa.Schema) -> None:
     if len(names) == len(wanted) and set(names) == set(wanted):
         return
     missing = [name for name in wanted if name not in names]
-    strange = [name for name in names if name not in wanted]
+    unknown = [name for name in names if name not in wanted]
     if missing and len(names) == len(wanted):
         rest = iter(missing)
         renamed = [name if name in wanted else next(rest, name) for name in names]
@@ -315,7 +315,7 @@ def _check_names(names: list[str], schema: pa.Schema) -> None:
     if missing:
         raise _mismatch(names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}")
     do = f"return the declared columns alone, table.select({wanted}), or declare the others in `outputs`"
-    raise _mismatch(names, schema, f"there are more columns: {_quoted_names(strange) or 'a name stands twice'}", do)
+    raise _mismatch(names, schema, f"there are more columns: {_quoted_names(unknown) or 'a name stands twice'}", do)
 
 
 def _flatten(rows: EmittedRows, stream: str) -> Iterator[tuple[str, Any]]:
@@ -359,9 +359,9 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
         return as_returned(row)
     if len(row) != len(names) or any(name not in row for name in names):
         missing = [name for name in names if name not in row]
-        strange = [name for name in row if name not in names]
+        unknown = [name for name in row if name not in names]
         absent = [f"there is no {_quoted_names(missing)}"] if missing else []
-        more = [f"{_quoted_names(strange)} {'is' if len(strange) == 1 else 'are'} not declared"] if strange else []
+        more = [f"{_quoted_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not declared"] if unknown else []
         raise _mismatch(list(row), schema, "; ".join(absent + more))
     return as_returned(tuple(row[name] for name in names))
 

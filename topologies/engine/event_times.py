@@ -360,9 +360,9 @@ def lifetimes(
         shapes = np.full(rows, "interval" if has_ends else "point", dtype=object)
         if lifetime.shape_field in table.column_names:
             shapes = np.array(table.column(lifetime.shape_field).to_pylist(), dtype=object)
-        strange = ~np.isin(shapes.astype(str), _SHAPES)
-        said = [f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[strange]]
-        wrong.append(reasons_of(strange, said))
+        unknown_shape = ~np.isin(shapes.astype(str), _SHAPES)
+        said = [f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[unknown_shape]]
+        wrong.append(reasons_of(unknown_shape, said))
         ends = np.where(shapes == "point", times + 1, ends)
         ends = np.where(shapes == "start_edge", FOREVER, ends)
         edges = np.asarray(shapes == "end_edge")

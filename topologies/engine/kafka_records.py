@@ -117,9 +117,9 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
         found = admin.describe(spout.topics) if spout.topics else {}
         partitions = {topic: found[topic].partitions for topic in spout.topics}
     offsets = spout.starting if isinstance(spout.starting, Mapping) else {}
-    strange = [f"{topic} {each}" for topic in offsets for each in offsets[topic] if each >= partitions[topic]]
-    if strange:
-        raise ConfigError(f"starting names partition {strange[0]}, which does not exist", do="correct the number")
+    missing = [f"{topic} {each}" for topic in offsets for each in offsets[topic] if each >= partitions[topic]]
+    if missing:
+        raise ConfigError(f"starting names partition {missing[0]}, which does not exist", do="correct the number")
     return partitions
 
 
@@ -401,7 +401,7 @@ class _Timed(NamedTuple):
     """Records whose timestamps are in microseconds, null where a record has none."""
 
     table: pa.Table
-    strange: NDArray[np.bool_] | None
+    out_of_range: NDArray[np.bool_] | None
     """True for records with a timestamp that does not fit into microseconds; None where there are none."""
     bad: pa.Table
     """These records as bad rows."""
@@ -411,17 +411,17 @@ class _Timed(NamedTuple):
         column = table.column("timestamp")
         values, valid = integers(column)
         scale = 1000 if column.type == MILLISECONDS else 1
-        strange = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
-        absent = strange | (values == _NO_TIME // scale)
+        out_of_range = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
+        absent = out_of_range | (values == _NO_TIME // scale)
         if valid is not None:
             absent |= ~valid
         if scale == 1 and not absent.any():
             return cls(table, None, NO_BAD_ROWS.rows)
         micros = pa.array(np.where(absent, 0, values) * scale, mask=absent).cast(_MICROSECONDS)
         timed = table.set_column(table.column_names.index("timestamp"), "timestamp", micros)
-        if not strange.any():
+        if not out_of_range.any():
             return cls(timed, None, NO_BAD_ROWS.rows)
-        return cls(timed, strange, _untimed(table.filter(pa.array(strange)), values[strange]))
+        return cls(timed, out_of_range, _untimed(table.filter(pa.array(out_of_range)), values[out_of_range]))
 
     def merge_keys(self) -> NDArray[np.int64]:
         """Returns the timestamps, by which partitions are merged. A timestamp outside the years 1 to 9999 would hold
@@ -442,9 +442,9 @@ def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
 
 def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
     """Returns the good rows, their offsets, and the bad rows."""
-    if timed.strange is None:
+    if timed.out_of_range is None:
         return _parsed(spout, schema, timed.table)
-    rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.strange)))
+    rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.out_of_range)))
     return rows, offsets, BadRows(pa.concat_tables([bad.rows, timed.bad]).sort_by("row"), bad.truncated)
 
 

@@ -426,10 +426,10 @@ class ListedRows:
     def of(listed: ListedKeys, key: Sequence[str], schema: pa.Schema) -> ListedRows:
         """``schema``: the columns of the bolt's events. ConfigError where a value does not fit its column."""
         rows = [each if len(key) > 1 else (each,) for each in listed.values]
-        strange = [each for each in rows if not isinstance(each, tuple) or len(each) != len(key)]
-        if strange:
+        mismatched = [each for each in rows if not isinstance(each, tuple) or len(each) != len(key)]
+        if mismatched:
             raise ConfigError(
-                f"with_empty_windows lists the key {strange[0]!r:.60}",
+                f"with_empty_windows lists the key {mismatched[0]!r:.60}",
                 why=f"with_key names {len(key)} columns: {', '.join(key)}",
                 do="list a tuple of as many values for each key",
             )

@@ -295,7 +295,7 @@ class KafkaSink:
                     do="name such a column, or make one in a bolt",
                 )
             return
-        strange = [name for name in schema.names if name not in _COLUMNS]
+        unknown = [name for name in schema.names if name not in _COLUMNS]
         wrong = [
             f"{field.name!r} is {format_schema(pa.schema([field])).split(' ', 1)[1]}, "
             f"and should be {_COLUMNS[field.name]}"
@@ -304,9 +304,9 @@ class KafkaSink:
         ]
         if "value" not in schema.names:
             wrong.append("there is no column 'value'")
-        if strange:
+        if unknown:
             wrong.append(
-                f"{', '.join(map(repr, strange))} {'has' if len(strange) == 1 else 'have'} no place in a record"
+                f"{', '.join(map(repr, unknown))} {'has' if len(unknown) == 1 else 'have'} no place in a record"
             )
         if wrong:
             raise ConfigError(
@@ -388,10 +388,10 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
     if isinstance(starting, datetime):
         return starting if starting.tzinfo is not None else starting.replace(tzinfo=UTC)
     if isinstance(starting, Mapping) and starting:
-        strange = [topic for topic in starting if topic not in topics]
-        if strange:
+        unknown = [topic for topic in starting if topic not in topics]
+        if unknown:
             raise ConfigError(
-                f"starting names the topic {strange[0]!r}, which is not read",
+                f"starting names the topic {unknown[0]!r}, which is not read",
                 why=f"the topics are {', '.join(topics) or 'those of a pattern'}",
                 do="name topics that are read; partitions that are left out begin with their earliest record",
             )

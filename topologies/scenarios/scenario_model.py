@@ -393,9 +393,9 @@ class Scenario(Strict):
                     do="name the column: bolt: {watermark_partition: p}",
                 )
         elif isinstance(self.partitions, dict):
-            strange = [name for name in self.partitions if name not in self.streams]
-            if strange:
-                found = ", ".join(map(repr, strange))
+            unknown = [name for name in self.partitions if name not in self.streams]
+            if unknown:
+                found = ", ".join(map(repr, unknown))
                 raise ScenarioError(f"partitions: expected streams among {', '.join(self.streams)}, found {found}")
         if self.bolt is None:
             return

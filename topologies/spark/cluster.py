@@ -130,7 +130,7 @@ def _reason(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class ProbeRequest:
     """Message of the driver to an executor."""
 
     unpack: Callable[[], Graph]
@@ -142,17 +142,17 @@ class Told:
     """Text that is written in these places, new for every run."""
 
 
-def look(told: Told, task: int) -> dict[str, Any]:
+def look(request: ProbeRequest, task: int) -> dict[str, Any]:
     """An executor's answer: ``modules`` that it lacks, and by number of the place what it does not see there."""
-    lacking = [name for name in told.modules if importlib.util.find_spec(name) is None]
+    lacking = [name for name in request.modules if importlib.util.find_spec(name) is None]
     if not lacking:
-        told.unpack()
-    return {"task": task, "lacking": lacking, "unseen": _unseen(told.places, told.probe, task)}
+        request.unpack()
+    return {"task": task, "lacking": lacking, "unseen": _unseen(request.places, request.probe, task)}
 
 
 def _unseen(places: Sequence[ProbedPlace], probe: str, task: int) -> dict[int, str]:
-    looked = {number: place.look(probe, task) for number, place in enumerate(places)}
-    return {number: said for number, said in looked.items() if said is not None}
+    errors = {number: place.look(probe, task) for number, place in enumerate(places)}
+    return {number: error for number, error in errors.items() if error is not None}
 
 
 # What is wrong with executors, from their answers, in words.
@@ -208,8 +208,8 @@ def refused(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
 
 def _packages(answer: Mapping[str, Any], _: Any, packages: Mapping[str, str], __: Any) -> Iterator[Fault]:
     host, python = answer["host"], answer["python"]
-    for name, said in answer["missing"].items():
-        yield Fault(host, f"has no {name}", f"{python}: {said}", f"install it there, or {_PYTHON}")
+    for name, error in answer["missing"].items():
+        yield Fault(host, f"has no {name}", f"{python}: {error}", f"install it there, or {_PYTHON}")
     theirs, ours = answer["versions"].get("numpy", ""), packages["numpy"]
     if theirs and theirs.partition(".")[0] != ours.partition(".")[0]:
         yield Fault(
@@ -236,12 +236,12 @@ def _modules(answer: Mapping[str, Any], *_: Any) -> Iterator[Fault]:
 
 
 def _places(answer: Mapping[str, Any], places: Sequence[ProbedPlace], *_: Any) -> Iterator[Fault]:
-    for number, said in sorted(answer.get("unseen", {}).items()):
+    for number, error in sorted(answer.get("unseen", {}).items()):
         place = places[number]
         yield Fault(
             answer["host"],
             f"does not see {place.what}, {place.path}",
-            said,
+            error,
             "put it where all machines reach it under one name: a shared folder, or an object store such as s3://",
         )
 
@@ -292,17 +292,17 @@ def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -
     They are those that there are now; at least one. An executor that comes later is not asked.
     """
     probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
-    told = Told(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
+    request = ProbeRequest(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
     try:
         for place in places:
             place.prepare(probe)
         started = system_clock()
-        answers = _answers(executors, told)
+        answers = _answers(executors, request)
         took = (started, system_clock())
         for answer in answers:
             for number, place in enumerate(places) if "unseen" in answer else ():
-                if number not in answer["unseen"] and (said := place.heard(probe, answer["task"])) is not None:
-                    answer["unseen"][number] = said
+                if number not in answer["unseen"] and (error := place.heard(probe, answer["task"])) is not None:
+                    answer["unseen"][number] = error
     finally:
         for place in places:
             place.clear()
@@ -311,9 +311,9 @@ def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -
         raise refused(faults, len(answers))
 
 
-def _answers(executors: AskedExecutors, told: Told) -> list[dict[str, Any]]:
+def _answers(executors: AskedExecutors, request: ProbeRequest) -> list[dict[str, Any]]:
     with _by_value(executor_probe, clock):
-        probe = executor_probe.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(told))  # type: ignore[no-untyped-call]
+        probe = executor_probe.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
         try:
             return executors.probe(probe)
         except Exception as error:

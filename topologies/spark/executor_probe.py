@@ -16,20 +16,20 @@ from typing import Any
 
 
 def probe(
-    packages: Iterable[str], clock: Callable[[], float], look: str, told: bytes
+    packages: Iterable[str], clock: Callable[[], float], look: str, request: bytes
 ) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
     """A function for a Spark task, which answers as a dict: who it is, and what is wrong.
 
     ``packages`` have to be there. ``look`` names the function, ``module:name``, that looks at all else where they are;
-    it is given ``told``, which is a pickle, and the number of the task, and returns a dict that is added to the answer.
+    it is given ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
     """
 
-    def answer(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+    def probed(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         for number in numbers:
             yield _answer(number)
 
     def _answer(number: int) -> dict[str, Any]:
-        said: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "executor": os.environ.get("SPARK_EXECUTOR_DIRS", "") or str(os.getppid()),
             "host": os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.gethostname(),
             "python": f"Python {platform.python_version()}, {sys.executable}",
@@ -39,16 +39,16 @@ def probe(
         for name in packages:
             try:
                 found = importlib.import_module(name)
-                said["versions"][name] = str(getattr(found, "__version__", ""))
+                answer["versions"][name] = str(getattr(found, "__version__", ""))
             except Exception as error:
-                said["missing"][name] = f"{type(error).__name__}: {error}"
-        if not said["missing"]:
+                answer["missing"][name] = f"{type(error).__name__}: {error}"
+        if not answer["missing"]:
             try:
                 module, _, function = look.partition(":")
-                said |= getattr(importlib.import_module(module), function)(pickle.loads(told), number)
+                answer |= getattr(importlib.import_module(module), function)(pickle.loads(request), number)
             except Exception as error:
-                said["failed"] = f"{type(error).__name__}: {error}"
-                said["traceback"] = traceback.format_exc()
-        return said | {"clock": clock()}
+                answer["failed"] = f"{type(error).__name__}: {error}"
+                answer["traceback"] = traceback.format_exc()
+        return answer | {"clock": clock()}
 
-    return answer
+    return probed

@@ -182,11 +182,11 @@ def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]
             why="these are rows, and no columns",
             do="give the rows of several inputs in a mapping: {'orders': [...], 'prices': [...]}",
         )
-    strange = [name for name in schema if name not in inputs] if isinstance(schema, Mapping) else []
-    if strange:
+    unknown = [name for name in schema if name not in inputs] if isinstance(schema, Mapping) else []
+    if unknown:
         raise ConfigError(
-            f"a schema for an input {strange[0]!r}, which is not there",
-            why=f"the inputs are {', '.join(inputs)}{did_you_mean(str(strange[0]), inputs)}",
+            f"a schema for an input {unknown[0]!r}, which is not there",
+            why=f"the inputs are {', '.join(inputs)}{did_you_mean(str(unknown[0]), inputs)}",
             do="correct the name",
         )
     return inputs
@@ -248,11 +248,11 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
     if new is None:
         return np.arange(count)
     given = list(new)
-    strange = [place for place in given if not isinstance(place, int | np.integer) or isinstance(place, bool)]
-    if strange or len(set(given)) < len(given):
+    invalid = [place for place in given if not isinstance(place, int | np.integer) or isinstance(place, bool)]
+    if invalid or len(set(given)) < len(given):
         raise ConfigError(
             f"new={given!r:.60}",
-            why=f"{strange[0]!r} is not the position of a row" if strange else "a position is given twice",
+            why=f"{invalid[0]!r} is not the position of a row" if invalid else "a position is given twice",
             do="give the positions of the new rows, counted from 0: new=[2]",
         )
     places = np.asarray(given, np.int64)

@@ -133,12 +133,12 @@ def _table_of(rows: Any) -> pa.Table | None:
 
 
 def _check_names(what: str, names: Iterable[object], schema: pa.Schema, row: int | None = None) -> None:
-    strange = [name for name in names if name not in schema.names]
-    if strange:
+    unknown = [name for name in names if name not in schema.names]
+    if unknown:
         place = "" if row is None else f" row {row}:"
         raise SchemaError(
-            f"{what}:{place} there is no column {strange[0]!r}",
-            why=f"the columns are {format_schema(schema)!r}{did_you_mean(str(strange[0]), schema.names)}",
+            f"{what}:{place} there is no column {unknown[0]!r}",
+            why=f"the columns are {format_schema(schema)!r}{did_you_mean(str(unknown[0]), schema.names)}",
             do="correct the name, or declare the column",
         )
 

@@ -219,10 +219,10 @@ class AggregateBolt(BatchWindowedBolt):
 
         ConfigError where ``fill`` names no aggregate of the bolt.
         """
-        strange = [name for name in fill or {} if name not in self.aggregates]
-        if strange:
+        unknown = [name for name in fill or {} if name not in self.aggregates]
+        if unknown:
             raise ConfigError(
-                f"with_empty_windows(fill={{{', '.join(f'{name!r}: ...' for name in strange)}}})",
+                f"with_empty_windows(fill={{{', '.join(f'{name!r}: ...' for name in unknown)}}})",
                 why=f"the aggregates are {', '.join(self.aggregates)}",
                 do="name some of these",
             )

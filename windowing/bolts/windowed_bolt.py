@@ -112,8 +112,8 @@ class WindowedBolt(TaskBolt):
         both = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
         given = {**named, **dict(zip(named, windows, strict=False))}
         no_extent = (WindowKind, type, list, tuple, Panes)
-        strange = any(isinstance(each, no_extent) for each in given.values())
-        if len(windows) > 2 or both or strange or given["length"] is None:
+        no_lengths = any(isinstance(each, no_extent) for each in given.values())
+        if len(windows) > 2 or both or no_lengths or given["length"] is None:
             shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())
             raise ConfigError(
                 f"with_window({shown})",

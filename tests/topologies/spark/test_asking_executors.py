@@ -14,7 +14,7 @@ import pytest
 from manager.storage.hdfs import client
 from topologies import TopologyBuilder, sinks, spouts
 from topologies.run.options import is_cluster, local_cores, on_this_machine
-from topologies.spark.cluster import ProbedPlace, Told, faults_of, places_of, python_not_started, refused
+from topologies.spark.cluster import ProbedPlace, ProbeRequest, faults_of, places_of, python_not_started, refused
 from topologies.spark.executor_probe import probe
 from topologies.spark.spark_executor import Cluster
 from topologies.spark.spark_tasks import dealt_out
@@ -36,8 +36,8 @@ def topology(folder: Path) -> Topology:
     return builder.build()
 
 
-def answer(told: Told, packages: list[str] | None = None) -> dict[str, Any]:
-    task = probe(packages or list(PACKAGES), lambda: NOW, LOOK, pickle.dumps(told))
+def answer(request: ProbeRequest, packages: list[str] | None = None) -> dict[str, Any]:
+    task = probe(packages or list(PACKAGES), lambda: NOW, LOOK, pickle.dumps(request))
     (said,) = task([7])
     return said
 
@@ -67,8 +67,8 @@ def test_an_executor_that_sees_all_that_the_driver_sees_can_run(files: Path) -> 
     places = places_of(built, str(files / "ck"))
     for place in places:
         place.prepare("p")
-    told = Told(partial(id, built), ("pytest",), tuple(places), "p")  # type: ignore[arg-type]
-    found = answer(told)
+    request = ProbeRequest(partial(id, built), ("pytest",), tuple(places), "p")  # type: ignore[arg-type]
+    found = answer(request)
     assert (found["missing"], found["lacking"], found["unseen"]) == ({}, [], {})
     assert [place.heard("p", 7) for place in places] == [None] * 4
     for place in places:
@@ -109,8 +109,8 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 
 
 def test_a_package_that_is_missing_is_told_before_windbolt_is_imported(tmp_path: Path) -> None:
-    told = Told(partial(id, 0), (), (), "p")  # type: ignore[arg-type]
-    found = answer(told, ["numpy", "no_such_package"])
+    request = ProbeRequest(partial(id, 0), (), (), "p")  # type: ignore[arg-type]
+    found = answer(request, ["numpy", "no_such_package"])
     assert found["missing"] == {"no_such_package": "ModuleNotFoundError: No module named 'no_such_package'"}
     assert "task" not in found
     assert said_of(host(missing={"pyarrow": "ModuleNotFoundError: No module named 'pyarrow'"})) == (
@@ -128,9 +128,9 @@ def test_hdfs_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_cannot_be_loaded_is_told_with_its_error() -> None:
-    found = answer(Told(_broken, ("no_such_package",), (), "p"))  # type: ignore[arg-type]
+    found = answer(ProbeRequest(_broken, ("no_such_package",), (), "p"))  # type: ignore[arg-type]
     assert found["lacking"] == ["no_such_package"]
-    found = answer(Told(_broken, (), (), "p"))  # type: ignore[arg-type]
+    found = answer(ProbeRequest(_broken, (), (), "p"))  # type: ignore[arg-type]
     assert found["failed"] == "ImportError: no module of this name"
     assert "cannot load the topology. " in said_of(found)
     assert sys.executable in said_of(found)
