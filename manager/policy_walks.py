@@ -372,9 +372,9 @@ class AskedTrigger(TriggerWalk):
             return
         record, context = self.record, self._context
         if answer is not True and answer is not Fire.BEFORE:
-            said = f"it answered {answer!r:.60} ({type(answer).__name__})"
+            what = f"it answered {answer!r:.60} ({type(answer).__name__})"
             raise PolicyFailure(
-                self.policy, hook, about, self.key, f"{said}; the answers are True, False and Fire.BEFORE"
+                self.policy, hook, about, self.key, f"{what}; the answers are True, False and Fire.BEFORE"
             )
         assert record.time is not None
         self._fired(record.time, record.count if answer is True else before, _BY[hook])
@@ -389,16 +389,16 @@ class AskedTrigger(TriggerWalk):
         if wake == self._wake:
             return
         if wake is not None and (type(wake) is not int or not time < wake <= LATEST):
-            said = f"wake_at was set to {wake!r:.60}; it must be a whole number of microseconds, later than "
-            said += f"context.time ({time}) and at most the end of the year 9999"
-            said += ": write context.time + the .micros of this duration" if isinstance(wake, Duration) else ""
-            raise PolicyFailure(self.policy, hook, about, self.key, said)
+            what = f"wake_at was set to {wake!r:.60}; it must be a whole number of microseconds, later than "
+            what += f"context.time ({time}) and at most the end of the year 9999"
+            what += ": write context.time + the .micros of this duration" if isinstance(wake, Duration) else ""
+            raise PolicyFailure(self.policy, hook, about, self.key, what)
         if hook == "track" and wake is not None and self._forget_after is not None and wake > time + self._forget_after:
-            said = (
+            what = (
                 f"wake_at was set to {show(wake)}; by then the key is forgotten (forget_after), and on_time would not "
                 "be called"
             )
-            raise PolicyFailure(self.policy, hook, about, self.key, said)
+            raise PolicyFailure(self.policy, hook, about, self.key, what)
         self._wake = self.record.wake_at = wake
 
     # -- on arrays
@@ -426,11 +426,11 @@ class AskedTrigger(TriggerWalk):
         events = told.columns(range(low, high), np.arange(count, count + size))
         fires = call(self, "track_all", about, events, context)
         if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
-            said = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
-            raise PolicyFailure(self.policy, "track_all", about, self.key, said)
+            what = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
+            raise PolicyFailure(self.policy, "track_all", about, self.key, what)
         if context.wake_at != self._wake:
-            said = "it set wake_at, which is for rules that decide event by event; use every here"
-            raise PolicyFailure(self.policy, "track_all", about, self.key, said)
+            what = "it set wake_at, which is for rules that decide event by event; use every here"
+            raise PolicyFailure(self.policy, "track_all", about, self.key, what)
         times, stops = told.times[low:high], np.flatnonzero(fires)
         for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
             self._fired(max(time, now), stop, FiredBy.EVENT)
@@ -661,9 +661,9 @@ class AskedEviction(EvictionWalk):
                     left.extend(retained[place:])
                     break
                 else:
-                    said = f"it answered {action!r:.60} ({type(action).__name__}), which is no Action"
+                    what = f"it answered {action!r:.60} ({type(action).__name__}), which is no Action"
                     raise PolicyFailure(
-                        self.policy, "evict", event, self.key, f"{said}: use Action.EXPIRE, PROCESS, KEEP or STOP"
+                        self.policy, "evict", event, self.key, f"{what}: use Action.EXPIRE, PROCESS, KEEP or STOP"
                     )
         except PolicyFailure:
             raise
@@ -686,13 +686,13 @@ class AskedEviction(EvictionWalk):
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
         most = int(actions.max()) if good else 0
         if not good or most > _STOP or actions.min() < _EXPIRE:
-            said = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
+            what = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
             raise PolicyFailure(
                 self.policy,
                 "evict_all",
                 self._about,
                 self.key,
-                f"{said}: np.where(good, Action.PROCESS, Action.EXPIRE)",
+                f"{what}: np.where(good, Action.PROCESS, Action.EXPIRE)",
             )
         if most == _STOP:
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)

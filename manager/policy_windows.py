@@ -237,9 +237,9 @@ class PolicyWindows:
         except (Exception, SystemExit) as error:
             raise PolicyFailure(policy, "window_start", about, window.key, error) from error
         if start is not None and (type(start) is not int or not -FOREVER < start <= window.reference):
-            said = f"it answered {start!r:.60} ({type(start).__name__})"
-            said = f"{said}; a start is a whole number of microseconds, not later than the end, {window.reference}"
-            raise PolicyFailure(policy, "window_start", about, window.key, said)
+            what = f"it answered {start!r:.60} ({type(start).__name__})"
+            what = f"{what}; a start is a whole number of microseconds, not later than the end, {window.reference}"
+            raise PolicyFailure(policy, "window_start", about, window.key, what)
         return start
 
     def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
@@ -442,8 +442,8 @@ class PolicyWindows:
             if answer is True:
                 yield place
             elif answer is not False:
-                said = f"it answered {answer!r:.60} ({type(answer).__name__}); the answers are True and False"
-                raise PolicyFailure(self.trigger, "on_arrival", event, key, said)
+                what = f"it answered {answer!r:.60} ({type(answer).__name__}); the answers are True and False"
+                raise PolicyFailure(self.trigger, "on_arrival", event, key, what)
 
 
 class _Columns:

@@ -87,8 +87,8 @@ class RunningBroker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(what, file=self._process.stdin, flush=True)
-        said = self._process.stdout.readline()
-        assert said.startswith(answer), said
+        output = self._process.stdout.readline()
+        assert output.startswith(answer), output
 
 
 @contextlib.contextmanager
@@ -110,12 +110,12 @@ def running_broker(topics: Sequence[str] = (), settings: Path | None = None) -> 
         subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=errors, text=True) as process,
     ):
         assert process.stdout is not None
-        said = process.stdout.readline()
-        if not said.startswith("listening at "):
+        output = process.stdout.readline()
+        if not output.startswith("listening at "):
             process.wait()
             errors.seek(0)
-            raise RuntimeError(f"the broker did not start:\n{said}{errors.read()[-2000:]}")
-        yield RunningBroker(process, said.split()[-1])
+            raise RuntimeError(f"the broker did not start:\n{output}{errors.read()[-2000:]}")
+        yield RunningBroker(process, output.split()[-1])
 
 
 def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") -> None:
@@ -132,10 +132,10 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") 
         settings.write_text(
             (_SETTINGS + more).format(port=port, controller=controller, folder=folder.as_posix()), "utf-8"
         )
-        with open(folder / "said", "a", encoding="utf-8") as said:
+        with open(folder / "said", "a", encoding="utf-8") as output:
             tool = [java_command(), *_JAVA, "-cp", path]
             form = [*tool, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
-            if subprocess.run(form, check=False, stdout=said, stderr=said).returncode:
+            if subprocess.run(form, check=False, stdout=output, stderr=output).returncode:
                 raise _not_started(folder / "said")
         java = _begun([*tool, "kafka.Kafka", str(settings)], port, folder / "said")
         _make(f"127.0.0.1:{port}", topics)
@@ -162,8 +162,8 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") 
 
 def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[bytes]:
     """A broker that has been started, and listens."""
-    with open(path, "a", encoding="utf-8") as said:
-        java = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=os.name != "nt")
+    with open(path, "a", encoding="utf-8") as output:
+        java = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=os.name != "nt")
     try:
         _wait(java, port, path)
     except BaseException:
@@ -173,18 +173,18 @@ def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[by
     return java
 
 
-def _wait(java: subprocess.Popen[bytes], port: int, said: Path) -> None:
+def _wait(java: subprocess.Popen[bytes], port: int, output: Path) -> None:
     for _ in range(_START * 50):
         if java.poll() is not None:
             break
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.02)
-    raise _not_started(said)
+    raise _not_started(output)
 
 
-def _not_started(said: Path) -> SystemExit:
-    return SystemExit(f"the broker did not start:\n{said.read_text('utf-8')[-2000:]}")
+def _not_started(output: Path) -> SystemExit:
+    return SystemExit(f"the broker did not start:\n{output.read_text('utf-8')[-2000:]}")
 
 
 def _make(servers: str, topics: Sequence[str]) -> None:
@@ -214,8 +214,8 @@ def _check_free(port: int) -> None:
         try:
             one.bind(("127.0.0.1", port))
         except OSError as error:
-            said = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-            raise SystemExit(f"port {port} {said}: stop what listens there, or give --port") from None
+            state = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+            raise SystemExit(f"port {port} {state}: stop what listens there, or give --port") from None
 
 
 def _free_ports(port: int) -> tuple[int, int]:

@@ -107,9 +107,9 @@ class Server:
 
     def _ask(self, what: str, asked: Mapping[str, str]) -> Any:
         with urlopen(f"{self.url}/api/v1/{what}?{urlencode(asked)}", timeout=30) as answer:
-            told = json.load(answer)
-        assert told["status"] == "success", told
-        return told["data"]
+            found = json.load(answer)
+        assert found["status"] == "success", found
+        return found["data"]
 
 
 @contextlib.contextmanager

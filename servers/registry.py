@@ -75,21 +75,21 @@ def _reads(new: Any, old: Any) -> bool:
 @contextmanager
 def registry(user: str | None = None, port: int = 0) -> Iterator[Registry]:
     """A registry on this machine, until the block ends. ``port``: 0 for any that is free."""
-    told = Registry(user=user)
-    told.gate.set()
+    served = Registry(user=user)
+    served.gate.set()
 
     class Handler(_Handler):
-        registry = told
+        registry = served
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
-    told.url = f"http://127.0.0.1:{server.server_port}"
+    served.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield told
+        yield served
     finally:
-        told.gate.set()
+        served.gate.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -111,54 +111,54 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _answer(self) -> None:
-        told, url = self.registry, urlsplit(self.path)
+        served, url = self.registry, urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
-        told.gate.wait()
-        told.asked[f"{self.command} {url.path}"] += 1
+        served.gate.wait()
+        served.asked[f"{self.command} {url.path}"] += 1
         kind, _, sent = self.headers.get("Authorization", "").partition(" ")
         given = base64.b64decode(sent).decode() if kind == "Basic" else None
-        if told.failing:
-            status = told.failing.pop(0)
+        if served.failing:
+            status = served.failing.pop(0)
             self._send(status, {"error_code": status * 100 + 1, "message": "it fails"})
-        elif told.user is not None and given != told.user:
+        elif served.user is not None and given != served.user:
             self._send(401, {"error_code": 40101, "message": "Unauthorized"})
         else:
-            self._send(*self._told([unquote(part) for part in url.path.strip("/").split("/")], body))
+            self._send(*self._reply([unquote(part) for part in url.path.strip("/").split("/")], body))
 
-    def _told(self, parts: list[str], body: dict[str, Any]) -> tuple[int, Any]:
-        told = self.registry
+    def _reply(self, parts: list[str], body: dict[str, Any]) -> tuple[int, Any]:
+        served = self.registry
         body = {"schemaType": "AVRO", "references": [], **body}
         schema: dict[str, Any] = {name: body.get(name) for name in ("schema", "schemaType", "references")}
         match self.command, *parts:
             case "GET", "schemas", "ids", number:
-                if not 0 < int(number) <= len(told.schemas):
+                if not 0 < int(number) <= len(served.schemas):
                     return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
-                return 200, told.schemas[int(number) - 1]
+                return 200, served.schemas[int(number) - 1]
             case "GET", "subjects":
-                return 200, sorted(told.subjects)
+                return 200, sorted(served.subjects)
             case "GET", "subjects", subject, "versions", version:
                 return self._version(subject, version)
             case "POST", "subjects", subject, "versions":
                 try:
-                    made = told.register(subject, schema["schema"], schema["schemaType"], tuple(schema["references"]))
+                    made = served.register(subject, schema["schema"], schema["schemaType"], tuple(schema["references"]))
                 except KeyError:
                     return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
                 return 200, {"id": made}
             case "POST", "subjects", subject:
-                for place, known in enumerate(told.subjects.get(subject, []), 1):
-                    if told.schemas[known - 1] == schema:
+                for place, known in enumerate(served.subjects.get(subject, []), 1):
+                    if served.schemas[known - 1] == schema:
                         return 200, {"subject": subject, "id": known, "version": place, **schema}
                 return 404, {"error_code": 40403, "message": "Schema not found"}
             case "POST", "compatibility", "subjects", subject, "versions", _:
-                if subject not in told.subjects:
+                if subject not in served.subjects:
                     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
-                return 200, {"is_compatible": told.fits(subject, schema)}
+                return 200, {"is_compatible": served.fits(subject, schema)}
             case "PUT", "config", subject:
-                told.levels[subject] = body["compatibility"]
+                served.levels[subject] = body["compatibility"]
                 return 200, {"compatibility": body["compatibility"]}
             case "GET", "config", subject:
-                return 200, {"compatibilityLevel": told.levels.get(subject, "BACKWARD")}
+                return 200, {"compatibilityLevel": served.levels.get(subject, "BACKWARD")}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _version(self, subject: str, version: str) -> tuple[int, Any]:

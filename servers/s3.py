@@ -50,11 +50,11 @@ class S3:
     def fail(self, every: int = 0, how: str = "") -> None:
         """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``, or
         several of them by turns, with commas between."""
-        self._told(f"fail?every={every}&how={how}")
+        self._ask(f"fail?every={every}&how={how}")
 
     def wait(self, seconds: float = 0.0) -> None:
         """Let every request take so much longer from now on."""
-        self._told(f"wait?seconds={seconds}")
+        self._ask(f"wait?seconds={seconds}")
 
     def clear(self) -> None:
         """Delete all objects, and let nothing fail or wait any more."""
@@ -66,19 +66,19 @@ class S3:
 
     def keep(self) -> None:
         """Remember all objects as they are now."""
-        self._told("keep")
+        self._ask("keep")
 
     def restore(self) -> None:
         """Have the objects again that were kept last, and no others."""
-        self._told("restore")
+        self._ask("restore")
 
     def count(self) -> Counter[str]:
         """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
-        return Counter(json.loads(self._told("count")))
+        return Counter(json.loads(self._ask("count")))
 
     def names(self) -> list[str]:
         """The keys of all objects in the bucket, sorted."""
-        names: list[str] = json.loads(self._told("names"))
+        names: list[str] = json.loads(self._ask("names"))
         return names
 
     def put(self, key: str, body: bytes) -> None:
@@ -91,7 +91,7 @@ class S3:
         assert found is not None, f"{key} is gone"
         return found
 
-    def _told(self, what: str) -> Any:
+    def _ask(self, what: str) -> Any:
         with urllib.request.urlopen(f"http://{self.address}{_CONTROL}{what}", timeout=60) as answer:
             return answer.read()
 
@@ -177,11 +177,11 @@ class Watched:
             with self._one:
                 self._restore() if what == "restore" else self._keep()
             return [b"null"]
-        told = dict(pair.split("=") for pair in query.split("&"))
+        options = dict(pair.split("=") for pair in query.split("&"))
         if what == "wait":
-            self.distance = float(told["seconds"])
+            self.distance = float(options["seconds"])
             return [b"null"]
-        self.every, self.ways = int(told["every"]), told["how"].split(",")
+        self.every, self.ways = int(options["every"]), options["how"].split(",")
         return [b"null"]
 
     def _keep(self) -> None:

@@ -148,8 +148,8 @@ class LocalRun(CheckpointedRun):
         while not self.options.stop.is_set():
             found: dict[str, Any] = {name: next(batches, []) for name, batches in self._new_files().items()}
             for name, topics in self.kafka.topics.items():
-                ends, told = topics.next_batch(self.journal.ends(name))
-                self.told += told
+                ends, complaints = topics.next_batch(self.journal.ends(name))
+                self.complaints += complaints
                 found[name] = ends if self.journal.is_new(name, ends) else None
             if heartbeats or self.journal.begun or any(map(_is_something, found.values())):
                 self._run_and_note(self._plan_next(found, heartbeat=True))
@@ -169,8 +169,8 @@ class LocalRun(CheckpointedRun):
         return {name: self._ends_of_batches(name, topics) for name, topics in self.kafka.topics.items()}
 
     def _ends_of_batches(self, name: str, topics: Topics) -> Iterator[Ends]:
-        for ends, told in topics.all_batches(self.journal.ends(name)):
-            self.told += told
+        for ends, complaints in topics.all_batches(self.journal.ends(name)):
+            self.complaints += complaints
             if self.journal.is_new(name, ends):
                 yield ends
 
@@ -189,8 +189,8 @@ class LocalRun(CheckpointedRun):
         merged = {name for name, found in there.items() if found.delivering > 1}
 
         def ingested(context: Context) -> list[Output]:
-            records, told = self.kafka.read(ranges)
-            self.told += told
+            records, complaints = self.kafka.read(ranges)
+            self.complaints += complaints
             return ingest_records(records, merged, self.executor, context, slots)
 
         return ingested
@@ -234,11 +234,11 @@ class LocalKafka:
 
     def read(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> tuple[dict[str, list[Records]], list[str]]:
         """The records of a batch, by spout, and what is to be said of them."""
-        records, told = dict[str, list[Records]](), list[str]()
+        records, complaints = dict[str, list[Records]](), list[str]()
         for name, of_spout in ranges.items():
             records[name], more = self._readers[name].read(of_spout)
-            told += more
-        return records, told
+            complaints += more
+        return records, complaints
 
     def lag(self, log: SourceLog) -> list[SourceLag]:
         """How many records no batch has yet, of those that were there when that was last asked."""
@@ -277,12 +277,12 @@ def _run(topology: Graph, options: RunOptions, observers: Observers) -> Summary:
     options.on_begin(summary.before)
     read: dict[str, set[str]] = {name: set() for name in topology.spouts}
     observers.begin(micro_batch, lambda: files_behind(topology, read))
-    clock, number, told = options.clock(), -1, list[str]()
+    clock, number, complaints = options.clock(), -1, list[str]()
 
     def run(plan: BatchPlan) -> None:
         report = micro_batch.run(plan)
-        report.complaints.extend(told)
-        told.clear()
+        report.complaints.extend(complaints)
+        complaints.clear()
         summary.note(report)
         observers.report(report)
         options.on_report(report)
@@ -296,7 +296,7 @@ def _run(topology: Graph, options: RunOptions, observers: Observers) -> Summary:
             if options.stop.is_set():
                 break
             clock = max(clock, options.clock())
-            told += found.told
+            complaints += found.complaints
             run(BatchPlan(number, TimeAdvance(clock), found.splits, partitions=found.partitions))
         if closes(summary, options):
             run(BatchPlan(number, TimeAdvance(clock, close=True), closing=True))
@@ -312,7 +312,7 @@ class _Found:
     splits: Sequence[SourceSplit | MergedSplits] = ()
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per spout of Kafka, all its partitions."""
-    told: Sequence[str] = ()
+    complaints: Sequence[str] = ()
     """Sentences about the topics."""
 
 
@@ -326,7 +326,7 @@ def _batches(
         yield _Found(
             [split for each in found for split in each.splits],
             {name: there for each in found for name, there in each.partitions.items()},
-            [text for each in found for text in each.told],
+            [text for each in found for text in each.complaints],
         )
 
 
@@ -367,12 +367,12 @@ def _of_spout(
 def _of_topics(name: str, kafka: LocalKafka) -> Iterator[_Found]:
     topics = kafka.topics[name]
     before = topics.first()
-    for ends, told in topics.all_batches(before):
+    for ends, complaints in topics.all_batches(before):
         ranges = {name: ranges_between(before, ends)}
         kafka.compared.compare(ranges)
         records, more = kafka.read(ranges)
         splits: Sequence[SourceSplit | MergedSplits] = records[name]
         if len(splits) > 1:
             splits = [MergedSplits(records[name])]
-        yield _Found(splits, {name: tuple(f"{topic}/{number}" for topic, number in sorted(ends))}, [*told, *more])
+        yield _Found(splits, {name: tuple(f"{topic}/{number}" for topic, number in sorted(ends))}, [*complaints, *more])
         before = ends

@@ -122,9 +122,9 @@ def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapp
 
 def in_words(annotation: Any, names: Mapping[str, Any]) -> str:
     """Describes the values of an annotation: ``a text or a list of texts``; "" if nothing can be said."""
-    said = dict.fromkeys(_said(resolved(annotation, names), names))
-    said.pop("", None)
-    *others, last = said or [""]
+    descriptions = dict.fromkeys(_descriptions(resolved(annotation, names), names))
+    descriptions.pop("", None)
+    *others, last = descriptions or [""]
     return f"{', '.join(others)} or {last}" if others else last
 
 
@@ -138,13 +138,13 @@ def choices(annotation: Any, names: Mapping[str, Any]) -> list[object]:
     return []
 
 
-def _said(annotation: Any, names: Mapping[str, Any]) -> list[str]:
+def _descriptions(annotation: Any, names: Mapping[str, Any]) -> list[str]:
     """Returns the words for each of the types that an annotation allows, None at the end."""
     kind = resolved(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
         none_last = sorted(parts, key=lambda each: each is types.NoneType)
-        return [words for each in none_last for words in _said(each, names)]
+        return [words for each in none_last for words in _descriptions(each, names)]
     if origin is Literal:
         return [repr(each) for each in parts]
     if origin is not None:

@@ -88,15 +88,15 @@ class TimeText:
         if match is None:
             raise self._refused(text, self._misfit(text))
         found: dict[str, str] = {}
-        for letter, said in zip(self.letters, match.groups(), strict=True):
-            if said is not None and found.setdefault(letter, said) != said:
-                raise self._refused(text, f"it says both {found[letter]} and {said}")
+        for letter, value in zip(self.letters, match.groups(), strict=True):
+            if value is not None and found.setdefault(letter, value) != value:
+                raise self._refused(text, f"it says both {found[letter]} and {value}")
         if missing := _missing(found.keys()):
             raise self._refused(text, missing)
         return self._micros(text, found), found.get("V") or _zone(found.get("X"))
 
     def _micros(self, text: str, found: Mapping[str, str]) -> int:
-        numbers = {letter: int(said) for letter, said in found.items() if letter in _NUMBERS}
+        numbers = {letter: int(value) for letter, value in found.items() if letter in _NUMBERS}
         rest = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS.items())
         rest += int(found.get("S", "")[:6].ljust(6, "0"))
         for letter, number in numbers.items():

@@ -69,10 +69,10 @@ def arms(
 
         def run(job: Job) -> Taken:
             bench.session.settle()
-            told, ended = {**task(job), "seed": next(seeds), "logged": name == SPARK}, threading.Event()
+            given, ended = {**task(job), "seed": next(seeds), "logged": name == SPARK}, threading.Event()
             end: Callable[[object], None] = lambda _: ended.set()  # noqa: E731
             with measured() as taken, get_context("spawn").Pool(1) as pool:
-                found = pool.apply_async(client, [told], callback=end, error_callback=end)
+                found = pool.apply_async(client, [given], callback=end, error_callback=end)
                 engine(job, ended)
                 taken.note = found.get(0)
             return taken

@@ -165,13 +165,13 @@ def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[
     """
     (folder / "in").mkdir(parents=True)
     command = [sys.executable, "-m", "windbolt", "run", f"{SHOP}:topology", "--checkpoint", "ck", "--json"]
-    told, errors = folder / "told", folder / "stderr"
-    with open(told, "wb") as out, open(errors, "wb") as err:
+    printed, errors = folder / "told", folder / "stderr"
+    with open(printed, "wb") as out, open(errors, "wb") as err:
         more = ["--every", EVERY, *options]
         process = subprocess.Popen([*command, *more], cwd=folder, env=with_project(), stdout=out, stderr=err)
 
     def look() -> dict[str, Any]:
-        lines = [json.loads(line) for line in told.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+        lines = [json.loads(line) for line in printed.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
         return {
             "at": time.monotonic(),
             "cpu": cpu_seconds(process.pid),

@@ -86,8 +86,8 @@ class TupleWindows:
                 new = low + np.flatnonzero(fresh[low:high]) if news[index] else range(low, low)
             if last is not None:
                 expired_from, places = last
-                told = None if hashes is None else int(hashes[index])
-                expired = expired_from.follow(places[events.places(members[low:high])], told)
+                key_hash = None if hashes is None else int(hashes[index])
+                expired = expired_from.follow(places[events.places(members[low:high])], key_hash)
             if keys is not None:
                 key = keys[index]
             if causes is not None:

@@ -275,10 +275,10 @@ class Holding:
         rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            told = _about(holder, rules, state)
+            sentence = _about(holder, rules, state)
             if needed is not None and _has_delivered(holder, state) and not rules.origins.get(holder.input):
-                told += _what_moves(holder, rules, state, needed, alone=len(lagging) < 2)
-            yield told
+                sentence += _what_moves(holder, rules, state, needed, alone=len(lagging) < 2)
+            yield sentence
             yield from self._behind(rules, holder)
         yield from map(_upper, _imports(rules))
         idle = state.watermark.sources.idle

@@ -96,7 +96,7 @@ class ReadTopics:
         One that was made anew is read from its beginning, where its spout lets records be lost: returns what is to be
         said of that. DataError where it does not.
         """
-        noted, said = _noted_ids(files), []
+        noted, complaints = _noted_ids(files), []
         for name, spout in self.spouts.items():
             offsets = log.kafka_offsets(name)
             known = {topic: found for whose, topic, found, since in noted if whose == name and since <= batch}
@@ -113,13 +113,13 @@ class ReadTopics:
             if remade:
                 check_owner()
                 skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
-                said += [_said(name, topic, skipped[topic]) for topic in remade]
+                complaints += [_made_anew(name, topic, skipped[topic]) for topic in remade]
             noted += [
                 [name, topic, found, batch] for topic, found in self.ids[name].items() if known.get(topic) != found
             ]
         if noted != _noted_ids(files):
             files.write(TOPICS, {"topics": noted})
-        return said
+        return complaints
 
     def begin_anew(self) -> None:
         """Note the topics for a run without a checkpoint."""
@@ -144,7 +144,7 @@ class ReadTopics:
         Called before the records of a batch are read. A broker that does not answer now is asked before the next one:
         its topics are compared before a further batch is committed, or when the next run starts.
         """
-        said: list[str] = []
+        complaints: list[str] = []
         for name, spout in self.spouts.items():
             of_spout = ranges.get(name) or ()
             earliest: dict[tuple[str, int], int] = {}
@@ -156,11 +156,11 @@ class ReadTopics:
             for each in of_spout:
                 gone = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
                 if gone > 0:
-                    said.append(
+                    complaints.append(
                         f"{name}: topic {each.topic}, partition {each.partition}: {gone:,} records from offset "
                         f"{each.start} on were deleted before they were read"
                     )
-        return said
+        return complaints
 
     def _refuse_remade(self, admin: Admin, name: str, ranges: Sequence[OffsetRange]) -> None:
         """Raise DataError for a topic of a spout that is another one than when the run began."""
@@ -213,7 +213,7 @@ def _places(read: Mapping[int, int]) -> str:
     return ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
 
 
-def _said(name: str, topic: str, skipped: int) -> str:
+def _made_anew(name: str, topic: str, skipped: int) -> str:
     records = f"{skipped:,} record{'' if skipped == 1 else 's'}"
     lost = f"; up to {records} of the old one that a batch was to read {'is' if skipped == 1 else 'are'} lost"
     return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost if skipped else ''}"
@@ -442,7 +442,7 @@ class CheckpointedRun(ABC):
         """For each spout, the files that belong to a batch, by their absolute paths; for observers."""
         self.passed_over: set[str] = set()
         """The files that are not read for their names, and that have been named."""
-        self.told: list[str] = []
+        self.complaints: list[str] = []
         """Sentences about the topics of Kafka for the next report."""
 
     def __enter__(self) -> Self:
@@ -539,7 +539,7 @@ class CheckpointedRun(ABC):
         self.topics = ReadTopics(opened, kafka)
         if kafka:
             last = self.micro_batch.manifest.batch
-            self.told = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
+            self.complaints = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
@@ -609,7 +609,7 @@ class CheckpointedRun(ABC):
         self.checkpoint.tidy()
         for watched in self.watched.values():
             watched.look()
-        self.summary.complaints += [*self._remarks(), *self.told]
+        self.summary.complaints += [*self._remarks(), *self.complaints]
 
     def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
         """Runs a batch whose files are noted in the log; by its old plan, if it was planned and not committed
@@ -715,8 +715,8 @@ class CheckpointedRun(ABC):
 
     def _note(self, query: str | None, report: BatchReport) -> None:
         """Tell whoever else wants to know of a batch, and in its report what is to be said of topics."""
-        report.complaints.extend(self.told)
-        self.told = []
+        report.complaints.extend(self.complaints)
+        self.complaints = []
 
     def _lag(self) -> list[SourceLag]:
         """Returns how far the file spouts on this machine are behind; called from any thread."""
@@ -725,17 +725,17 @@ class CheckpointedRun(ABC):
     def _remarks(self) -> list[str]:
         """Returns remarks about files, each once: unreadable names, and files that were changed after they were
         read."""
-        told = self._passed_over()
+        complaints = self._passed_over()
         for name, watched in self.watched.items():
             changed = watched.take()
             self.summary.changed_files += len(changed)
             if changed:
                 self.observers.changed_files(name, changed)
-            told += [
+            complaints += [
                 f"{path}: changed after it was read, and not read again; write new rows to new files"
                 for path in changed
             ]
-        return told
+        return complaints
 
     def _passed_over(self) -> list[str]:
         """Returns remarks about new files whose names cannot be read: each is named once."""

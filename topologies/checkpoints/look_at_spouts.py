@@ -457,11 +457,11 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
     for text in found:
         kinds.setdefault(_how(text, where, is_date=pa.types.is_date(kind)), []).append(text)
     often = sorted(kinds.items(), key=lambda each: -len(each[1]))
-    said = [f"like {short_repr(each[0])}, {how}" for how, each in often]
+    forms = [f"like {short_repr(each[0])}, {how}" for how, each in often]
     if len(often) > 1:
-        said = [f"{len(each):,} {text}" for text, (_, each) in zip(said, often, strict=True)]
+        forms = [f"{len(each):,} {text}" for text, (_, each) in zip(forms, often, strict=True)]
     bare = pa.array([_how(text, where, is_date=not where).startswith("without") for text in found], pa.bool_())
-    return "written " + "; ".join(said) + _around_changes(pc.drop_null(moments).filter(bare), zone)
+    return "written " + "; ".join(forms) + _around_changes(pc.drop_null(moments).filter(bare), zone)
 
 
 def _around_changes(local: pa.Array, zone: str | None) -> str:
@@ -472,11 +472,11 @@ def _around_changes(local: pa.Array, zone: str | None) -> str:
     for moment in local.to_pylist():
         first, second = (moment.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset() for fold in (0, 1))
         twice, never = twice + (first > second), never + (first < second)
-    said = [
+    parts = [
         f"{twice:,} of an hour that is there twice, taken for the first" if twice else "",
         f"{never:,} of an hour that is skipped, counted from before it" if never else "",
     ]
-    return "".join(f"; {each}" for each in said if each)
+    return "".join(f"; {each}" for each in parts if each)
 
 
 def _how(text: str, where: str, *, is_date: bool) -> str:

@@ -250,7 +250,7 @@ def _of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
     found = [latest for topic in spout.topics or (None,) for latest in check_topic(spout.rows, topic)]
     warnings = [
         ConfigError(
-            f"spout {node.name!r}: {latest.said}",
+            f"spout {node.name!r}: {latest.description}",
             why="records that were written by it are invalid",
             do="say in format= how the topic is written",
         )
@@ -260,18 +260,18 @@ def _of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
     warnings += [
         ConfigError(
             f"spout {node.name!r}: the schema has no field {column!r}{did_you_mean(column, latest.fields)}",
-            why=f"its values are null; {latest.said.partition(':')[0]} has {', '.join(latest.fields)}",
+            why=f"its values are null; {latest.description.partition(':')[0]} has {', '.join(latest.fields)}",
             do="spell the column as in the schema, or leave it out",
         )
         for latest in found
         for column in latest.lacking
         if column not in node.defaults.columns
     ]
-    return Findings(tuple(("schema", latest.said) for latest in found), warnings=tuple(warnings))
+    return Findings(tuple(("schema", latest.description) for latest in found), warnings=tuple(warnings))
 
 
 def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
-    return Findings(tuple(("schema", f"of {said}") for said in look_at_registry(records, node.schema)))
+    return Findings(tuple(("schema", f"of {description}") for description in look_at_registry(records, node.schema)))
 
 
 # Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.

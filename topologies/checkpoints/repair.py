@@ -570,11 +570,11 @@ def _finished(task: TaskReader, live: RetainedEvents) -> NDArray[np.bool_]:
     return np.stack([windows.finished(upto, kind) for kind in range(len(windows.assigners))])
 
 
-def _of_told(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
-    told, (live, places) = np.zeros(len(out), np.bool_), live_events_of(task)
+def _of_policies(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
+    seen_by_policies, (live, places) = np.zeros(len(out), np.bool_), live_events_of(task)
     if live is not None and live.numbers is not None:
-        told[places] = live.numbers >= 0
-    yield told & out, "a policy has been told of it, and may have made something of it"
+        seen_by_policies[places] = live.numbers >= 0
+    yield seen_by_policies & out, "a policy has been told of it, and may have made something of it"
 
 
 def _of_known_keys(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
@@ -589,7 +589,7 @@ _REASONS = {
     "queue": _of_queue,
     "assigned": _of_assigned,
     "triggered": _of_known_keys,
-    "policies": _of_told,
+    "policies": _of_policies,
     "events": _of_known_keys,
 }
 """Yields the reasons why rows of a task cannot be taken out, by the family of its windows."""

@@ -69,19 +69,19 @@ class Explanation:
     def without_windows(self) -> WhyAnswer:
         """Of a bolt that is called for events as they come."""
         words = f"{self.question.bolt!r} has no windows: it is called for an event in the batch with which that comes."
-        return self.told(WhyReason.NOTHING, words)
+        return self.answer(WhyReason.NOTHING, words)
 
     def ended(self) -> WhyAnswer:
         """Of a bolt whose streams have ended."""
         pending = sum(self.state.pending)
         if pending:
-            return self.told(
+            return self.answer(
                 WhyReason.ENDED,
                 f"The streams have ended, and at the end of the last run nothing fired for {events_in_words(pending)} "
                 f"that {'is' if pending == 1 else 'are'} in no window yet: {self.rules.windows}. What comes in a "
                 "later run joins them.",
             )
-        return self.told(
+        return self.answer(
             WhyReason.ENDED,
             "The streams have ended: at the end of the last run all windows that held events fired. What comes in "
             "a later run opens new ones.",
@@ -106,9 +106,9 @@ class Explanation:
             unfired = events.next_end(self.fired)
             end = events.next_end(self.over) if unfired is None else unfired
             if end is None:
-                return self.told(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
+                return self.answer(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
         elif windows.earliest is not None and end < windows.earliest:
-            return self.told(
+            return self.answer(
                 WhyReason.NO_SUCH_WINDOW,
                 f"No window of {self.question.bolt!r} ends at {show(end)}: the first one ends at "
                 f"{show(windows.earliest)}, since none begins before the anchor.",
@@ -137,14 +137,14 @@ class Explanation:
         slide = self.rules.slide
         assert slide is not None
         before = (end - offset) // slide * slide + offset
-        return self.told(
+        return self.answer(
             WhyReason.NO_SUCH_WINDOW,
             f"No window of {self.question.bolt!r} ends at {show(end)}: the nearest end at {show(before)} and "
             f"{show(before + slide)}.",
         )
 
     def suppressed(self, end: int) -> WhyAnswer:
-        return self.told(
+        return self.answer(
             WhyReason.SUPPRESSED,
             f"The window that ends at {show(end)} is suppressed: the run has its first output at "
             f"{show(self.first_output or 0)}.",
@@ -184,12 +184,12 @@ class Explanation:
     def over_window(self, end: int, waiting: int) -> WhyAnswer:
         counts = self.state.accounts
         if waiting:
-            return self.told(
+            return self.answer(
                 WhyReason.FIRED,
                 f"The window that ends at {show(end)} has fired: the watermark is past it, and {waiting:,} of its "
                 "events are still kept.",
             )
-        return self.told(
+        return self.answer(
             WhyReason.OVER,
             f"The time of the window that ends at {show(end)} is over: the watermark is past it, at "
             f"{self._shown_watermark}. If it held events, it has fired; if it held none, there was nothing to fire. A "
@@ -213,7 +213,7 @@ class Explanation:
         reason = self._reason(needed, holders) if reason is None else reason
         if reason is WhyReason.TICK:
             head = head.replace(", and waits.", ", and is almost due.")
-        answer = self.told(reason, head, *self._about_watermark(needed, reason, end))
+        answer = self.answer(reason, head, *self._about_watermark(needed, reason, end))
         return replace(answer, needed=needed, holders=holders)
 
     def needed(self, end: int) -> int:
@@ -225,7 +225,7 @@ class Explanation:
         needed, held = end + self.rules.past_end, f"{events_in_words(waiting)}{self.for_key}"
         least = "events" if self.rules.least_at_end == 1 else f"{self.rules.least_at_end} events"
         again = "once it holds as many" if self.rules.fires_once else "again for those"
-        return self.told(
+        return self.answer(
             WhyReason.FIRED,
             f"The watermark has reached the end of the window at {show(end)}, so it has fired if it held {least} then. "
             f"It holds {held} now.",
@@ -236,7 +236,7 @@ class Explanation:
     def shut_window(self, end: int, kept: int) -> WhyAnswer:
         """Of one that a firing has closed."""
         held = f"{events_in_words(kept)}{self.for_key} {'is' if kept == 1 else 'are'}"
-        return self.told(
+        return self.answer(
             WhyReason.FIRED,
             f"The window that ends at {show(end)} has fired, and that has closed it. It does not fire again: {held} "
             "still kept.",
@@ -279,7 +279,7 @@ class Explanation:
         last = "no time" if self.manifest.clock is None else show(self.manifest.clock)
         if self.over is not None and end <= self.over:
             return self.over_window(end, waiting)
-        return self.told(
+        return self.answer(
             WhyReason.CLOCK if waiting or self.question.window is None else WhyReason.EMPTY,
             f"The window that ends at {show(end)} holds {events_in_words(waiting)}{self.for_key}. It follows the "
             f"clock, and fires in the first batch after its end; the last batch was at {last}.",
@@ -288,7 +288,7 @@ class Explanation:
 
     # -- words
 
-    def told(self, reason: WhyReason, *sentences: str) -> WhyAnswer:
+    def answer(self, reason: WhyReason, *sentences: str) -> WhyAnswer:
         return WhyAnswer(
             bolt=self.question.bolt,
             reason=reason,
@@ -397,11 +397,11 @@ class OtherWindows:
         if not chosen and not all(each.ends_by_time for each in rules.formed_by(self.by.state.anchor)):
             return self.of_counts()
         if not chosen:
-            return self.by.told(WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {rules.windows}.")
+            return self.by.answer(WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {rules.windows}.")
         waiting = sum(window.events for window in chosen)
         if end is None:
             words = f"{_wait(waiting, self.by.for_key)} for a window: {rules.windows}."
-            return replace(self.by.told(WhyReason.COUNT, words, *self._by_number()), waiting=waiting)
+            return replace(self.by.answer(WhyReason.COUNT, words, *self._by_number()), waiting=waiting)
         return replace(self._of_open_window(end, chosen, waiting), window_end=end, waiting=waiting)
 
     def _of_open_window(self, end: int, chosen: Sequence[OpenWindow], waiting: int) -> WhyAnswer:
@@ -427,7 +427,7 @@ class OtherWindows:
             words = (
                 f"Each key has a watermark of its own: it fires when an event of its key at {moment} or later comes."
             )
-            return self.by.told(WhyReason.KEYS, head, words, *about)
+            return self.by.answer(WhyReason.KEYS, head, words, *about)
         answer = self.by.of_watermark(end, head)
         return replace(answer, sentences=(answer.sentences[0], " ".join(about), *answer.sentences[1:]))
 
@@ -445,7 +445,7 @@ class OtherWindows:
             by_time = all(each.ends_by_time for each in self.by.rules.formed_by(self.by.state.anchor))
             waits = f"{_wait(waiting, self.by.for_key)} for windows that an event ends."
             words = waits if waiting and not by_time else "none that holds events is open."
-        return self.by.told(
+        return self.by.answer(
             WhyReason.NO_SUCH_WINDOW,
             f"No open window of {self.by.question.bolt!r}{self.by.for_key} ends at {show(asked)}: {words}",
             f"Its windows: {self.by.rules.windows}.",
@@ -458,48 +458,50 @@ class OtherWindows:
         count, accounts = sum(window.events for window in found), self.by.state.accounts
         tasks = self.by.state.tasks
         due = min((task.next_due for task in tasks if task.next_due is not None), default=None)
-        told = [f"A trigger fires the window of each key: {self.by.rules.windows}."]
+        sentences = [f"A trigger fires the window of each key: {self.by.rules.windows}."]
         if self.by.question.window is not None:
-            told.append("Such windows have no end before they fire, so they cannot be asked for by their end.")
+            sentences.append("Such windows have no end before they fire, so they cannot be asked for by their end.")
         begins = [window.start for window in found if window.start is not None]
         since = f", the first at {show(min(begins))}" if begins and self.by.question.key is not None else ""
-        told.append(
+        sentences.append(
             f"{_wait(count, self.by.for_key)}{since}; keys with an open window: "
             f"{sum(task.windows.get('open_windows') for task in tasks):,}."
         )
         if count and due is not None:
-            told.append(f"By the clock the next window is due at {show(due)}, whichever key it is of.")
+            sentences.append(f"By the clock the next window is due at {show(due)}, whichever key it is of.")
         elif count:
-            told.append("No window is due by the clock: one fires by the events of its key.")
+            sentences.append("No window is due by the clock: one fires by the events of its key.")
         if accounts["purged"]:
-            told.append(f"Purged: {accounts['purged']:,}. Their windows were cleared without a call of the bolt.")
-        return replace(self.by.told(WhyReason.TRIGGER if count else WhyReason.NOTHING, *told), waiting=count)
+            sentences.append(f"Purged: {accounts['purged']:,}. Their windows were cleared without a call of the bolt.")
+        return replace(self.by.answer(WhyReason.TRIGGER if count else WhyReason.NOTHING, *sentences), waiting=count)
 
     def of_policies(self) -> WhyAnswer:
         """Windows that policies of the user's own decide about."""
         trigger = self.by.rules.policies[0]
         waiting = self._waiting()
         count = int(waiting.counts.sum())
-        told = [f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."]
+        sentences = [f"{_wait(count, self.by.for_key)}: {self.by.rules.windows}."]
         if self.by.question.window is not None:
-            told.append("Where such windows end is known when they fire, so they cannot be asked for by their end.")
+            sentences.append(
+                "Where such windows end is known when they fire, so they cannot be asked for by their end."
+            )
         units = self.units()
-        told += self.of_units(units)
+        sentences += self.of_units(units)
         if len(units) > 1:
             both = " and ".join(filter(None, self.by.rules.policies))
             keep = "keeps" if "" in self.by.rules.policies else "keep"
-            told.append(f"windbolt state shows what {both} {keep} of each.")
+            sentences.append(f"windbolt state shows what {both} {keep} of each.")
         if not self.by.rules.event_time or not len(waiting.times):
-            return replace(self.by.told(WhyReason.POLICY if count else WhyReason.NOTHING, *told), waiting=count)
+            return replace(self.by.answer(WhyReason.POLICY if count else WhyReason.NOTHING, *sentences), waiting=count)
         current = self.by.state.watermark.current
         behind = waiting.times if current is None else waiting.times[waiting.times > current]
         if len(behind):
             at = "there is no watermark yet" if current is None else f"the watermark is at {show(current)}"
             waits = f"{trigger} has not been told of" if trigger else "No window can hold yet"
-            told.append(f"{waits} {events_in_words(len(behind))}: {at}.")
-            told += self.by.what_holds(None, int(behind.min()))
+            sentences.append(f"{waits} {events_in_words(len(behind))}: {at}.")
+            sentences += self.by.what_holds(None, int(behind.min()))
         holders = self.by.holding.of(self.by.question.bolt) if len(behind) else ()
-        return replace(self.by.told(WhyReason.POLICY, *told), waiting=count, holders=holders)
+        return replace(self.by.answer(WhyReason.POLICY, *sentences), waiting=count, holders=holders)
 
     def units(self) -> list[dict[str, Any]]:
         """Returns the records of the policies of each task or key, or of the key that is asked for.
@@ -533,9 +535,9 @@ class OtherWindows:
             return
         (row,) = units
         been = "has been" if events == 1 else "have been"
-        told = f"{says}: it has been told of" if trigger else f"{says}. There {been}"
+        beginning = f"{says}: it has been told of" if trigger else f"{says}. There {been}"
         state = f"; its state is {row['trigger']}" if trigger else ""
-        yield f"{told} {events_in_words(events)}{of}, the last at {last}{state}."
+        yield f"{beginning} {events_in_words(events)}{of}, the last at {last}{state}."
         fired = row["fired"]
         last = "No window has fired yet" if fired is None else f"The last window ended at {show(from_datetime(fired))}"
         moment = row["next_moment"]
@@ -553,13 +555,13 @@ class OtherWindows:
         waiting = self._waiting()
         if not len(waiting.times):
             words = f"No event{self.by.for_key} waits for a window: {self.by.rules.windows}."
-            return self.by.told(WhyReason.NOTHING, words)
+            return self.by.answer(WhyReason.NOTHING, words)
         if self.by.rules.slide is not None and self.by.rules.length is None:
             return self._of_count_at_regular_times(self.by.rules.slide, waiting)
         count = int(waiting.counts.sum())
         words = f"{_wait(count, self.by.for_key)} for a window: {self.by.rules.windows}."
         holders = self.by.holding.of(self.by.question.bolt) if self.by.rules.event_time else ()
-        answer = self.by.told(WhyReason.COUNT, words, *self._by_number(waiting))
+        answer = self.by.answer(WhyReason.COUNT, words, *self._by_number(waiting))
         return replace(answer, waiting=count, holders=holders)
 
     def _by_number(self, waiting: WaitingEvents | None = None) -> Iterator[str]:

@@ -695,8 +695,8 @@ def _print_sinks(console: Console, topology: Graph, found: Sequence[Mapping[str,
             for word, fact in part.get(name, Findings()).facts
             if "not there" in fact
         ]
-        said = "".join([f"{name}: {streams}, to {sink_in_words(node.sink)}", *facts])
-        line = Text(f"  {printable(said)}")
+        text = "".join([f"{name}: {streams}, to {sink_in_words(node.sink)}", *facts])
+        line = Text(f"  {printable(text)}")
         say(console, line, always=True)
 
 

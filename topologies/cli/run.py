@@ -282,16 +282,16 @@ def describe(
         options = StepOptions.of(overlays, assignments, no_file_rules)
         if is_step(reference):
             step = options.load(reference)
-            said = steps.as_mermaid(step) if mermaid else steps.step_text(step)
+            text = steps.as_mermaid(step) if mermaid else steps.step_text(step)
             data = steps.to_json(step)
         else:
             topology = loaded(reference, options)
-            said = flowchart(topology) if mermaid else topology_text(topology)
+            text = flowchart(topology) if mermaid else topology_text(topology)
             data = to_json(topology)
         if as_json or mermaid:
-            typer.echo(json.dumps(data, indent=2) if as_json else said)
+            typer.echo(json.dumps(data, indent=2) if as_json else text)
         else:
-            say(out(), Text(said), whole_types=True)
+            say(out(), Text(text), whole_types=True)
 
 
 # ``windbolt check``: whether a topology or a step can run, and all that is wrong with it.
@@ -481,7 +481,7 @@ def run(
             for name, columns in summary.new_columns.items():
                 say(out(), Text(f"{name}: {_new_columns_in_words(columns, summary.new_column_defaults.get(name, {}))}"))
             print_summary(out(), topology, summary, checkpoint)
-        _tell_doubts(topology, strict=strict, told=doubts)
+        _tell_doubts(topology, strict=strict, known=doubts)
 
 
 def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -> str:
@@ -512,18 +512,18 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
     return Restart(first.attempts if attempts is None else attempts, initial, longest)
 
 
-def _tell_doubts(topology: Graph, *, strict: bool, told: Collection[str] = ()) -> list[str]:
+def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) -> list[str]:
     """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
 
-    Returns the warnings. Called again after the run for input that came during it: ``told`` has the earlier warnings.
+    Returns the warnings. Called again after the run for input that came during it: ``known`` has the earlier warnings.
     """
     waiting = (doubt for found in find_waiting(topology).values() for doubt in found.warnings)
-    doubts = [doubt for doubt in (*dubious_input(topology), *waiting) if str(doubt) not in told]
+    doubts = [doubt for doubt in (*dubious_input(topology), *waiting) if str(doubt) not in known]
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:
         say(err(), in_words(doubt, "warning", "bold yellow"))
-    return [*told, *map(str, doubts)]
+    return [*known, *map(str, doubts)]
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:

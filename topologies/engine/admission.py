@@ -332,7 +332,7 @@ def late_rows(
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
     starts, ends = _last_windows(node, times) if opened is None else opened
-    said = [
+    columns = [
         pa.array(names, pa.string()),
         to_column(times),
         pa.array(reasons, pa.string()),
@@ -342,7 +342,7 @@ def late_rows(
         _known(ends),
     ]
     rows = rows.drop_columns([field.name for field in LATE_COLUMNS if field.name in rows.column_names])
-    for field, column in zip(LATE_COLUMNS, said, strict=True):
+    for field, column in zip(LATE_COLUMNS, columns, strict=True):
         rows = rows.append_column(field, column)
     return rows
 
@@ -628,10 +628,12 @@ def _reasons(
     elif node.last_end is not None:
         closes = settings.panes is not None and settings.panes.closes
         reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW or closes else _WINDOW_ENDS_THERE
-    said = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
-    said = np.where(codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", said)
-    said = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", said)
-    return said.tolist()  # type: ignore[no-any-return]
+    reasons = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
+    reasons = np.where(
+        codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", reasons
+    )
+    reasons = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", reasons)
+    return reasons.tolist()  # type: ignore[no-any-return]
 
 
 def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row: int) -> DataError:

@@ -361,8 +361,10 @@ def lifetimes(
         if lifetime.shape_field in table.column_names:
             shapes = np.array(table.column(lifetime.shape_field).to_pylist(), dtype=object)
         unknown_shape = ~np.isin(shapes.astype(str), _SHAPES)
-        said = [f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[unknown_shape]]
-        wrong.append(reasons_of(unknown_shape, said))
+        reasons = [
+            f"shape {shape!r} is none of point, interval, start_edge, end_edge" for shape in shapes[unknown_shape]
+        ]
+        wrong.append(reasons_of(unknown_shape, reasons))
         ends = np.where(shapes == "point", times + 1, ends)
         ends = np.where(shapes == "start_edge", FOREVER, ends)
         edges = np.asarray(shapes == "end_edge")

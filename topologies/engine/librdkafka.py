@@ -291,11 +291,11 @@ class Admins:
         admin = self._client(whose, servers, options)
         try:
             yield admin
-        except confluent().KafkaException as error:
+        except confluent().KafkaException as raised:
             admin.poll()
-            said, passing = error.args[0], is_passing(error.args[0])
+            error, passing = raised.args[0], is_passing(raised.args[0])
             last = admin.errors[-1].str() if admin.errors else ""
-            why = said.str() if not last or last in said.str() else f"{said.str()}; {last}"
+            why = error.str() if not last or last in error.str() else f"{error.str()}; {last}"
             raise no_answer(whose, servers, why, transient=passing) from None
 
     def patiently(
@@ -353,23 +353,23 @@ class Topics:
 
     def all_batches(self, before: Ends) -> Iterator[tuple[Ends, list[str]]]:
         """The ends of each batch up to the present end of the topics, with what is to be said about it."""
-        until, said = self._until(before)
+        until, complaints = self._until(before)
         while True:
             ends = self._limited(before, until)
-            yield ends, said
+            yield ends, complaints
             if ends == until:
                 return
-            before, said = ends, []
+            before, complaints = ends, []
 
     def next_batch(self, before: Ends) -> tuple[Ends, list[str]]:
         """The ends of the next batch; ``before`` where nothing is new; with what is to be said about it."""
-        until, said = self._until(before)
-        return self._limited(before, until), said
+        until, complaints = self._until(before)
+        return self._limited(before, until), complaints
 
     def _until(self, before: Ends) -> tuple[Ends, list[str]]:
         """The present ends, and what of the topics is gone. DataError where the spout may lose nothing."""
         self.latest = latest = dict(self._ask(self._latest))
-        losing, said, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
+        losing, complaints, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
         for topic, partition in sorted(before.keys() - latest.keys()):
             gone.setdefault(topic, []).append(partition)
         if gone and not losing:
@@ -377,18 +377,18 @@ class Topics:
             raise _of_spout(self.name, deleted_unread(f"topic {topic!r} has no partition {numbers[0]} any more"))
         for topic, numbers in gone.items():
             those = f"partition{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-            said.append(f"{self.name}: topic {topic}, {those}: deleted; what was not read of it is lost")
+            complaints.append(f"{self.name}: topic {topic}, {those}: deleted; what was not read of it is lost")
         back = [place for place, end in sorted(before.items()) if latest.get(place, end) < end]
         if back and not losing:
             topic, partition = back[0]
             moved = f"partition {partition} of topic {topic!r} ended at {before[back[0]]}, and ends at "
             raise _of_spout(self.name, ends_earlier(f"{moved}{latest[back[0]]} now"))
         for topic, partition in back:
-            said.append(
+            complaints.append(
                 f"{self.name}: topic {topic}, partition {partition}: it ends at offset {latest[topic, partition]}, and "
                 f"was read up to {before[topic, partition]}; what is new before that is not read"
             )
-        return latest, said
+        return latest, complaints
 
     def _limited(self, before: Ends, until: Ends) -> Ends:
         """The ends of a batch of at most as many records as the spout has them, shared out by how many each partition
@@ -473,17 +473,17 @@ class RangeReader:
         wanted = {(each.topic, each.partition): each for each in ranges}
         if not wanted:
             return [], []
-        said: list[str] = []
+        complaints: list[str] = []
         self._go_to(wanted)
         last = time.monotonic()
         while unread := [place for place, each in wanted.items() if self._partitions[place].reached < each.end]:
             messages = self._consumer.consume(1, _POLL)
             messages += self._consumer.consume(_AT_ONCE, 0) if messages else []
-            if self._take(messages, wanted, said):
+            if self._take(messages, wanted, complaints):
                 last = time.monotonic()
             elif time.monotonic() - last > self._patience:
                 raise self._silent(wanted[unread[0]])
-        return [self._cut(wanted[place]) for place in sorted(wanted) if self._has_records(wanted[place])], said
+        return [self._cut(wanted[place]) for place in sorted(wanted) if self._has_records(wanted[place])], complaints
 
     def close(self) -> None:
         """Disconnect."""
@@ -522,7 +522,7 @@ class RangeReader:
         if paused:
             self._consumer.resume(self._named(paused))
 
-    def _take(self, messages: Sequence[Any], wanted: Mapping[Place, OffsetRange], said: list[str]) -> bool:
+    def _take(self, messages: Sequence[Any], wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
         """Keep what came; True if that was progress."""
         by_place: dict[Place, list[Any]] = {}
         events: list[Any] = []
@@ -541,7 +541,7 @@ class RangeReader:
             if place not in wanted or partition.reached >= wanted[place].end:
                 self._hold_back(place, partition)
         for event in events:  # after the records: the end of a partition comes behind them
-            progress |= self._take_event(event, wanted, said)
+            progress |= self._take_event(event, wanted, complaints)
         return progress
 
     def _hold_back(self, place: Place, partition: _Partition) -> None:
@@ -549,7 +549,7 @@ class RangeReader:
             partition.paused = True
             self._consumer.pause(self._named([place]))
 
-    def _take_event(self, message: Any, wanted: Mapping[Place, OffsetRange], said: list[str]) -> bool:
+    def _take_event(self, message: Any, wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
         """The end of a partition, or an error; True if that was progress."""
         error, place = message.error(), (message.topic(), message.partition())
         partition = self._partitions.get(place)
@@ -569,10 +569,10 @@ class RangeReader:
         if place not in wanted:
             return False
         if partition.reached < wanted[place].end:
-            return self._look(partition, wanted[place], said)
+            return self._look(partition, wanted[place], complaints)
         return True
 
-    def _look(self, partition: _Partition, wanted: OffsetRange, said: list[str]) -> bool:
+    def _look(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
         """Go on behind records that are gone, where a partition begins behind them, or ends before them; True if some
         are."""
         place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached
@@ -591,7 +591,7 @@ class RangeReader:
         if not may_lose(spout.options):
             raise _of_spout(self._name, error)
         lost_from = wanted.end - gone if go_on == wanted.end else at
-        said.append(
+        complaints.append(
             f"{self._name}: topic {place[0]}, partition {place[1]}: {gone:,} records from offset {lost_from} on were "
             "deleted before they were read"
         )

@@ -136,8 +136,8 @@ class BatchReport:
     def _repr_html_(self) -> str:
         seconds = self.seconds.get("total", 0.0)
         facts = f"{self.rows:,} rows · {seconds:.2f} s · clock {show(self.clock)}"
-        told = [paragraph(complaint, "bad") for complaint in self.complaints]
-        return framed(heading(self.title), paragraph(facts, "dim"), bolts_html(self.bolts), *told)
+        complaints = [paragraph(complaint, "bad") for complaint in self.complaints]
+        return framed(heading(self.title), paragraph(facts, "dim"), bolts_html(self.bolts), *complaints)
 
     @property
     def title(self) -> str:

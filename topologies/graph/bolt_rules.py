@@ -92,8 +92,8 @@ def in_words(value: Any) -> str:
     match value:
         case {"class": str(kind), "fields": dict(values)}:
             given = {name: each for name, each in values.items() if each is not None and each is not False}
-            told = [f"{name}={in_words(each)}" for name, each in given.items()]
-            return f"{kind}({', '.join(told)})"
+            shown = [f"{name}={in_words(each)}" for name, each in given.items()]
+            return f"{kind}({', '.join(shown)})"
         case {"micros": int()} | {"count": int()}:
             return str(_value(value))
         case {"enum": chosen}:

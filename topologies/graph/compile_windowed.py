@@ -226,9 +226,9 @@ def _joined(
     alike = all(each.name == "streaminsight" for each in rules) and all(each == shared[0] for each in shared)
     if not alike or mixed or unfit or len(fields) > 1:
         names = {label: [each.name for each in presets if each is not None] for label, presets in found.items()}
-        told = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
+        by_source = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
         raise ConfigError(
-            f"the sources of bolt {name!r} declare different time rules: {told}",
+            f"the sources of bolt {name!r} declare different time rules: {by_source}",
             why="between inputs only StreamInsight's generation, delay and policy may differ",
             do="call with_time(...) on the bolt, or declare the same at its sources",
         )

@@ -61,8 +61,8 @@ def key_trigger_in_words(trigger: KeyTrigger) -> str:
         case CountTrigger(count, timeout, from_first):
             return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
         case RuleTrigger(rule, timeout, from_first):
-            said = f"from the first event of a key until {_rule_name(rule)} says so"
-            return said + _timeouts(timeout, from_first=from_first)
+            text = f"from the first event of a key until {_rule_name(rule)} says so"
+            return text + _timeouts(timeout, from_first=from_first)
         case DailyTrigger(time, most):
             return f"from the first event of a key until {time}, daily{_forgotten(most)}"
         case DailyByRule(rule, most):
@@ -146,8 +146,8 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
             continue
         if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
             continue
-        said = declared.words(value, settings)
-        yield from [said] if isinstance(said, str) and said else said
+        words = declared.words(value, settings)
+        yield from [words] if isinstance(words, str) and words else words
 
 
 def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:

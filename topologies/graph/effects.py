@@ -74,7 +74,7 @@ class Need:
 
 def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
     """Yields errors for calls by the user of bolt ``name`` that change nothing, each call once."""
-    settings, told = situation.settings, set[str]()
+    settings, reported = situation.settings, set[str]()
     for call in dict.fromkeys(settings.forgotten):
         yield ConfigError(
             f"bolt {name!r}: {call} before with_time(...)",
@@ -82,9 +82,9 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
             do="call with_time first, and then whatever differs from the preset",
         )
     for rule, call in settings.asked:
-        error = None if call in told else idle_setting(name, situation, rule, call)
+        error = None if call in reported else idle_setting(name, situation, rule, call)
         if error is not None:
-            told.add(call)
+            reported.add(call)
             yield error
 
 

@@ -275,8 +275,8 @@ class Summary:
 
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""
-        told = f", {len(self.complaints)} complaints" if self.complaints else ""
-        return f"<Summary: {self.rows} rows in {self.batches} batches, {self.seconds:.3g} s{end}{told}>"
+        complaints = f", {len(self.complaints)} complaints" if self.complaints else ""
+        return f"<Summary: {self.rows} rows in {self.batches} batches, {self.seconds:.3g} s{end}{complaints}>"
 
     def _repr_html_(self) -> str:
         facts = f"{self.rows:,} rows · {self.batches:,} batches · {self.seconds:.2f} s"

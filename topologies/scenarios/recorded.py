@@ -62,9 +62,13 @@ def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> Recorded
                 steps += [{"event": _event(row), "stream": name} for row in table.to_pylist()]
         steps.append({"tick": "watermark"})
     steps.append({"close": True})
-    said: dict[str, Any] = {"name": f"what {topology.name} makes of its input", "topology": reference, "steps": steps}
-    answer = replay_locally(read_scenario(said), topology)
-    text = _written(said, _expected(answer), list(answer.without_ids))
+    scenario: dict[str, Any] = {
+        "name": f"what {topology.name} makes of its input",
+        "topology": reference,
+        "steps": steps,
+    }
+    answer = replay_locally(read_scenario(scenario), topology)
+    text = _written(scenario, _expected(answer), list(answer.without_ids))
     again = replay_locally(read_scenario(yaml.safe_load(text)), topology)
     return RecordedScenario(text, number, unreadable, tuple(again.differences))
 
@@ -173,13 +177,13 @@ def _expected(answer: Replayed) -> dict[str, Any]:
     """Turns an answer into expectations: windows, late events, rows of sinks, and the accounts."""
     if answer.ok is False:
         raise ScenarioError(f"the input cannot be replayed: {'; '.join(answer.differences)}")
-    said: dict[str, Any] = {"counts": {name: number for name, number in answer.counts.items() if number}}
+    found: dict[str, Any] = {"counts": {name: number for name, number in answer.counts.items() if number}}
     if None not in answer.late:
-        said["late"] = answer.late
+        found["late"] = answer.late
     windows = [_window(window) for window in answer.windows]
     if all(window.keys() - {"bolt", "step"} for window in windows):
-        said["windows"] = windows
-    return said | {"outputs": {sink: [_row(row) for row in rows] for sink, rows in answer.outputs.items()}}
+        found["windows"] = windows
+    return found | {"outputs": {sink: [_row(row) for row in rows] for sink, rows in answer.outputs.items()}}
 
 
 def _window(window: AnswerWindow) -> dict[str, Any]:
@@ -192,11 +196,11 @@ def _window(window: AnswerWindow) -> dict[str, Any]:
     return {**named, **times} if ids is None or None in ids else {**named, **times, "events": ids}
 
 
-def _written(said: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
+def _written(scenario: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
     """Returns the text of the file: a line for each step, each window and each row; and a note on bolts whose events
     are not known."""
-    lines = [f"name: {_flow(said['name'])}", f"topology: {_flow(said['topology'])}", "steps:"]
-    lines += [f"  - {_flow(step)}" for step in said["steps"]]
+    lines = [f"name: {_flow(scenario['name'])}", f"topology: {_flow(scenario['topology'])}", "steps:"]
+    lines += [f"  - {_flow(step)}" for step in scenario["steps"]]
     lines.append("expect:")
     if without_ids:
         bolts = ", ".join(map(_flow, without_ids))

@@ -218,9 +218,9 @@ class Chart:
     def _account(self, step: EventStep) -> tuple[str, str, str]:
         if step.id in self.late:
             return LATE, "bold red", "late"
-        told = self._told(step)
-        if told is not None:
-            return told
+        decided = self._decided(step)
+        if decided is not None:
+            return decided
         if step.id in self.answer.invalid or (self.scenario.is_event_time and self._at(step.id) is None):
             return INVALID, "red", self._why_invalid(step)
         if step.id in self.windowed or (self.scenario.bolt is None and not self.answer.windows):
@@ -229,7 +229,7 @@ class Chart:
             return PENDING, "yellow", "pending"
         return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
 
-    def _told(self, step: EventStep) -> tuple[str, str, str] | None:
+    def _decided(self, step: EventStep) -> tuple[str, str, str] | None:
         """Returns symbol, style and word for a moved or rejected event, or a watermark; None for others."""
         if self.scenario.is_watermark(step):
             return "", "cyan", "a watermark"

@@ -273,7 +273,7 @@ class SparkRun(KeepsFrames):
             if not self.source.rows:
                 return None
             delivering.extend(name for name in self.source.kafka_spouts if name in there and there[name].delivering)
-            self.told += self.topics.lost({name: found.ranges for name, found in there.items()})
+            self.complaints += self.topics.lost({name: found.ranges for name, found in there.items()})
             return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
 
         if self.observers.observers:

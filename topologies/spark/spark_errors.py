@@ -111,10 +111,10 @@ class TimestampError(DataError):
     """A record whose timestamp Spark cannot read, so that it reads none of its batch."""
 
 
-def unreachable(whose: str, servers: str, said: str) -> WindboltError:
+def unreachable(whose: str, servers: str, message: str) -> WindboltError:
     """The error for servers that do not answer, or not as expected, by Java's text."""
-    why = said.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
-    return no_answer(whose, servers, why, transient=passes_in_java(said))
+    why = message.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
+    return no_answer(whose, servers, why, transient=passes_in_java(message))
 
 
 def storage_error_in(text: str) -> StorageError | None:

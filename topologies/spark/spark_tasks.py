@@ -171,8 +171,8 @@ def spark_failures(sent: Mapping[str, str] = MappingProxyType({})) -> Iterator[N
 def _last_words(text: str) -> str:
     """The most informative line of Spark's long report: the last of the Python traceback, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
-    said = [line for line in lines if "Error" in line or "Exception" in line]
-    return (said or lines or [text])[-1 if "Traceback" in text else 0][:500]
+    errors = [line for line in lines if "Error" in line or "Exception" in line]
+    return (errors or lines or [text])[-1 if "Traceback" in text else 0][:500]
 
 
 # The topology, as it travels to the workers.

@@ -205,8 +205,8 @@ def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> 
 def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
     gaps = [name for name in missing(config) if name == "source" or not config.connections]
     if gaps:
-        said = f"it does not say {' and '.join(gaps)}, which a run needs"
-        yield gaps[0].split(".")[0], f"{said}. Add this, here or in a file given with --with:\n{snippet(config)}"
+        what = f"it does not say {' and '.join(gaps)}, which a run needs"
+        yield gaps[0].split(".")[0], f"{what}. Add this, here or in a file given with --with:\n{snippet(config)}"
 
 
 def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:

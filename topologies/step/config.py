@@ -419,8 +419,8 @@ class KafkaConnection(Section):
     @property
     def largest(self) -> int:
         """Maximum size of a message in bytes, by ``max.request.size``."""
-        said = self.options.get("kafka.max.request.size", "")
-        return int(said) if said.isdigit() else _USUAL
+        given = self.options.get("kafka.max.request.size", "")
+        return int(given) if given.isdigit() else _USUAL
 
     @model_validator(mode="before")
     @classmethod

@@ -296,12 +296,12 @@ def _results(config: StepConfig, step: Step) -> Iterator[str]:
     yield from _schemas(step.format.output)
 
 
-def _failures(config: StepConfig, step: Step, told: str) -> Iterator[str]:
+def _failures(config: StepConfig, step: Step, suffix: str) -> Iterator[str]:
     if step.error is None:
         yield "the first event that fails stops the run; an error section would take it"
     else:
         yield _named(config, step.error)
-        yield f"the events as they came, with the headers windbolt-reason{told}"
+        yield f"the events as they came, with the headers windbolt-reason{suffix}"
         if step.error_details == "type":
             yield "the reason is the type of what went wrong, and where; no texts of exceptions (errorDetails: type)"
 

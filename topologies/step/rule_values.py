@@ -238,8 +238,8 @@ def flat_headers(name: str, headers: Any) -> Mapping[str, HeaderValue]:
         if not isinstance(key, str):
             raise RuleError(f"{name} has the name {shown(key)}", do="make it a text")
         if isinstance(value, (Mapping, list, tuple)):
-            told = f"{name}[{shown(key, 40)}] is {shown(value)}"
-            raise RuleError(told, why="headers are not nested", do="make it a text")
+            what = f"{name}[{shown(key, 40)}] is {shown(value)}"
+            raise RuleError(what, why="headers are not nested", do="make it a text")
     return {
         checked_text(f"a name in {name}", key): _header(f"{name}[{shown(key, 40)}]", value)
         for key, value in headers.items()

@@ -84,8 +84,8 @@ class FiredWindow:
             f"{f', and {len(rows) - _SHOWN} more' if len(rows) > _SHOWN else ''}"
             for stream, rows in emitted.items()
         ]
-        said = f"emitted {'; '.join(parts) or 'nothing'}"
-        return f"<FiredWindow of {self.bolt} {start}{end}: {_number(self.size, 'event')}, {said}>"
+        emits = f"emitted {'; '.join(parts) or 'nothing'}"
+        return f"<FiredWindow of {self.bolt} {start}{end}: {_number(self.size, 'event')}, {emits}>"
 
     @property
     def window(self) -> TupleWindow:
@@ -298,7 +298,7 @@ class TopologyDriver:
         self.topology = watched(topology, self._notes, self._streams)
         """The topology that is run: with sinks in memory."""
         self._run = Rehearsal(self.topology)
-        self._told = None if clock is None else given_moment("clock", clock)
+        self._given_clock = None if clock is None else given_moment("clock", clock)
         """The clock, if only the test moves it."""
         self._ahead = 0
         """Microseconds by which the clock has been moved on, if it is the machine's."""
@@ -342,7 +342,7 @@ class TopologyDriver:
             found[name] = as_table(f"rows for spout {name!r}", each, schema)
         order = [name for name in self.topology.spouts if name in found]
         pieces = [TableSource(name, found[name], self._pushed[name]) for name in order]
-        self._batch_of(pieces, self._moved("clock", clock), told=clock is not None)
+        self._batch_of(pieces, self._moved("clock", clock), clock_given=clock is not None)
         for name in order:
             self._pushed[name] += found[name].num_rows
 
@@ -357,7 +357,7 @@ class TopologyDriver:
         if by is not None:
             self._batch_of([], self._now() + as_duration(by).micros)
         else:
-            self._batch_of([], self._moved("to", to), told=True)
+            self._batch_of([], self._moved("to", to), clock_given=True)
 
     @checked_value
     def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
@@ -533,7 +533,7 @@ class TopologyDriver:
         return self._run.micro_batch.manifest.batch + 1
 
     def _now(self) -> int:
-        now = system_clock() + self._ahead if self._told is None else self._told
+        now = system_clock() + self._ahead if self._given_clock is None else self._given_clock
         return now if self._reached is None else max(now, self._reached)
 
     def _moved(self, what: str, to: Moment | None) -> int:
@@ -542,7 +542,7 @@ class TopologyDriver:
         if to is None:
             return now
         moment = given_moment(what, to)
-        if moment < now and (self._told is not None or self._reached is not None):
+        if moment < now and (self._given_clock is not None or self._reached is not None):
             raise ConfigError(
                 f"{what}={to!r}: the clock goes back, from {show(now)} to {show(moment)}",
                 why="time only moves forward",
@@ -555,7 +555,7 @@ class TopologyDriver:
         pieces: Sequence[TableSource],
         clock: int,
         *,
-        told: bool = False,
+        clock_given: bool = False,
         close: bool = False,
         promised: tuple[list[str], int] | None = None,
     ) -> None:
@@ -572,8 +572,8 @@ class TopologyDriver:
         except BaseException:
             self._notes.forget()
             raise
-        if self._told is not None or (self._reached is None and told):
-            self._told = clock  # from its first word on, the clock is the test's
+        if self._given_clock is not None or (self._reached is None and clock_given):
+            self._given_clock = clock  # from its first word on, the clock is the test's
         else:
             self._ahead += max(clock - self._now(), 0)
         self._reached = clock

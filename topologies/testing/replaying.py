@@ -159,7 +159,7 @@ def _malformed(scenario: Scenario, topology: Graph | None) -> Outcome | None:
 
 
 def _failed(scenario: Scenario, error: Exception, printed: str = "") -> Outcome:
-    said = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
     trace = "".join(traceback.format_exception(error))
-    malformed = said if isinstance(error, _MALFORMED) else None
-    return Outcome(Replayed(scenario.name, ok=False, differences=[said]), malformed, printed, trace)
+    malformed = message if isinstance(error, _MALFORMED) else None
+    return Outcome(Replayed(scenario.name, ok=False, differences=[message]), malformed, printed, trace)

@@ -303,15 +303,15 @@ class ConfiguredBolt(Component):
             what = f"{_shown(method, argument, value)}: {error.what}"
             raise ConfigError(what, why=error.why, do=error.do) from None
 
-    def _derived_every(self, before: WindowSettings, *, said: bool) -> Self:
+    def _derived_every(self, before: WindowSettings, *, chosen: bool) -> Self:
         """Sets how often watermarks are made if the user does not say it: as a watermark column, or a watermark per
         key, needs it.
 
-        ``before``: the settings before this call; ``said``: whether the call says how often. What was derived before is
-        derived again.
+        ``before``: the settings before this call; ``chosen``: whether the call says how often. What was derived
+        before is derived again.
         """
         settings, every = self.settings, self.settings.watermark_every
-        if said:
+        if chosen:
             return self.configured(replace(settings, every_is_derived=False))
         alone = settings.watermark_field is None and not settings.watermark_imports
         if settings.every_is_derived or (every == SOURCE_ONLY and before.watermark_field is not None and alone):
@@ -499,14 +499,14 @@ class TaskBolt(ConfiguredBolt):
         """
         listed = len(fields) == 1 and isinstance(fields[0], list | tuple)
         names = tuple(fields[0] if listed else fields)
-        said = f"with_key({', '.join(map(repr, names))})"
+        call = f"with_key({', '.join(map(repr, names))})"
         if not names or not all(isinstance(name, str) and name for name in names):
             why, do = "a key is one or more columns, each by its name", "write with_key('line', 'sensor')"
-            raise ConfigError(said, why=why, do=do)
+            raise ConfigError(call, why=why, do=do)
         configured = self._with(key=names)
         if self.settings.key not in ((), names):
             raise ConfigError(
-                f"{said} on a bolt whose key is {', '.join(self.settings.key)}",
+                f"{call} on a bolt whose key is {', '.join(self.settings.key)}",
                 why="a bolt has one key",
                 do="name all columns at once, or use two bolts",
             )

@@ -307,9 +307,9 @@ class WindowedBolt(TaskBolt):
         Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
         that key's next window has fired.
         """
-        told = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
+        bolt = self if expired is UNSET else self._with(expired=DECLARED["expired"].read(expired))
         given = named_arguments(eviction=eviction, trigger=trigger)
-        return told._give("with_policies", given) if given or expired is UNSET else told
+        return bolt._give("with_policies", given) if given or expired is UNSET else bolt
 
     @checked_value
     def with_limits(self, *, window_bytes: int | Unset | None = UNSET, call_time: Time | Unset | None = UNSET) -> Self:
@@ -415,7 +415,7 @@ class WindowedBolt(TaskBolt):
             bolt = bolt._partitions(None if partitions is UNSET else partitions)
         if ahead is not UNSET:
             bolt = bolt._replaced(lag=None)
-        return bolt._derived_every(self.settings, said=every is not UNSET)
+        return bolt._derived_every(self.settings, chosen=every is not UNSET)
 
     @checked_value
     def with_lateness(

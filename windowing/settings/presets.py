@@ -93,11 +93,11 @@ def late_action(value: LateAction | str) -> LateAction:
 
     ``error``, which Azure does not have, stops the run. Raises ConfigError for the words of other systems.
     """
-    said = value.value if isinstance(value, LateAction) else value
-    action = _LATE_ACTIONS.get(said.lower() if isinstance(said, str) else said)
+    given = value.value if isinstance(value, LateAction) else value
+    action = _LATE_ACTIONS.get(given.lower() if isinstance(given, str) else given)
     if action is None:
         raise ConfigError(
-            f"presets.azure(action={said!r})",
+            f"presets.azure(action={given!r})",
             why="Azure adjusts the time of late and disordered events, or drops them",
             do="use 'adjust' or 'drop', or 'error' to stop the run; for another rule of one's own, call "
             "with_lateness(action=...) and with_lateness(arrival=Arrival(...)) after the preset",

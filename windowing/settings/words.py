@@ -111,7 +111,7 @@ def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
-    return tuple(said for said, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
+    return tuple(text for text, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
 
 
 def late_by(rule: LateBy, settings: Others) -> str:
@@ -159,7 +159,7 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
             return " or ".join(trigger_in_words(one, each) for one in triggers)
         case AllOf(triggers):
             parts = [(one, trigger_in_words(one, each)) for one in triggers]
-            return " and ".join(f"({said})" if isinstance(one, AnyOf) else said for one, said in parts)
+            return " and ".join(f"({text})" if isinstance(one, AnyOf) else text for one, text in parts)
         case Once(inner):
             return trigger_in_words(inner, "once after")
     return f"by {type(trigger).__name__}"

@@ -516,7 +516,7 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
 class LatestSchema(NamedTuple):
     """The answer of a registry about the latest schema of a topic's values or keys."""
 
-    said: str
+    description: str
     """In words."""
     is_other: bool = False
     """True if it is of another kind than the topic is read as."""
@@ -550,19 +550,19 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
         with answering(registry):
             found = client_of(registry).get_version(subject, "latest")
     except Unreadable:  # subjects may have other names
-        said = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
-        return LatestSchema(said)
+        description = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
+        return LatestSchema(description)
     number = found.schema_id
-    said = f"{subject}, version {found.version}, id {number}"
+    description = f"{subject}, version {found.version}, id {number}"
     kind, expected = found.schema.schema_type or "AVRO", REGISTRY_KINDS[topic.format]
     if kind != expected:  # a topic may have schemas of several types
-        return LatestSchema(f"{said}, is {kind}, and the topic is read as {expected}", is_other=True)
+        return LatestSchema(f"{description}, is {kind}, and the topic is read as {expected}", is_other=True)
     if kind == "JSON":
-        return LatestSchema(said)
+        return LatestSchema(description)
     try:
         reader = _of_registry(topic.format, registry, number)
     except Unreadable as error:
-        return LatestSchema(f"{said}: {error}", is_other=True)
+        return LatestSchema(f"{description}: {error}", is_other=True)
     fields, misfit = dict[str, None](), ""
     for variant in reader.variants():
         try:
@@ -577,7 +577,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
         )
     lacking = tuple(each for each in topic.declared.names if each not in fields)
     fits = f"it has no {', '.join(lacking)}" if lacking else "the columns fit"
-    return LatestSchema(f"{said}: {fits}", False, lacking, tuple(fields))
+    return LatestSchema(f"{description}: {fits}", False, lacking, tuple(fields))
 
 
 def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:

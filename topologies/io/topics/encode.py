@@ -269,7 +269,7 @@ def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
     parts = {"value": records.value_columns(schema)}
     if records.key_columns and records.key_form(schema) not in PLAIN:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
-    return [said for part, columns in parts.items() for said in _looked_at(records, columns, part)]
+    return [text for part, columns in parts.items() for text in _looked_at(records, columns, part)]
 
 
 def _looked_at(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator[str]:

@@ -354,14 +354,14 @@ class Stories:
         return f"when the watermark was {self._time(known)}"
 
     def _fate(self, moment: RunMoment) -> str:
-        told = {
+        by_fate = {
             Fate.EARLY: f"It is too early: {moment.reason}.",
             Fate.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
             Fate.INVALID: f"The bolt cannot use it: {moment.reason or 'no time'}.",
             Fate.NOWHERE: "It was taken in, but no window that fired holds it.",
         }
-        if moment.fate in told:
-            return told[moment.fate]
+        if moment.fate in by_fate:
+            return by_fate[moment.fate]
         if moment.fate in (Fate.LATE, Fate.DROPPED):
             return self._late(moment)
         adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is Fate.ADJUSTED else ""
@@ -390,13 +390,13 @@ class Stories:
 
     def _why_late(self, moment: RunMoment) -> str:
         own = [] if self.grid is None or moment.own is None else self.grid.holding(moment.own)
-        told = [self._was(window, moment) for window in own[-3:]]
+        sentences = [self._was(window, moment) for window in own[-3:]]
         passed = f"{moment.reason or 'the watermark had passed its time'}"
-        if not told:
+        if not sentences:
             return passed
-        still = self.trace.settings.late_by is LateBy.WATERMARK and any("open" in each for each in told)
+        still = self.trace.settings.late_by is LateBy.WATERMARK and any("open" in each for each in sentences)
         rule = ", and this bolt turns away all that is behind the watermark" if still else ""
-        return f"{passed}. {' '.join(told)}{rule}".rstrip(".")
+        return f"{passed}. {' '.join(sentences)}{rule}".rstrip(".")
 
     def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
         """Describes the state of the window in which a late event would be, at the time when it came."""
@@ -440,12 +440,12 @@ class Stories:
         if not events:
             return _unnamed(window)
         again = [name for name in events if name not in set(new)]
-        told = f"It holds {len(events)} event{'s' if len(events) > 1 else ''}: {_few(events)}."
+        sentence = f"It holds {len(events)} event{'s' if len(events) > 1 else ''}: {_few(events)}."
         if window["new"] is not None and again and new:
-            told += f" New in it: {_few(new)}."
+            sentence += f" New in it: {_few(new)}."
         if window["expired"]:
-            told += f" No longer in it: {_few(known_ids(window['expired']))}."
-        return told
+            sentence += f" No longer in it: {_few(known_ids(window['expired']))}."
+        return sentence
 
     def _watermark(self, moment: RunMoment, head: str) -> str:
         if not self.trace.event_time:

@@ -148,8 +148,8 @@ _MEMBERS = 80
 class Plot:
     """Draws the plot of one picture."""
 
-    def __init__(self, picture: Picture, height: int, *, told: bool) -> None:
-        self.picture, self.height, self.told = picture, height, told
+    def __init__(self, picture: Picture, height: int, *, with_stories: bool) -> None:
+        self.picture, self.height, self.with_stories = picture, height, with_stories
         self.x = picture.scale
         self.boxes = {number: box for box in picture.boxes for number in box.windows}
         known = [moment for moment in picture.moments if moment.fate not in (None, Fate.DUPLICATE)]
@@ -178,7 +178,7 @@ class Plot:
 
     def title(self, moment: RunMoment) -> str:
         """Returns the story of a row, for viewers that show it under a pointer."""
-        return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.told else ""
+        return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.with_stories else ""
 
     def _grid(self) -> Iterator[str]:
         for x, _ in self.x.ticks(self.picture.show):
@@ -327,10 +327,10 @@ class Drawing:
     """The height of the plot, and of the labels."""
 
 
-def drawn(picture: Picture, *, told: bool = False) -> Drawing:
-    """Returns the picture as SVG. ``told``: with the story of each row as the title that a pointer shows."""
+def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
+    """Returns the picture as SVG. ``with_stories``: with the story of each row as the title that a pointer shows."""
     height = (len(picture.moments) + 1) * ROW
-    plot = Plot(picture, height, told=told)
+    plot = Plot(picture, height, with_stories=with_stories)
     names = [_name(picture, moment) for moment in picture.moments]
     gutter = max(round(min(max(map(len, names), default=8), _LABEL) * LETTER) + 22, 124)
     labels = "".join(
@@ -414,7 +414,7 @@ _TEXT = 44
 def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
     """Returns the run as SVG. ``palette``: a fixed one; without it the file follows the viewer's colour scheme."""
     all_pictures = pictures(scenario, answer)
-    drawings = [drawn(picture, told=True) for picture in all_pictures]
+    drawings = [drawn(picture, with_stories=True) for picture in all_pictures]
     width = max([_NARROWEST, *(drawing.gutter + drawing.width for drawing in drawings)]) + 2 * _PAD
     parts, height = [], float(_PAD)
     for part, room in _parts(answer, all_pictures, drawings, width):
@@ -476,8 +476,8 @@ def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
     for moment in unusual[:_STORIES]:
         lines = wrap(picture.stories[moment.number], letters)
         spans = [element("tspan", escaped(line), x=_TEXT, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
-        told = element("text", *spans, class_="told", y=14)
-        yield element("g", mark(moment.fate or Fate.LATE, 17, 10), told), 9.0 + 15 * len(lines)
+        label = element("text", *spans, class_="told", y=14)
+        yield element("g", mark(moment.fate or Fate.LATE, 17, 10), label), 9.0 + 15 * len(lines)
     if len(unusual) > _STORIES:
         yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:
@@ -557,8 +557,8 @@ def summary(picture: Picture) -> str:
     counts = {fate: sum(moment.fate is fate for moment in picture.moments) for fate in Fate}
     events = ", ".join(f"{count} {fate.word}" for fate, count in counts.items() if count)
     total, windows = sum(counts.values()), len(picture.trace.windows)
-    told = f"{total} event{'' if total == 1 else 's'} ({events})" if total else "No events"
-    return f"{told}; {windows} window{'' if windows == 1 else 's'} fired."
+    happened = f"{total} event{'' if total == 1 else 's'} ({events})" if total else "No events"
+    return f"{happened}; {windows} window{'' if windows == 1 else 's'} fired."
 
 
 def _controls(last: int) -> str:
@@ -616,7 +616,7 @@ def _unusual(picture: Picture) -> str:
     moments = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     if not moments:
         return ""
-    told = [
+    unusual = [
         element(
             "li",
             element(
@@ -631,7 +631,7 @@ def _unusual(picture: Picture) -> str:
     ]
     more = element("p", f"and {len(moments) - _TOLD} more", class_="dim") if len(moments) > _TOLD else ""
     return element(
-        "section", element("h3", "What went otherwise, and why"), element("ul", *told), more, class_="unusual"
+        "section", element("h3", "What went otherwise, and why"), element("ul", *unusual), more, class_="unusual"
     )
 
 
@@ -653,7 +653,7 @@ def _legend(picture: Picture) -> str:
 
 def _all_that_happened(picture: Picture) -> str:
     """Returns every moment in words: the picture as text; the script takes its stories from here."""
-    told = [
+    stories = [
         element(
             "li",
             escaped(story, 4000),
@@ -665,8 +665,8 @@ def _all_that_happened(picture: Picture) -> str:
         )
         for moment, story in zip(picture.moments, picture.stories, strict=True)
     ]
-    title = f"All that happened, in words ({len(told)} rows)"
-    return element("details", element("summary", title), element("ol", *told), class_="all")
+    title = f"All that happened, in words ({len(stories)} rows)"
+    return element("details", element("summary", title), element("ol", *stories), class_="all")
 
 
 # Runs as one page of HTML that needs no network and no other file: pictures to look at, and to step through.
@@ -724,8 +724,8 @@ def _header(items: Sequence[PageItem]) -> str:
         names = [f"{_VERDICTS[item.answer.ok][1]} {item.answer.name}" for item in items]
         options = [element("option", escaped(name), value=number) for number, name in enumerate(names)]
         failed = sum(item.answer.ok is False for item in items)
-        told = f"{len(items)} scenarios{f', {failed} not as expected' if failed else ''} "
-        choice = element("label", told, element("select", *options, id="choice"), class_="choice")
+        heading = f"{len(items)} scenarios{f', {failed} not as expected' if failed else ''} "
+        choice = element("label", heading, element("select", *options, id="choice"), class_="choice")
     themes = [element("option", name, value=value) for value, name in _THEMES.items()]
     theme = element("label", "colours ", element("select", *themes, id="theme"), class_="theme")
     return element("header", element("span", "windbolt replay", class_="brand"), choice, theme, class_="top")
@@ -757,8 +757,10 @@ def _article(number: int, item: PageItem) -> str:
 def _differences(answer: Replayed) -> str:
     if not answer.differences:
         return ""
-    told = [element("li", escaped(difference, 2000)) for difference in answer.differences]
-    return element("section", element("h2", "What is not as expected"), element("ul", *told), class_="differences")
+    differences = [element("li", escaped(difference, 2000)) for difference in answer.differences]
+    return element(
+        "section", element("h2", "What is not as expected"), element("ul", *differences), class_="differences"
+    )
 
 
 def _tabs(number: int, shown: Sequence[Picture]) -> str:

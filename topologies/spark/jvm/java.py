@@ -117,10 +117,10 @@ def spark_not_started(master: str, error: Exception) -> Exception:
     if is_transient(error):
         return error
     thrown: Any = error.java_exception  # type: ignore[attr-defined]
-    said = str(thrown.getMessage() or thrown.getClass().getName())
+    message = str(thrown.getMessage() or thrown.getClass().getName())
     return ConfigError(
         f"Spark does not start, with master {master!r}",
-        why=said.strip().split("\n", 1)[0],
+        why=message.strip().split("\n", 1)[0],
         do="correct --master (such as local[2], spark://host:7077, yarn, k8s://...) or the settings of --conf",
     )
 

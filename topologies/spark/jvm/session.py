@@ -101,13 +101,13 @@ def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it runs already, and check_classes asks it
     settings = file_defaults() | dict(conf)
-    said = " ".join([*(settings.get(name, "") for name in _OF_JARS), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
+    mentioned = " ".join([*(settings.get(name, "") for name in _OF_JARS), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
     if any(name in settings for name in _OF_PATHS) or os.environ.get("SPARK_DIST_CLASSPATH"):
         return
     jars = [path.name for path in _folder_of_jars().glob("*.jar")]
     for place in places:
         needed = _NEEDED.get(_scheme(place))
-        if needed is not None and needed[0] not in said and not any(jar.startswith(needed[0]) for jar in jars):
+        if needed is not None and needed[0] not in mentioned and not any(jar.startswith(needed[0]) for jar in jars):
             raise _missing(place)
 
 
@@ -273,11 +273,11 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
                 raise java_not_started() from error
         _ready(gateway)
         return
-    with _held_back(1) as out, _held_back(2) as said:
+    with _held_back(1) as out, _held_back(2) as errors:
         try:
-            gateway = _launched(conf, stdout=out.end, stderr=said.end)
+            gateway = _launched(conf, stdout=out.end, stderr=errors.end)
         except PySparkRuntimeError as error:
-            text = out.text() + said.text()
+            text = out.text() + errors.text()
             unkept = _UNKEPT.search(text)
             if unkept is not None:
                 raise EnvironmentMissing(
@@ -555,8 +555,8 @@ def check_java() -> None:
     if command is None or not os.path.exists(command):
         where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no `java` on the PATH"
         raise EnvironmentMissing(f"Java is missing: {where}", why=wanted, do=remedy)
-    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
+    result = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', result.stderr + result.stdout)
     if match is None:
         raise EnvironmentMissing(f"{command} -version does not name a version", why=wanted, do=remedy)
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])
