@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# One task, or one key, with policies of a user's own: what is kept of it, its told events, and errors of policies.
+# One task, or one key, with policies of a user's own: what is kept of it, its tracked events, and errors of policies.
 #
-# An event is *told* once its place in the order, and so its number, is final.
+# An event is *tracked*, which is Storm's word, when policies are told of it: once its place in the order is final, and
+# so its number.
 
 
 class PolicyFailure(Exception):
@@ -76,7 +77,7 @@ class UnitRecord:
     """State of a unit between two batches, except its events. Times are in microseconds."""
 
     count: int = 0
-    """Number of events told."""
+    """Number of events tracked."""
     time: int | None = None
     """Time that the unit has reached; None before the first event."""
     ties: int = 0
@@ -151,8 +152,8 @@ def among(indices: Indices, which: NDArray[np.bool_]) -> Indices:
 
 
 @dataclass(frozen=True)
-class ToldEvents:
-    """Events in the order in which they are told; arrays of equal length."""
+class TrackedEvents:
+    """Events in the order in which they are tracked; arrays of equal length."""
 
     times: NDArray[np.int64]
     places: Indices
@@ -188,7 +189,7 @@ def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
 
 # The calls of a trigger for one task or key, and its answers: a walk over events and moments (decision 96).
 #
-# The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly told.
+# The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly tracked.
 
 
 _BY = {
@@ -215,7 +216,7 @@ class TriggerWalk:
     """Walk of a trigger: it is told of events in order, and of the moments between them; ``firings`` gathers its
     answers.
 
-    ``record`` is kept up to date by ``tell``, ``fire`` and ``pass_until``, except for the context's moment.
+    ``record`` is kept up to date by ``track``, ``fire`` and ``pass_until``, except for the context's moment.
     """
 
     def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any) -> None:
@@ -227,7 +228,7 @@ class TriggerWalk:
         """The state of the trigger, even if a hook has replaced the dict."""
         return self.record.trigger
 
-    def tell(self, told: ToldEvents) -> None:
+    def track(self, tracked: TrackedEvents) -> None:
         """Tell events, in order, with the moments before each."""
         raise NotImplementedError
 
@@ -270,15 +271,15 @@ class AskedTrigger(TriggerWalk):
     def state(self) -> Any:
         return self._context.state
 
-    def tell(self, told: ToldEvents) -> None:
-        if not len(told):
+    def track(self, tracked: TrackedEvents) -> None:
+        if not len(tracked):
             return
         if self.record.time is None:
-            self.record.time = self._context.time = int(told.times[0])
+            self.record.time = self._context.time = int(tracked.times[0])
         if overrides(self.policy, "track_all"):
-            self._tell_pieces(told)
+            self._track_pieces(tracked)
         else:
-            self._tell_each(told)
+            self._track_each(tracked)
 
     def fire(self) -> None:
         self._answer(True, "on_arrival", "an event on arrival", self.record.count)
@@ -304,12 +305,12 @@ class AskedTrigger(TriggerWalk):
 
     # -- event by event
 
-    def _tell_each(self, told: ToldEvents) -> None:
+    def _track_each(self, tracked: TrackedEvents) -> None:
         record, context, track, every = self.record, self._context, self.policy.track, self._every
-        event = QueuedEvent(0, 0, told.lists, 0, told.streams)
+        event = QueuedEvent(0, 0, tracked.lists, 0, tracked.streams)
         due, now, count = record.next_moment, context.time, context.count
         try:
-            for time, place in zip(told.times.tolist(), told.rows, strict=True):
+            for time, place in zip(tracked.times.tolist(), tracked.rows, strict=True):
                 if due is not None and due < time:
                     self._pass(time)
                     due, now = record.next_moment, context.time
@@ -403,27 +404,27 @@ class AskedTrigger(TriggerWalk):
 
     # -- on arrays
 
-    def _tell_pieces(self, told: ToldEvents) -> None:
+    def _track_pieces(self, tracked: TrackedEvents) -> None:
         """Tell events in pieces between which no moment lies."""
         record, context, every, low = self.record, self._context, self._every, 0
-        while low < len(told):
-            first = int(told.times[low])
+        while low < len(tracked):
+            first = int(tracked.times[low])
             self._pass(first)
             now = max(context.time, first)
             if every is not None and record.next_end is None:
                 record.next_end = self._multiple(now, every)
-            due, high = record.next_moment, len(told)
+            due, high = record.next_moment, len(tracked)
             if due is not None:
-                high = max(int(np.searchsorted(told.times, due, "right")), low + 1)
-            self._tell_piece(told, low, high, now)
+                high = max(int(np.searchsorted(tracked.times, due, "right")), low + 1)
+            self._track_piece(tracked, low, high, now)
             low = high
 
-    def _tell_piece(self, told: ToldEvents, low: int, high: int, now: int) -> None:
+    def _track_piece(self, tracked: TrackedEvents, low: int, high: int, now: int) -> None:
         """Tell the events from index ``low`` to ``high``, whose times ascend."""
         record, context, count, size = self.record, self._context, self.record.count, high - low
         context.time, context.count = now, count
         about = f"events {count} to {count + size - 1}"
-        events = told.columns(range(low, high), np.arange(count, count + size))
+        events = tracked.columns(range(low, high), np.arange(count, count + size))
         fires = call(self, "track_all", about, events, context)
         if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
             what = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
@@ -431,7 +432,7 @@ class AskedTrigger(TriggerWalk):
         if context.wake_at != self._wake:
             what = "it set wake_at, which is for rules that decide event by event; use every here"
             raise PolicyFailure(self.policy, "track_all", about, self.key, what)
-        times, stops = told.times[low:high], np.flatnonzero(fires)
+        times, stops = tracked.times[low:high], np.flatnonzero(fires)
         for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
             self._fired(max(time, now), stop, FiredBy.EVENT)
         before, record.time = record.time, max(int(times[-1]), now)
@@ -448,13 +449,13 @@ class CountedTrigger(TriggerWalk):
         super().__init__(policy, record, key)
         self._slide = policy.count.value
 
-    def tell(self, told: ToldEvents) -> None:
+    def track(self, tracked: TrackedEvents) -> None:
         record, before = self.record, self.record.count
-        record.count += len(told)
+        record.count += len(tracked)
         for stop in range((before // self._slide + 1) * self._slide, record.count + 1, self._slide):
-            self._fired(int(told.times[stop - before - 1]), stop)
-        if len(told):
-            record.time = int(told.times[-1])
+            self._fired(int(tracked.times[stop - before - 1]), stop)
+        if len(tracked):
+            record.time = int(tracked.times[-1])
 
     def pass_until(self, frontier: int) -> None:
         pass
@@ -472,11 +473,11 @@ class AlignedTrigger(TriggerWalk):
         self._ends, self._reach, self._before = policy, reach, record.count
         self._times: list[NDArray[np.int64]] = []
 
-    def tell(self, told: ToldEvents) -> None:
-        if len(told):
-            self._times.append(told.times)
-            self.record.count += len(told)
-            self.record.time = int(told.times[-1])
+    def track(self, tracked: TrackedEvents) -> None:
+        if len(tracked):
+            self._times.append(tracked.times)
+            self.record.count += len(tracked)
+            self.record.time = int(tracked.times[-1])
 
     def due_at(self, moment: int) -> int:
         return self._ends.due_at(moment)
@@ -538,7 +539,7 @@ class HeldWindow:
     reference: int
     """End of the window in microseconds."""
     members: Indices
-    """Its events, as indices into the told events that are held."""
+    """Its events, as indices into the tracked events that are held."""
     by: FiredBy | None = None
     """Reason of the firing."""
 
@@ -546,11 +547,11 @@ class HeldWindow:
 class EvictionWalk:
     """Walk of an eviction in one unit: it decides about the windows that the trigger has fired, one after another.
 
-    ``held`` are all told events that have not expired, those of this batch last, and ``numbers`` their numbers.
+    ``held`` are all tracked events that have not expired, those of this batch last, and ``numbers`` their numbers.
     """
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
         self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
         self.expired = np.zeros(len(held), np.bool_)
@@ -582,7 +583,7 @@ class AskedEviction(EvictionWalk):
     """An eviction of a user's own, which is asked about each event, or about columns."""
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
         super().__init__(policy, record, key, held, numbers)
         self._context = EvictionContext(record.eviction, key, fired=record.evicted, fired_count=record.evicted_count)
@@ -614,7 +615,7 @@ class AskedEviction(EvictionWalk):
         return members
 
     def _track(self, until: int) -> None:
-        """Tell the events before a number that have not been told yet."""
+        """Track the events before a number that have not been tracked yet."""
         record, context = self.record, self._context
         before, record.tracked = record.tracked, max(record.tracked, until)
         if not (self._tracks or self._tracks_all):
@@ -726,7 +727,7 @@ class TimedEviction(EvictionWalk):
     """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
         super().__init__(policy, record, key, held, numbers)
         self._ascend = bool((held.times[1:] >= held.times[:-1]).all())
@@ -789,7 +790,7 @@ def is_asked(policy: EvictionPolicy) -> bool:
 
 
 def eviction_walk(
-    policy: EvictionPolicy, record: UnitRecord, key: Any, held: ToldEvents, numbers: NDArray[np.int64]
+    policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
     """Returns the walk of an eviction."""
     if is_asked(policy):

@@ -19,7 +19,7 @@ from manager.policy_walks import (
     HeldWindow,
     Indices,
     PolicyFailure,
-    ToldEvents,
+    TrackedEvents,
     TriggerWalk,
     UnitRecord,
     among,
@@ -67,10 +67,10 @@ class _Ended:
 
 
 class _Life:
-    """A unit from its first event until it is forgotten: its record, its trigger, and what it has been told."""
+    """A unit from its first event until it is forgotten: its record, its trigger, and the events that are tracked."""
 
-    def __init__(self, record: UnitRecord, trigger: TriggerWalk, told: Indices, forget_after: int | None) -> None:
-        self.record, self.trigger, self.told, self._forget_after = record, trigger, [told], forget_after
+    def __init__(self, record: UnitRecord, trigger: TriggerWalk, tracked: Indices, forget_after: int | None) -> None:
+        self.record, self.trigger, self.tracked, self._forget_after = record, trigger, [tracked], forget_after
 
     @property
     def end(self) -> int | None:
@@ -286,12 +286,12 @@ class PolicyWindows:
         self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
     ) -> Iterator[_Found | _Ended]:
         """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
-        life = self._life(key, UnitRecord.from_text(text) if text else None, self._told_before(low, high))
+        life = self._life(key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high))
         for positions, fires in self._in_turn(low, high, key, frontier):
             left = positions
             while len(left):
                 count = life.outlives(self._times[at(left)])
-                self._tell(life, left[:count])
+                self._track(life, left[:count])
                 left = left[count:]
                 if len(left):
                     yield from self._ended(unit, key, life)
@@ -311,26 +311,26 @@ class PolicyWindows:
         timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
         self.records.put(unit, KeyRecord(timer=timer, cache=life.record.to_text()), place)
 
-    def _life(self, key: Any, stored: UnitRecord | None, told: Indices) -> _Life:
+    def _life(self, key: Any, stored: UnitRecord | None, tracked: Indices) -> _Life:
         record, reach = self._begun(key, stored), self.eviction.reach
         reached = None if reach is None else reach.micros
         trigger = trigger_walk(self.trigger, record, key, reached, self._forget_after)
-        return _Life(record, trigger, told, self._forget_after)
+        return _Life(record, trigger, tracked, self._forget_after)
 
-    def _tell(self, life: _Life, positions: Indices) -> None:
+    def _track(self, life: _Life, positions: Indices) -> None:
         """Tell events, which are in order."""
         if not len(positions):
             return
         before = life.record.count
         self._numbers[at(positions)] = np.arange(before, before + len(positions))
-        life.told.append(positions)
-        life.trigger.tell(self._told(positions))
+        life.tracked.append(positions)
+        life.trigger.track(self._tracked(positions))
 
     def _fired(self, unit: int, key: Any, life: _Life) -> Iterator[_Found]:
         """Yield the windows that the trigger of a life has fired."""
         record, firings = life.record, life.trigger.firings
         if firings or not self._asks_eviction:
-            yield from self._evicted(unit, key, record, _one_after_another(life.told), firings)
+            yield from self._evicted(unit, key, record, _one_after_another(life.tracked), firings)
         record.trigger = life.trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
@@ -343,13 +343,13 @@ class PolicyWindows:
         assert end is not None
         life.trigger.end(end)
         yield from self._fired(unit, key, life)
-        told = at(_one_after_another(life.told))
-        self._purged[told] |= ~self._gone[told]
-        self._gone[told] = True
+        tracked = at(_one_after_another(life.tracked))
+        self._purged[tracked] |= ~self._gone[tracked]
+        self._gone[tracked] = True
         yield _Ended(end, unit, key)
 
-    def _told_before(self, low: int, high: int) -> Indices:
-        """Returns the positions of the events of a unit that have been told in earlier batches, in order of their
+    def _tracked_before(self, low: int, high: int) -> Indices:
+        """Returns the positions of the events of a unit that have been tracked in earlier batches, in order of their
         numbers."""
         numbers = self._numbers[low:high]
         old = among(range(low, high), (numbers >= 0) & ~self._gone[low:high])
@@ -366,11 +366,11 @@ class PolicyWindows:
         positions: Indices,
         firings: Sequence[Firing],
     ) -> Iterator[_Found]:
-        """Yields the windows that hold events, of the told ones at these positions; expired events are marked as
+        """Yields the windows that hold events, of the tracked ones at these positions; expired events are marked as
         gone."""
         columns, index = self._all_columns, at(positions)
         places = positions if self._in_order else self._places[index]
-        held = ToldEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
+        held = TrackedEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
         eviction = eviction_walk(self.eviction, record, key, held, self._numbers[index])
         for window in eviction.windows(firings):
             yield self._found(window, unit, key, positions)
@@ -406,16 +406,16 @@ class PolicyWindows:
             found = members + positions.start
         return _Found(window.reference, unit, key, found, window.by)
 
-    def _told(self, positions: Indices) -> ToldEvents:
-        """Returns events that are told now, as the trigger sees them."""
+    def _tracked(self, positions: Indices) -> TrackedEvents:
+        """Returns events that are tracked now, as the trigger sees them."""
         index, columns = at(positions), self._fresh_columns
         ranks = positions if self._in_order else self._places[index]
         if self._fresh is not None:
             ranks = np.searchsorted(self._fresh, np.asarray(ranks))
-        return ToldEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
+        return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
 
     def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
-        """Yield the events of a unit that are to be told, in order: (positions, whether an event on arrival fires
+        """Yield the events of a unit that are to be tracked, in order: (positions, whether an event on arrival fires
         behind them)."""
         waiting = among(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
         if self._by_arrival:
@@ -430,9 +430,9 @@ class PolicyWindows:
         """Yield the places of the new events that fire on arrival."""
         new = waiting[self._places[waiting] >= self._new]
         new = new[np.argsort(self._places[new])]
-        told = self._told(new)
-        event = QueuedEvent(-1, 0, told.lists, 0, told.streams)
-        asked = zip(told.times.tolist(), told.rows, self._places[new].tolist(), strict=True)
+        tracked = self._tracked(new)
+        event = QueuedEvent(-1, 0, tracked.lists, 0, tracked.streams)
+        asked = zip(tracked.times.tolist(), tracked.rows, self._places[new].tolist(), strict=True)
         for time, rank, place in asked:
             event.timestamp, event._index = time, rank
             try:

@@ -395,9 +395,9 @@ class MeetingWindows(WindowAssigner):
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
         at_end = np.asarray(upto) == FOREVER
         for mine in self._outer(live):
-            met = _met(live, ends, mine) < upto
+            matched = _first_matches(live, ends, mine) < upto
             waits = mine & (np.maximum(ends, live.starts) >= upto) & ~at_end
-            alone = waits & ~(met & ((ends < FOREVER) | (not self.edges)))
+            alone = waits & ~(matched & ((ends < FOREVER) | (not self.edges)))
             needed |= alone
             needed |= ~mine & (ends > upto) & (ends > live.starts)
             # An event that has met a partner is kept for pairs with others, and must not seem to be alone then.
@@ -418,7 +418,10 @@ class MeetingWindows(WindowAssigner):
 
     def _first_meetings(self, live: Live, ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Returns the moments at which it is known that events have met a partner."""
-        return (met[met < FOREVER] + 1 for met in (_met(live, ends, mine) for mine in self._outer(live)))
+        return (
+            matched_at[matched_at < FOREVER] + 1
+            for matched_at in (_first_matches(live, ends, mine) for mine in self._outer(live))
+        )
 
     @property
     def windows_per_event(self) -> int:
@@ -459,11 +462,11 @@ class MeetingWindows(WindowAssigner):
         ends = _ends(live)
         moments = np.full(len(live), FOREVER)
         for mine in self._outer(live):
-            met = _met(live, ends, mine)
+            matched_at = _first_matches(live, ends, mine)
             if self.how == "semi":
-                moments[mine] = met[mine]
+                moments[mine] = matched_at[mine]
                 continue
-            alone = mine & (met == FOREVER)
+            alone = mine & (matched_at == FOREVER)
             moments[alone] = np.maximum(ends, live.starts)[alone]
             endless = alone & (ends == FOREVER) & (np.asarray(upto) == FOREVER)
             if endless.any():
@@ -488,21 +491,21 @@ def _after_all(live: Live, ends: NDArray[np.int64], after: Limit) -> NDArray[np.
     return np.maximum(after, min(latest + 1, LATEST))
 
 
-def _met(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _first_matches(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns when each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for
     others."""
-    met, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
+    matched_at, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
     ours, theirs = np.flatnonzero(mine & lasting), np.flatnonzero(~mine & lasting)
     if not len(ours) or not len(theirs):
-        return met
+        return matched_at
     starts, of = live.starts[ours], keys[ours]
     begun = _counted(keys[theirs], live.starts[theirs], of, starts)
     ended = _counted(keys[theirs], ends[theirs], of, starts)
     following = theirs[np.minimum(begun, len(theirs) - 1)]
     in_time = (begun < len(theirs)) & (keys[following] == of) & (live.starts[following] < ends[ours])
     later = np.where(in_time, live.starts[following], FOREVER)
-    met[ours] = np.where(begun > ended, starts, later)
-    return met
+    matched_at[ours] = np.where(begun > ended, starts, later)
+    return matched_at
 
 
 def _counted(

@@ -379,8 +379,8 @@ def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
             continue
         firsts = piece.members[piece.offsets[:-1]]
         hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
-        fired, shut = _firings(panes, kind, hashes, piece.starts, piece.ends)
-        chosen = np.flatnonzero(~shut)
+        fired, closed_early = _firings(panes, kind, hashes, piece.starts, piece.ends)
+        chosen = np.flatnonzero(~closed_early)
         keys = _keys(task, live, firsts[chosen])
         kinds = np.full(len(chosen), kind, np.int32)
         starts = piece.starts[chosen] if assigners[kind].ends_by_time else np.full(len(chosen), NONE, np.int64)
@@ -416,15 +416,15 @@ def _firings(
     panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """How often windows have fired, and which of them a firing has closed."""
-    fired, shut = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+    fired, closed_early = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
     columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     known = {(key, start, end): (index, closed) for of, key, start, end, index, closed in rows if of == kind}
     if known:
         windows = zip(keys.tolist(), starts.tolist(), ends.tolist(), strict=True)
         found = [known.get(window, (0, 0)) for window in windows]
-        fired[:], shut[:] = [index for index, _ in found], [closed > 0 for _, closed in found]
-    return fired, shut
+        fired[:], closed_early[:] = [index for index, _ in found], [closed > 0 for _, closed in found]
+    return fired, closed_early
 
 
 def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> pa.Table | None:
