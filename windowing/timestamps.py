@@ -216,6 +216,9 @@ def _scaled(values: NDArray[np.int64], scale: int, shrink: int) -> NDArray[np.in
     return values * scale if scale != 1 else values
 
 
+# Times as written in scenarios, options and answers, to and from int64 microseconds since the epoch.
+
+
 _HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
 _MORE_DIGITS = re.compile(r"[.,]\d{7,}")
 _MOST = FOREVER - 1

@@ -77,6 +77,9 @@ from topologies.run.run_metrics import files_behind
 from topologies.run.summary import BoltTotals, Summary, advice_on
 from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError
 
+# Topics that were deleted and made anew since a checkpoint has read them, and records that were deleted unread.
+
+
 TOPICS = "topics"
 """The note of the topics that were read: spout, topic, id, and after which batch that was found."""
 

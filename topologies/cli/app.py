@@ -30,6 +30,9 @@ from topologies.run.summary import Summary
 from windowing.durations import Duration, parse_duration
 from windowing.errors import ConfigError
 
+# ``windbolt demo``: a year of flights from New York, hour by hour.
+
+
 _MARKER = ".windbolt-demo.json"
 _COMMAND = "WINDBOLT_COMMAND"
 """Environment variable in which ``./run demo`` says where the command is: it is installed in an environment that is not
@@ -186,6 +189,9 @@ class DemoFolder:
 
     def _write(self, state: dict[str, Any]) -> None:
         (self.path / _MARKER).write_text(json.dumps(state), encoding="utf-8")
+
+
+# ``windbolt new``: a small project that runs, tests and type-checks as it is.
 
 
 TEMPLATES = Path(__file__).with_name("project")

@@ -331,6 +331,9 @@ def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.in
     )
 
 
+# The rows of a window in order of a column: the rank of each, and the best of them.
+
+
 Method = Literal["row_number", "rank", "dense_rank"]
 
 

@@ -500,6 +500,9 @@ class Silence(BatchWindowedBolt, Operator):
         return super()._with(**changes)
 
 
+# Plain bolts that move events in time, and the watermark with them; and such as change how long events last.
+
+
 class ShiftTime(BatchBolt):
     """Moves all events by a fixed time, and the watermark by as much: by 5 s, a watermark of 12 is one of 17 (SI-25).
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -59,8 +59,8 @@ from topologies.spark.spark_tasks import (
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, UnreachableError
 
-if TYPE_CHECKING:
-    from pyspark.sql.connect.session import SparkSession
+# Runs the tasks of a micro-batch on the workers of a Connect server, each as a row of ``range(n)``.
+
 
 _MANY = 1_000_000
 """Rows of a range that Spark cuts for all its slots."""
@@ -197,6 +197,9 @@ def _sent(name: str) -> bytes:
 
     with open(SparkFiles.get(name), "rb") as file:
         return file.read()
+
+
+# Sessions of Spark Connect: how one is opened.
 
 
 SLOTS = "spark.windbolt.slots"
@@ -357,6 +360,9 @@ def _no_answer(address: str, why: str) -> UnreachableError:
 def _shown(address: str) -> str:
     """The address without its parameters, of which one may be a token."""
     return address.partition(";")[0].rstrip("/")
+
+
+# The run: this process is the driver, as in a local run.
 
 
 def run_over_connect(
