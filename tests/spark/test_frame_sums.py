@@ -37,6 +37,8 @@ from windowing.schema import parse_schema
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
 
+YEAR_10000 = {"date": 2_932_897, "timestamp": 253_402_300_800_000_000}
+"""Of each type of times, the first value that Python has not: its row is bad."""
 DOUBLES = [0.0, -0.0, 1.5, -2.25, 0.1, 0.2, 0.3, 1e300, -1e300, math.inf, -math.inf, math.nan, None]
 LONGS = [0, 1, -1, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63), None]
 VALUES: dict[str, list[Any]] = {
@@ -47,8 +49,15 @@ VALUES: dict[str, list[Any]] = {
     "double": DOUBLES,
     "boolean": [True, False, None],
     "string": ["", "a", "A", "ä", "a b", None],
-    "date": [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), None],
-    "timestamp": [BASE, datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), BASE + timedelta(microseconds=1), None],
+    "date": [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 31), None],
+    "timestamp": [
+        BASE,
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+        BASE + timedelta(microseconds=1),
+        datetime(9999, 12, 31, 23, 59, 59, 999999, UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        None,
+    ],
     "decimal(10,2)": [Decimal("0.00"), Decimal("-1.10"), Decimal("99999999.99"), None],
 }
 SUMMED = ("byte", "int", "long", "float", "double", "decimal(10,2)")
@@ -77,7 +86,11 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
         if draw(st.integers(0, 3)) == 0
         else offsets.map(lambda offset: base + offset)
     )
-    row = st.tuples(moments, st.sampled_from(VALUES[key]), st.sampled_from(VALUES[value]))
+    beyond = draw(st.integers(0, 3)) == 0
+    keys, values = (
+        VALUES[kind] + ([YEAR_10000[kind]] if beyond and kind in YEAR_10000 else []) for kind in (key, value)
+    )
+    row = st.tuples(moments, st.sampled_from(keys), st.sampled_from(values))
     return {
         "key": key, "value": value, "time": time,
         "files": draw(st.lists(st.lists(row, min_size=1, max_size=25), min_size=1, max_size=4)),
@@ -164,9 +177,16 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str([row["start"], row.get("k")]))
 
 
-def usable(files: list[list[Any]]) -> bool:
-    """True if all rows have a time that some window can hold."""
-    return all(moment is not None and moment.year > 1 for rows in files for moment, *_ in rows)
+def usable(question: dict[str, Any], files: list[list[Any]]) -> bool:
+    """True if all rows have a time that some window can hold, and none has another that Python has not."""
+    read = slice(1 if question["by_key"] else 2, 3)
+    return all(
+        row[0] is not None
+        and row[0].year > 1
+        and not any(type(each) is int and each in YEAR_10000.values() for each in row[read])
+        for rows in files
+        for row in rows
+    )
 
 
 def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any], str]:
@@ -193,7 +213,7 @@ def test_rows_and_accounts_are_those_of_the_rows_themselves(spark: SparkSession,
     if decimals or question["value"] in ("string", "decimal(10,2)"):
         assert not added_up
     else:
-        assert added_up[0] is usable(question["files"][: question["per_batch"]])
+        assert added_up[0] is usable(question, question["files"][: question["per_batch"]])
     assert error == error_before
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):

@@ -23,7 +23,6 @@ from topologies.engine.ingest import Router
 from topologies.engine.tasks import COUNTED
 from topologies.engine.work import InputProgress, Output, Rows
 from topologies.graph.frame_sums import FrameSums
-from topologies.io.formats.text_values import within_calendar
 from windowing.settings.rules import LateAction
 from windowing.timestamps import EARLIEST, FOREVER
 
@@ -52,14 +51,17 @@ def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None
 
 @dataclass(frozen=True)
 class SumsFile:
-    """The sums of one partition of a batch, at least one, as FrameSums.java writes them."""
+    """The sums of one partition of a batch, as FrameSums.java writes them."""
 
     sums: FrameSums
     path: str
-    rows: int
-    """How many rows they are of."""
     size: int
-    """How many sums there are."""
+    """How many sums there are; less than 0 where the rows are needed."""
+
+    @classmethod
+    def written(cls, sums: FrameSums, path: str) -> SumsFile:
+        """Returns the file at a path."""
+        return cls(sums, path, int(np.fromfile(path, np.int64, 2)[1]))
 
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
@@ -69,8 +71,6 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
     slicing = node.slicing(traced=False)
     assert slicing is not None
     read = _Read(file)
-    if any(within_calendar(each)[1] is not None for each in read.keys):
-        return None  # such rows are bad
     events, decisions = _decided(node, read.latest, context.watermarks[node.name])
     rejects = any_rejected(decisions.codes)
     if decisions.adjusted.any() or (
@@ -88,7 +88,7 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
         terms = [term[kept] for term in terms]
     if len(times):
         router.take_sums(node, slicing.rows(times, keys, sums.states(terms), counts[:, None]))
-    return router.finish(spouts={sums.spout: dict.fromkeys(COUNTED, 0) | {"rows": file.rows}})
+    return router.finish(spouts={sums.spout: dict.fromkeys(COUNTED, 0) | {"rows": read.rows}})
 
 
 def _shows_late(topology: Graph, node: WindowedNode) -> bool:
@@ -105,12 +105,12 @@ class _Read:
     def __init__(self, file: SumsFile) -> None:
         sums = file.sums
         self._numbers, self._at = np.fromfile(file.path, np.uint8), 0
-        (size,) = self._next(1)
+        self.rows, size = self._next(2).tolist()
         texts = self._next(len(sums.keys)).tolist()
-        self.times, flags = self._next(size), self._next(size)
-        codes = [self._next(size) for _ in sums.keys]
-        self.counts, self.latest = self._next(size), self._next(size)
-        self.terms = [self._next(size) for _ in sums.terms]
+        width = 4 + len(sums.keys) + len(sums.terms)
+        columns = np.ascontiguousarray(self._next(size * width).reshape(size, width).T)
+        self.times, flags, *codes = columns[: 2 + len(sums.keys)]
+        self.counts, self.latest, *self.terms = columns[2 + len(sums.keys) :]
         lengths = [self._next(count) for count in texts]
         self.keys = [
             self._key(kind, letter.letter, code, flags >> (1 + place) & 1 != 0, lengths[place])
@@ -140,5 +140,5 @@ class _Read:
             return pa.array(codes.view(np.float64), mask=mask).cast(kind)
         if letter == "Z":
             return pa.array(codes != 0, mask=mask)
-        width = np.int32 if letter == "I" else np.int64
+        width = np.int32 if letter in "IA" else np.int64
         return pa.array(codes.astype(width), mask=mask).cast(kind)

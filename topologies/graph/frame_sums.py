@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _LETTERS = {
-    pa.bool_(): "Z", pa.int8(): "B", pa.int16(): "S", pa.int32(): "I", pa.int64(): "L", pa.date32(): "I",
+    pa.bool_(): "Z", pa.int8(): "B", pa.int16(): "S", pa.int32(): "I", pa.int64(): "L", pa.date32(): "A",
     pa.float32(): "F", pa.float64(): "D",
 }  # fmt: skip
 _OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
@@ -34,7 +34,7 @@ _OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
 
 def _letter(kind: pa.DataType) -> str | None:
     """The letter for a type of numbers, truth values or times; None where Java does not read it."""
-    return "L" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
+    return "M" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
 
 
 def _key_letter(kind: pa.DataType) -> str | None:
@@ -69,9 +69,9 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
     if not isinstance(accumulator, Present | Total | WideTotal | Extreme):
         return None
     field = accumulator.field
-    if isinstance(accumulator, Present):
-        return (Term(field, "-", "n"),)
     letter = _letter(schema.field(field).type)
+    if isinstance(accumulator, Present):
+        return (Term(field, letter or "-", "n"),)
     if letter is None:
         return None
     floating = letter in "FD"
@@ -180,10 +180,6 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
     if len(slicing.aggregates.by) > _MOST_KEYS:
         yield f"the key has more than {_MOST_KEYS} columns"
     for accumulator in slicing.accumulators:
-        for term in _terms(accumulator, node.schema) or ():
-            kind = node.schema.field(term.field).type
-            if term.field != time and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-                yield f"{term.field} ({kind}) may have times that Python has not, whose rows are bad"
         if _terms(accumulator, node.schema) is None:
             field = getattr(accumulator, "field", None)
             what = type(accumulator).__name__ if field is None else f"{field} ({node.schema.field(field).type})"

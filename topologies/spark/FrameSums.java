@@ -8,7 +8,6 @@ import java.util.HashMap;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
 import org.apache.spark.memory.TaskMemoryManager;
-import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
@@ -18,17 +17,33 @@ public Object generate(Object[] references) {
 
 /** The share of a task in the memory that Spark divides among its tasks: arrays beyond it could end Java. */
 static final class Memory extends MemoryConsumer {
+    /** Bytes that are asked for at once. */
+    private static final long STEP = 1L << 20;
+
+    private long used, room;
+
     Memory(TaskMemoryManager manager) {
         super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
     }
 
     /** Returns false where there are not so many bytes left. */
     boolean takes(long bytes) {
-        long granted = acquireMemory(bytes);
-        if (granted < bytes) {
-            freeMemory(granted);
+        used += bytes;
+        long more = Math.max(STEP, used - room);
+        if (used > room) {
+            long granted = acquireMemory(more);
+            room += granted;
+            return granted == more;
         }
-        return granted == bytes;
+        return true;
+    }
+
+    void gives(long bytes) {
+        used -= bytes;
+    }
+
+    void close() {
+        freeMemory(room);
     }
 
     public long spill(long size, MemoryConsumer other) {
@@ -36,19 +51,45 @@ static final class Memory extends MemoryConsumer {
     }
 }
 
+/** The sums of a slice of time, apart those of events that are behind the watermark. */
+static final class Slice {
+    final long last, late;
+    int size;
+    /** For each place of the table the number of its sum, plus 1; 0 where there is none. */
+    int[] places = new int[1 << 4];
+
+    Slice(long last, long late) {
+        this.last = last;
+        this.late = late;
+    }
+
+    /** The bytes of its table, and about those of Java's objects. */
+    long bytes() {
+        return 128 + 4L * places.length;
+    }
+}
+
 /**
  * Adds up the rows of one partition by slice of time and key, and writes the sums into a file.
  *
- * Sums are numbered as they turn up. A hash table with open addressing finds the number by the key, and all that is
- * known of them are arrays. A key is a row of numbers: the last microsecond of the slice; bits, of which the first says
- * that the events are behind the watermark, and the others which columns are null; and a number for each column.
+ * Sums are numbered as they turn up. What is known of one are numbers that lie together, as the processor fetches them:
+ * the last microsecond of the slice; bits, of which the first says that the events are behind the watermark, and the
+ * others which columns of the key are null; a number for each of these columns; how many events there are, and the latest
+ * of their times; and the terms. Each slice has a hash table with open addressing, which finds the number by the key:
+ * most events are of the few slices that are open, whose tables are small.
+ *
+ * Sums lie in blocks: none is copied as they become more, and Java's collector has no large arrays to look after.
  */
 static final class FrameSums extends BufferedRowIterator {
-    /** In place of the number of sums: the rows are needed, since one has no valid time, or sums are too many or large. */
-    private static final long NO_TIME = -1, TOO_MANY = -2;
+    /** In place of the number of sums: the rows are needed, since one is bad, or sums are too many or large. */
+    private static final long BAD_ROW = -1, TOO_MANY = -2;
     private static final int MOST = 1 << 20, ENOUGH_TO_TELL = 1 << 16;
-    /** Bytes: of all texts, of which Arrow takes 2 GiB; taken at once for texts; and of Java's objects for each. */
-    private static final long MOST_TEXT = 1L << 30, STEP = 1L << 20, OF_TEXT = 128;
+    /** Numbers of 64 bits in a block, at most. */
+    private static final int BLOCK = 1 << 14;
+    /** Days since 1970: the first of the year 1, and the one after the last of the year 9999. */
+    private static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
+    /** Bytes: of all texts, of which Arrow takes 2 GiB; and of Java's objects for each. */
+    private static final long MOST_TEXT = 1L << 30, OF_TEXT = 128;
 
     private final String files;
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
@@ -56,18 +97,21 @@ static final class FrameSums extends BufferedRowIterator {
     private final int[] columns;
     private final char[] kinds, actions;
     private final long[] starts;
-    private final int keys, width;
+    private final int keys, width, terms, record;
+    /** How many bits of a sum's number say which one of its block it is, and a mask of these bits. */
+    private final int bits, low;
     private final HashMap[] texts;
     private final ArrayList[] listed;
 
     private scala.collection.Iterator input;
-    private int size, room = 1 << 12;
-    private int[] places = new int[2 * room];
-    private long[] known, wanted;
-    private long[] counts = new long[room], latest = new long[room];
-    private long[][] terms;
+    private int size;
+    private long[][] blocks = new long[16][];
+    private final HashMap slices = new HashMap();
+    /** Slices that were met last, by their time. */
+    private final Slice[] recent = new Slice[16];
+    private long[] wanted;
     private Memory memory;
-    private long textBytes, textRoom;
+    private long textBytes;
     /** True once there is no room for another sum or text: nothing of what is added up then is written. */
     private boolean full;
 
@@ -104,9 +148,11 @@ static final class FrameSums extends BufferedRowIterator {
             texts[key] = new HashMap();
             listed[key] = new ArrayList();
         }
-        known = new long[room * width];
         wanted = new long[width];
-        terms = new long[count - 1 - keys][room];
+        terms = count - 1 - keys;
+        record = width + 2 + terms;
+        bits = Math.max(0, 31 - Integer.numberOfLeadingZeros(BLOCK / record));
+        low = (1 << bits) - 1;
     }
 
     public void init(int index, scala.collection.Iterator[] inputs) {
@@ -120,7 +166,6 @@ static final class FrameSums extends BufferedRowIterator {
         }
         long rows = 0, sums = 0;
         memory = new Memory(TaskContext.get().taskMemoryManager());
-        full = !memory.takes(bytes(room));
         while (sums == 0 && input.hasNext()) {
             InternalRow row = (InternalRow) input.next();
             if (struct >= 0) {
@@ -131,27 +176,17 @@ static final class FrameSums extends BufferedRowIterator {
             }
             rows++;
             if (!take(row)) {
-                sums = NO_TIME;
+                sums = BAD_ROW;
             } else if (full || size == MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
         input = null;
-        if (sums == 0) {
-            sums = size;
-            write();
-        }
-        memory.freeMemory(memory.getUsed());
-        UnsafeRowWriter writer = new UnsafeRowWriter(3);
-        writer.reset();
-        writer.zeroOutNullBytes();
-        writer.write(0, (long) partitionIndex);
-        writer.write(1, rows);
-        writer.write(2, sums);
-        append(writer.getRow());
+        write(rows, sums);
+        memory.close();
     }
 
-    /** Add a row; false if it has no valid time. */
+    /** Add a row; false if it has no valid time, or one outside the years 1 to 9999 in a column of times. */
     private boolean take(InternalRow row) {
         int column = columns[0];
         if (row.isNullAt(column)) {
@@ -163,29 +198,51 @@ static final class FrameSums extends BufferedRowIterator {
         }
         time *= scale;
         long since = Math.floorMod(time - origin, slide);
-        wanted[0] = time - since + (since < cut ? cut : slide) - 1;
-        wanted[1] = time < firstInTime ? 1 : 0;
+        Slice slice = slice(time - since + (since < cut ? cut : slide) - 1, time < firstInTime ? 1 : 0);
+        wanted[1] = slice.late;
         for (int key = 0; key < keys; key++) {
             column = columns[1 + key];
             if (row.isNullAt(column)) {
                 wanted[1] |= 2L << key;
                 wanted[2 + key] = 0;
+            } else if (!inCalendar(row, column, kinds[1 + key])) {
+                return false;
             } else {
                 wanted[2 + key] = code(row, column, key);
             }
         }
-        int at = place();
-        counts[at]++;
-        if (time > latest[at]) {
-            latest[at] = time;
+        int number = place(slice);
+        if (full) {
+            return true;
         }
-        for (int term = 0; term < terms.length; term++) {
+        long[] block = blocks[number >> bits];
+        int at = (number & low) * record + width;
+        block[at]++;
+        block[at + 1] = Math.max(block[at + 1], time);
+        for (int term = 0; term < terms; term++) {
             column = columns[1 + keys + term];
             if (!row.isNullAt(column)) {
-                add(row, column, kinds[1 + keys + term], actions[1 + keys + term], terms[term], at);
+                if (!inCalendar(row, column, kinds[1 + keys + term])) {
+                    return false;
+                }
+                add(row, column, kinds[1 + keys + term], actions[1 + keys + term], block, at + 2 + term);
             }
         }
         return true;
+    }
+
+    /** False for a date or time that Python has not: its row is bad. */
+    private static boolean inCalendar(InternalRow row, int column, char kind) {
+        switch (kind) {
+            case 'M':
+                long micros = row.getLong(column);
+                return micros >= FIRST_DAY * MICROS_OF_DAY && micros < AFTER_DAY * MICROS_OF_DAY;
+            case 'A':
+                int days = row.getInt(column);
+                return days >= FIRST_DAY && days < AFTER_DAY;
+            default:
+                return true;
+        }
     }
 
     private static void add(InternalRow row, int column, char kind, char action, long[] term, int at) {
@@ -219,8 +276,10 @@ static final class FrameSums extends BufferedRowIterator {
     private static long whole(InternalRow row, int column, char kind) {
         switch (kind) {
             case 'L':
+            case 'M':
                 return row.getLong(column);
             case 'I':
+            case 'A':
                 return row.getInt(column);
             case 'S':
                 return row.getShort(column);
@@ -255,11 +314,7 @@ static final class FrameSums extends BufferedRowIterator {
         Object found = texts[key].get(text);
         if (found == null) {
             textBytes += text.numBytes() + OF_TEXT;
-            if (textBytes > textRoom) {
-                long more = Math.max(STEP, textBytes - textRoom);
-                full = full || textBytes > MOST_TEXT || !memory.takes(more);
-                textRoom += more;
-            }
+            full = full || textBytes > MOST_TEXT || !memory.takes(text.numBytes() + OF_TEXT);
             if (full) {
                 return 0;
             }
@@ -271,95 +326,118 @@ static final class FrameSums extends BufferedRowIterator {
         return ((Long) found).longValue();
     }
 
-    /** The number of the sum of the wanted key. */
-    private int place() {
+    private Slice slice(long last, long late) {
+        int at = (int) (mixed(last ^ late) >>> 28) & 15;
+        Slice slice = recent[at];
+        if (slice == null || slice.last != last || slice.late != late) {
+            Long name = Long.valueOf(2 * last + late);
+            slice = (Slice) slices.get(name);
+            if (slice == null) {
+                slice = new Slice(last, late);
+                slices.put(name, slice);
+                full = full || !memory.takes(slice.bytes());
+            }
+            recent[at] = slice;
+        }
+        return slice;
+    }
+
+    /** The number of the sum of the wanted key; whatever it is where there is no room for it. */
+    private int place(Slice slice) {
+        int[] places = slice.places;
         int mask = places.length - 1;
         int at = hash(wanted, 0) & mask;
         for (; places[at] != 0; at = (at + 1) & mask) {
-            int start = (places[at] - 1) * width, same = 0;
-            while (same < width && known[start + same] == wanted[same]) {
+            int number = places[at] - 1;
+            long[] block = blocks[number >> bits];
+            int start = (number & low) * record, same = 1;
+            while (same < width && block[start + same] == wanted[same]) {
                 same++;
             }
             if (same == width) {
-                return places[at] - 1;
+                return number;
             }
         }
-        if (size == room) {
-            full = full || !memory.takes(bytes(4 * room));
+        if (2 * slice.size == places.length) {
+            grow(slice);
+            return full ? 0 : place(slice);
+        }
+        if ((size & low) == 0) {
+            full = full || !memory.takes(8L * record << bits);
             if (full) {
                 return 0;
             }
-            grow();
-            return place();
+            if (size >> bits == blocks.length) {
+                blocks = (long[][]) Arrays.copyOf(blocks, 2 * blocks.length);
+            }
+            blocks[size >> bits] = new long[record << bits];
         }
-        System.arraycopy(wanted, 0, known, size * width, width);
-        latest[size] = Long.MIN_VALUE;
-        for (int term = 0; term < terms.length; term++) {
-            terms[term][size] = starts[1 + keys + term];
-        }
+        long[] block = blocks[size >> bits];
+        int start = (size & low) * record;
+        block[start] = slice.last;
+        System.arraycopy(wanted, 1, block, start + 1, width - 1);
+        block[start + width + 1] = Long.MIN_VALUE;
+        System.arraycopy(starts, 1 + keys, block, start + width + 2, terms);
         places[at] = size + 1;
+        slice.size++;
         return size++;
     }
 
     private int hash(long[] numbers, int start) {
-        long hash = 0;
-        for (int at = start; at < start + width; at++) {
-            hash = (hash ^ numbers[at]) * 0x9E3779B97F4A7C15L;
-            hash ^= hash >>> 32;
+        long hash = numbers[start + 1];
+        for (int at = start + 2; at < start + width; at++) {
+            hash = mixed(hash ^ numbers[at]);
         }
         return (int) hash;
     }
 
-    /** The bytes of the arrays for so many sums. */
-    private long bytes(int sums) {
-        return 8L * sums * (width + 3 + terms.length);
+    private static long mixed(long number) {
+        long hash = number * 0x9E3779B97F4A7C15L;
+        return hash ^ hash >>> 32;
     }
 
-    private void grow() {
-        long before = bytes(room);
-        room *= 4;
-        known = Arrays.copyOf(known, room * width);
-        counts = Arrays.copyOf(counts, room);
-        latest = Arrays.copyOf(latest, room);
-        for (int term = 0; term < terms.length; term++) {
-            terms[term] = Arrays.copyOf(terms[term], room);
+    /** Make the table of a slice twice as large, if there is room for it. */
+    private void grow(Slice slice) {
+        long before = slice.bytes();
+        full = full || !memory.takes(2 * before);
+        if (full) {
+            return;
         }
-        places = new int[2 * room];
+        int[] old = slice.places, places = new int[2 * old.length];
         int mask = places.length - 1;
-        for (int sum = 0; sum < size; sum++) {
-            int at = hash(known, sum * width) & mask;
-            while (places[at] != 0) {
-                at = (at + 1) & mask;
+        for (int each = 0; each < old.length; each++) {
+            int number = old[each] - 1;
+            if (number >= 0) {
+                int at = hash(blocks[number >> bits], (number & low) * record) & mask;
+                while (places[at] != 0) {
+                    at = (at + 1) & mask;
+                }
+                places[at] = number + 1;
             }
-            places[at] = sum + 1;
         }
-        memory.freeMemory(before);
+        slice.places = places;
+        memory.gives(before);
     }
 
     /**
-     * Write numbers of 64 bits: how many sums there are, how many texts each column of the key has, the columns of the
-     * key of all sums, their counts, their latest times, their terms, and the lengths of the texts; then these.
+     * Write numbers of 64 bits: how many rows there are, how many sums, or why there are none, how many texts each
+     * column of the key has, the sums, and the lengths of the texts; then these.
      */
-    private void write() throws IOException {
+    private void write(long rows, long none) throws IOException {
         OutputStream out = new BufferedOutputStream(new FileOutputStream(files + partitionIndex), 1 << 16);
         try {
-            long[] sizes = new long[1 + keys];
-            sizes[0] = size;
+            long[] sizes = new long[2 + keys];
+            sizes[0] = rows;
+            sizes[1] = none < 0 ? none : size;
             for (int key = 0; key < keys; key++) {
-                sizes[1 + key] = listed[key].size();
+                sizes[2 + key] = listed[key].size();
             }
             put(out, sizes, sizes.length);
-            long[] column = new long[size];
-            for (int part = 0; part < width; part++) {
-                for (int sum = 0; sum < size; sum++) {
-                    column[sum] = known[sum * width + part];
-                }
-                put(out, column, size);
+            if (none < 0) {
+                return;
             }
-            put(out, counts, size);
-            put(out, latest, size);
-            for (int term = 0; term < terms.length; term++) {
-                put(out, terms[term], size);
+            for (int sum = 0; sum < size; sum += 1 << bits) {
+                put(out, blocks[sum >> bits], Math.min(size - sum, 1 << bits) * record);
             }
             for (int key = 0; key < keys; key++) {
                 long[] lengths = new long[listed[key].size()];

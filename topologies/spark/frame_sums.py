@@ -73,16 +73,13 @@ class SummedFrame:
     ) -> list[Output] | None:
         java = self._java = self._java or _Java.of(batch.sparkSession)
         rows: Any = batch._jdf.queryExecution().logical().rdd()
-        with _private_files(store, context.key, rows.getNumPartitions()) as place:
-            found = java.run(rows, self._plan(place, context.watermarks[self._sums.bolt]))
-            if any(size < 0 for _, _, size in found):
+        partitions = rows.getNumPartitions()
+        with _private_files(store, context.key, partitions) as place:
+            java.run(rows, self._plan(place, context.watermarks[self._sums.bolt]))
+            files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(partitions)]
+            if any(file.size < 0 for file in files):
                 return None
-            files = [
-                SumsFile(self._sums, f"{place}{partition}", rows_of_it, size)
-                for partition, rows_of_it, size in sorted(found)
-                if size
-            ]
-            outputs = executor.map(take_in, files, context)
+            outputs = executor.map(take_in, [file for file in files if file.size], context)
         return None if None in outputs else outputs
 
     def _plan(self, place: str, watermark: int | None) -> str:
@@ -136,14 +133,15 @@ class _Java(NamedTuple):
             jvm.java.lang.Object,
         )
 
-    def run(self, rows: Any, plan: str) -> list[tuple[int, int, int]]:
-        """Add up an RDD of rows; for each partition its number, that of its rows, and that of its sums, which is less
-        than 0 where the rows are needed."""
+    def run(self, rows: Any, plan: str) -> None:
+        """Add up an RDD of rows: each partition writes the file of its number."""
         given = self.gateway.new_array(self.object, 1)
         given[0] = plan
         program = self.factory(self.code, self.metric, given)
-        found = rows.mapPartitionsWithEvaluator(program, self.kind).collect()
-        return [(row.getLong(0), row.getLong(1), row.getLong(2)) for row in found]
+        summed = rows.mapPartitionsWithEvaluator(program, self.kind)
+        # There is nothing to count: what is found is in the files. No other way to run a job has so few closures, for
+        # each of which Spark parses a class file anew: that of RDD, and that of SparkContext, are its largest.
+        summed.toJavaRDD().countAsync().get()
 
 
 @contextmanager
