@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from servers.connect import ConnectServer, connect_server
@@ -28,7 +30,8 @@ from topologies.checkpoints.savepoint import take_savepoint
 from topologies.spark.kept_frames import _packed
 from topologies.topology import Topology
 from windowing import AggregateBolt, Spout
-from windowing.aggregates import count
+from windowing.aggregates import count, last
+from windowing.aggregates import max as most
 from windowing.errors import CheckpointError, ConfigError, WindboltError
 
 ROWS = 60
@@ -96,6 +99,29 @@ def test_two_runs_give_the_rows_of_a_local_run(session: Any, tmp_path: Path) -> 
     assert (ended.batches, ended.rows) == (5 + 1, 5 * ROWS)
     assert said(out) == expected(orders)
     assert kept(checkpoint) == []
+
+
+def test_a_row_with_a_time_that_python_has_not_is_bad(session: Any, tmp_path: Path) -> None:
+    """As in a classic session, wherever the time is."""
+    folder, wrong = tmp_path / "in", {1: 253_402_300_800_000_000, 2: 2**63 - 1, 3: -(2**63)}
+    folder.mkdir()
+    times = [
+        pa.array([wrong[row] if row == bad else 0 for row in range(4)], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        for bad in wrong
+    ]
+    nested = pa.StructArray.from_arrays([times[2]], ["deep"])
+    pq.write_table(pa.table({"k": [0, 1, 2, 3], "ts": times[0], "w": times[1], "n": nested}), folder / "0.parquet")
+    schema = "k long, ts timestamp, w timestamp, n struct<deep: timestamp>"
+    builder, out, bad = TopologyBuilder("far"), sinks.memory(), sinks.memory()
+    builder.set_spout("events", spouts.stream(session.readStream.schema(schema).parquet(str(folder))))
+    greatest = AggregateBolt(by="k", greatest=most("w"), last=last("n")).with_tumbling_window("10s")
+    builder.set_bolt("greatest", greatest.with_timestamp_field("ts")).fields_grouping("events", "k")
+    builder.set_sink("out", out).from_("greatest")
+    builder.set_sink("bad", bad).from_("events", "errors")
+    run_on_spark(builder.build(), RunOptions(str(tmp_path / "ck")), spark=session)
+    assert [row["k"] for row in out.rows] == [0]
+    assert [row["_row"] for row in bad.rows] == [1, 2, 3]
+    assert all(str(number) in row["_reason"] for number, row in zip(wrong.values(), bad.rows, strict=True))
 
 
 def test_it_is_joined_with_a_table_beside_files_and_a_clock_of_sparks(session: Any, tmp_path: Path) -> None:
