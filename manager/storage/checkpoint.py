@@ -291,6 +291,18 @@ class FileCheckpoint:
         self.files.write(name, {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
         return True
 
+    def plan_as_other(self, key: str) -> None:
+        """Gives a batch that was planned the id of another run, because its rows will be others: a sink that has them
+        already must not take the new ones for these.
+
+        The first half of the id stays: it names the checkpoint before its first commit.
+        """
+        plan = read_plan(self.files, key)
+        if plan is not None:
+            half = len(plan["run"]) // 2
+            plan = plan | {"run": plan["run"][:half] + uuid.uuid4().hex[half:]}
+            self.files.write(f"plans/{key}", {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
+
     def planned(self, key: str) -> bool:
         """True if a batch has been planned, and so may have begun."""
         return self.files.has(f"plans/{key}")

@@ -22,6 +22,11 @@ def batch_key(batch: int, closing: bool) -> str:
     return f"{batch:010d}{'-close' if closing else ''}"
 
 
+def serial_of(batch: int, closing: bool) -> int:
+    """Returns the number by which sinks know a batch: twice its own, plus one for a closing."""
+    return 2 * batch + closing
+
+
 def batch_name(key: str) -> str:
     """Returns a batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")

@@ -496,6 +496,9 @@ def _reset(
                 after.bolts[name] = _started_over(topology.windowed[name], before)
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
+        last = batch_key(-1, True) if manifest is None else batch_key(manifest.batch, manifest.closing)
+        for key in next_batches(last):
+            checkpoint.plan_as_other(key)
         # The bolts of earlier batches have states of the topology as it was.
         checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
     note_change(halves.files, f"started over: {', '.join(sorted(names))}")

@@ -238,14 +238,18 @@ class _Taking:
 
     def _documents(self) -> None:
         """Writes the notes that go with the state, and the plans of batches that were begun; not the notes that name
-        the old place: the sinks, the runs, and the graph, which has both ends of the topology."""
+        the old place: the sinks, the runs, and the graph, which has both ends of the topology.
+
+        A repair leaves the plans behind: the rows of these batches are others now, and a sink must not take them for
+        those that it may have already.
+        """
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY):
             found = read_note(source, note)
             if found is not None:
                 target.write(note, {**found, "boxes": [], "arrows": []} if note == TOPOLOGY else found)
         for key in (self.key, *next_batches(self.key)):
-            for folder in ("plans", "deadly"):
+            for folder in ("plans", "deadly") if key == self.key or not self.repaired else ("deadly",):
                 found = source.read(f"{folder}/{key}")
                 if found is not None:
                     make_folder(target.filesystem, f"{target.root}/{folder}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
-from manager.storage.manifest import Manifest
+from manager.storage.manifest import Manifest, serial_of
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.failures import in_this_process
 from topologies.engine.ledger import merged
@@ -73,7 +73,7 @@ class BatchPlan:
     @property
     def serial(self) -> int:
         """A unique, increasing number: twice the batch number, plus one for a closing batch."""
-        return 2 * self.batch + self.closing
+        return serial_of(self.batch, self.closing)
 
     def advance_of(self, bolt: str) -> TimeAdvance:
         """Returns the time advance of one bolt."""
@@ -183,7 +183,7 @@ class BatchProgress:
         else:
             tasks[item.task] = outcome.state
         self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.done.fired
-        self.take(outcome.output, f"{item.bolt}.{item.task}")
+        self.take(outcome.output, f"{item.bolt}.{item.task}of{len(tasks)}")
 
     def check_accounts(self) -> None:
         """Raise an error if the accounts of a bolt do not add up."""

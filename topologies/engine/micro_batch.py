@@ -14,7 +14,7 @@ import numpy as np
 from manager.accounts import Accounts
 from manager.storage.checkpoint import Checkpoint, MemoryCheckpoint
 from manager.storage.files import during
-from manager.storage.manifest import BoltState, Manifest, batch_in_words, batch_key
+from manager.storage.manifest import BoltState, Manifest, batch_in_words, batch_key, serial_of
 from manager.storage.segment_files import PIECE, FileSegments, GatherItem, GatherOutcome
 from manager.storage.task_state import TaskState
 from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
@@ -405,7 +405,8 @@ class MicroBatch:
 
     def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan) -> None:
         key = progress.context.key
-        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial, progress.context.run)
+        after, run = serial_of(self.manifest.batch, self.manifest.closing), progress.context.run
+        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial, after, run)
         if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
             self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():

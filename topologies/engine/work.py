@@ -136,6 +136,10 @@ class Rows:
 # Rows for a sink that the driver serves, and the batch that they belong to.
 
 
+_RUN_DIGITS = 8
+"""Number of hexadecimal digits, the last ones, that name a run in the ids of records."""
+
+
 @dataclass(frozen=True)
 class SinkRows:
     """Rows for a sink, and values that identify them among all rows of the batch."""
@@ -157,12 +161,15 @@ class SinkBatch:
     key: str
     serial: int
     """The unique number of the batch (see ``BatchPlan.serial``)."""
+    after: int
+    """The number of the last batch that is committed."""
     run: str
-    """Id of the run that planned the batch: the same when the batch runs again, another one after going back."""
+    """Id of the run that planned the batch: the same when the batch runs again, another one after going back, and where
+    the state was changed meanwhile."""
 
     def record_name(self, sink: str, sink_rows: SinkRows) -> str:
-        """Prefix of the ids of records, without their number; the same when the batch runs again."""
-        return f"{self.topology}/{self.origin}/{sink}/{sink_rows.origin}/{self.serial}"
+        """Prefix of the ids of records, without their number; the same when the batch runs again as it was planned."""
+        return f"{self.topology}/{self.run[-_RUN_DIGITS:]}/{sink}/{sink_rows.origin}/{self.serial}"
 
 
 # Parts of a source, each to be read by one task.

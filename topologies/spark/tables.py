@@ -203,14 +203,15 @@ class Appender:
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
 
-        Raises CheckpointError where the table has this batch, or a later one, from before the checkpoint went back.
+        Raises CheckpointError where the table has a batch that the checkpoint has not, and that is not this one as it
+        was planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         if self._tried >= batch.serial or self._tried < 0:
             there = next(iter(self._batches(batch)), None)
             if there is not None and (there.serial, there.run) == (batch.serial, batch.run):
                 self._tried = batch.serial
                 return
-            if there is not None and there.serial >= batch.serial:
+            if there is not None and there.serial > batch.after:
                 raise self._later(batch)
         self._tried = batch.serial
         writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
@@ -293,10 +294,11 @@ class Appender:
                 )
 
     def _later(self, batch: SinkBatch) -> CheckpointError:
-        later = [found for found in self._batches(batch) if found.serial >= batch.serial]
+        later = [found for found in self._batches(batch) if found.serial > batch.after]
         return CheckpointError(
             f"sink {self.name!r}: the table {self._table.name} has {len(later)} batches that come after the checkpoint",
-            why="the checkpoint was gone back, or an older copy of it restored: the run would append their rows again",
+            why="the checkpoint was gone back, repaired or reset since, or an older copy of it restored: the run would "
+            "append their rows again",
             do=f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)",
         )
 

@@ -6,6 +6,7 @@ missing or twice, and prints what it has tried.
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import re
@@ -27,7 +28,17 @@ from topologies.spark.connect.connect_run import ConnectRun
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
-from windbolt import AggregateBolt, CheckpointError, ConfigError, TopologyBuilder, sinks, spouts, windowed
+from windbolt import (
+    AggregateBolt,
+    CheckpointError,
+    ConfigError,
+    TopologyBuilder,
+    WindowedBolt,
+    sinks,
+    spouts,
+    state,
+    windowed,
+)
 from windbolt.aggregates import count, sum, window_end
 
 FILES = 6
@@ -37,20 +48,37 @@ def write_orders(folder: Path) -> None:
     """Two orders a second, a file a minute."""
     folder.mkdir()
     for minute in range(FILES):
-        path = folder / f"{minute}.json"
-        rows = [{"user": user, "amount": 1.5, "ts": f"2024-01-01T06:{minute:02}:{second:02}Z"}
-                for second in range(0, 60, 10) for user in ("ann", "bob")]  # fmt: skip
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        os.utime(path, (1_600_000_000 + minute, 1_600_000_000 + minute))
+        write_minute(folder, minute)
 
 
-def topology(spark: SparkSession, orders: Path, **out: Any) -> Topology:
+def write_minute(folder: Path, minute: int) -> Path:
+    path = folder / f"{minute}.json"
+    rows = [{"user": user, "amount": 1.5, "ts": f"2024-01-01T06:{minute:02}:{second:02}Z"}
+            for second in range(0, 60, 10) for user in ("ann", "bob")]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(path, (1_600_000_000 + minute, 1_600_000_000 + minute))
+    return path
+
+
+class Total(WindowedBolt):
+    """The revenue of a window; the checkpoint has its events, which can be repaired."""
+
+    outputs = "user string, revenue double, until timestamp"
+
+    def execute(self, window: Any) -> Any:
+        """A row."""
+        return window.column("user")[0], float(builtins.sum(window.column("amount"))), window.end
+
+
+BOLT = AggregateBolt(by="user", orders=count(), revenue=sum("amount"), until=window_end())
+
+
+def topology(spark: SparkSession, orders: Path, bolt: WindowedBolt = BOLT, **out: Any) -> Topology:
     stream = spark.readStream.schema("user string, amount double, ts timestamp").option("maxFilesPerTrigger", 1)
     builder = TopologyBuilder("revenue")
     builder.set_spout("orders", spouts.stream(stream.json(str(orders))))
-    bolt = AggregateBolt(by="user", orders=count(), revenue=sum("amount"), until=window_end())
     bolt = bolt.with_tumbling_window("20s").with_timestamp_field("ts")
-    builder.set_bolt("revenue", bolt, parallelism=2).fields_grouping("orders")
+    builder.set_bolt("revenue", bolt, parallelism=2).fields_grouping("orders", "user")
     for name, sink in out.items():
         builder.set_sink(name, sink).from_("revenue")
     return builder.build()
@@ -126,6 +154,14 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     assert there() == right, there()
     print("each row once, after going back")
 
+    go_back(PairedCheckpoint(str(checkpoint)), f"{FILES - 1:010}")  # its closing has appended the last windows
+    later = write_minute(orders, FILES)
+    with pytest.raises(CheckpointError, match="has 1 batches that come after the checkpoint"):
+        run(built, checkpoint, **kept)
+    later.unlink()
+    assert there() == right, there()
+    print("a closing that is gone back from is noticed")
+
     again = windowed(
         spark.readStream.table(name).where("note IS NULL").select("user", "revenue", "until"),
         AggregateBolt(by="user", revenue=sum("revenue")).with_tumbling_window("1d").with_timestamp_field("until"),
@@ -139,6 +175,19 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     run(built, folder / "another checkpoint")
     assert there() == right + right
     print("another checkpoint appends its own")
+
+    totals = topology(spark, orders, Total().with_key("user"), out=sinks.table("shop.totals", format=format))  # type: ignore[arg-type]
+    run_until(totals, folder / "begun", at_phase(2, "commit"))
+    events = state.read(folder / "begun", "revenue").to_pandas("events")
+    state.repair(folder / "begun", folder / "repaired", {"revenue": events.assign(amount=100.0)})
+    with pytest.raises(CheckpointError, match="has 1 batches that come after the checkpoint") as refused:
+        run(totals, folder / "repaired")
+    spark.sql((refused.value.do or "").removeprefix("restore the table, then rerun: ").partition(" (what ")[0])
+    run(totals, folder / "repaired")
+    revenue = spark.table("shop.totals").groupBy("user").sum("revenue").collect()
+    before, now = 1.5 * len(events) / 2, 100.0 * len(events) / 2
+    assert {row[1] for row in revenue} == {FILES * 6 * 1.5 - before + now}, revenue
+    print("rows of a repaired batch are not taken for those that are there")
 
     spark.sql(f"CREATE TABLE {catalog}shop.other (user string, orders int) USING {format}")
     for wrong, why in (("other", "column 'orders' of the table"), ("nothing", "there is no table")):
