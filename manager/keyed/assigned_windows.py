@@ -457,10 +457,11 @@ class AssignedWindows:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def open_ends(self, span: Span) -> list[int]:
-        """The ends, in microseconds and sorted, of the windows that hold events and are not due yet."""
+        """The ends, in microseconds and sorted, of the windows that are not due yet and that an idle timeout closes."""
         if not len(self._events):
             return []
-        pieces = (piece for assigner in self.assigners for piece in assigner.open(self._events.live, span.upto))
+        live = self._events.live
+        pieces = (piece for assigner in self.assigners for piece in assigner.ended_by_idleness(live, span.upto))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
     def open_windows(self, span: Span) -> Iterator[tuple[int, Assigned]]:

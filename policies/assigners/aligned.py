@@ -193,6 +193,10 @@ class WindowAssigner(ABC):
         others those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
+    def ended_by_idleness(self, live: Live, after: Limit) -> Iterator[Assigned]:
+        """Yield the windows that an idle timeout closes: those of ``open``."""
+        return self.open(live, after)
+
     def earliest_start(self, upto: int, held: int | None) -> int:
         """Returns a lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
 

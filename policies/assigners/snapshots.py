@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -390,6 +391,11 @@ class MeetingWindows(WindowAssigner):
 
     def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
         return self.assign(live, after, FOREVER - 1)
+
+    def ended_by_idleness(self, live: Live, after: Limit) -> Iterator[Assigned]:
+        """Yield also the moments at which events begin, though some have no row then: which events are late does not
+        depend on ``how``."""
+        return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
 
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
