@@ -632,9 +632,10 @@ class EventWatermarks:
         state, settings = self.state, self.settings
         if settings.watermark_every is None and state.may_tick(clock, settings.watermark_interval):
             state.ticked_at = clock
-            for mark in self.sources.state.marks.values():
+            for source, mark in self.sources.state.marks.items():
                 if mark.latest > NONE:
-                    mark.mark = max(mark.mark, mark.latest - settings.delay)
+                    from_bolt = self.sources.from_bolts[self.sources.index_of(source)]
+                    mark.mark = max(NONE if from_bolt else mark.mark, mark.latest - settings.delay)
 
     def _follow_the_clock(self, clock: int) -> None:
         """Advance the watermark by the estimated arrival time since the last arrival (AZ-5)."""

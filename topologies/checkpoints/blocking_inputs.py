@@ -181,8 +181,8 @@ def _allowed(rules: BoltRules, source: str, state: MarkState) -> int | None:
     name = input_of(source)
     moves, at = rules.marks[name], state.mark
     at_ticks = moves["count"] is None and moves["span"] is None
-    if at_ticks and state.latest > NONE and not rules.origins.get(name) and name not in rules.imports:
-        at = max(at, state.latest - (moves["delay"] or 0))
+    if at_ticks and state.latest > NONE and name not in rules.imports:
+        at = max(NONE if rules.origins.get(name) else at, state.latest - (moves["delay"] or 0))
     return None if at <= NONE else at
 
 

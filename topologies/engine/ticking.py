@@ -123,7 +123,8 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
         known = bolt_state.frontier if node.deferred else bolt_state.watermark.current
-        frontier = NONE if known is None else known
+        waits = 0 if node.holds_events else int(node.closes_after_end)  # what ends at the frontier is open
+        frontier = NONE if known is None else known - waits
     if frontier == NONE:
         return None
     settings = node.bolt.settings
@@ -176,7 +177,7 @@ def move_watermark(
         )
         marks = _follow_events(watermarks, progress, node, advance, store)
         if node.sequenced:
-            _raise_to_promises(node, bolt_state)
+            _follow_promises(node, bolt_state)
             open_ends = [end for task in bolt_state.tasks for end in task.windows.get("open_ends", ())]
             watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
     if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
@@ -216,10 +217,11 @@ def _follow_events(
     return marks
 
 
-def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Raises the mark of each input that comes from another windowed bolt to the watermark of that bolt.
+def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
+    """Sets the mark of each input that comes from another windowed bolt to the watermark of that bolt.
 
-    With watermarks at ticks this counts at the next tick, less the lag.
+    It is less than before where rows of the batch were further behind the time that they came with. With watermarks at
+    ticks this counts at the next tick, less the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):
@@ -227,9 +229,9 @@ def _raise_to_promises(node: WindowedNode, bolt_state: BoltState) -> None:
         if origins and promised is not None:
             mark = bolt_state.watermark.sources.marks.setdefault(label, MarkState())
             if at_ticks:
-                mark.latest = max(mark.latest, promised)
+                mark.latest = promised
             else:
-                mark.mark = max(mark.mark, promised)
+                mark.mark = promised
 
 
 def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[str]]:

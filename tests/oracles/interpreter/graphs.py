@@ -57,6 +57,8 @@ class Node:
     """What a ready bolt keeps."""
     skew: dict[str, int] = field(default_factory=dict)
     """Per input: the furthest that a time of its own was behind the time that the row came with."""
+    tasks_are_known: bool = True
+    """False if an event is in an open window of one of the tasks, and only the product knows of which."""
 
 
 @dataclass
@@ -171,6 +173,7 @@ class Graph:
             task = self.tasks(node.name, grouping, self.named(row, columns))
             if task is None and grouping == "shuffle" and row.place is not None:
                 task = row.place % node.tasks
+            node.tasks_are_known &= task is not None
             if task is None and any(kind is None or kind.counts for kind in bolt.kinds):
                 raise Unsaid("on which task an event counts that no window shows")
         bolt.receive(row.fields, stream, own, arrived, task=task or 0)

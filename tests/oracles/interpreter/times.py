@@ -121,7 +121,7 @@ class Times:
         """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick."""
         mark = self.of(where)
         mark.arrived = self.clock
-        if not self.per_key and where[0] in self.inner:
+        if self.is_inner(where):
             return  # "Behind other windowed bolts": it has the watermark of the bolt that it comes from
         mark.events += 1
         mark.latest = time if mark.latest is None else max(mark.latest, time)
@@ -145,7 +145,7 @@ class Times:
         mark = self.of((stream, None))
         mark.latest = to  # less than before, where rows have come whose own times are further behind
         if not self.at_ticks:
-            mark.lift(to)
+            mark.mark = to
 
     last_tick: int | None = None
 
@@ -162,7 +162,11 @@ class Times:
         if self.at_ticks:
             for where, mark in self.marks.items():
                 if mark.latest is not None and self.makes_marks(where):
+                    mark.mark = None if self.is_inner(where) else mark.mark
                     mark.lift(mark.latest - self.rules.delay)
+
+    def is_inner(self, where: Where) -> bool:
+        return not self.per_key and where[0] in self.inner
 
     def makes_marks(self, where: Where) -> bool:
         """An input that imports makes none of its own, unless it is to do both (SI-16)."""
