@@ -19,6 +19,7 @@ from tests.helpers.crowding import crowded
 from tests.oracles.interpreter import asking
 from tests.oracles.interpreter.asking import Said
 from tests.oracles.interpreter.bolt import Repairs
+from tests.oracles.interpreter.keeping import INITIAL
 from tests.oracles.interpreter.values import Json
 from topologies.checkpoints import state_tables
 from topologies.checkpoints.checkpointed_run import open_checkpoint
@@ -115,6 +116,8 @@ class Played:
     scenario: Scenario
     topology: Topology
     asks: tuple[str, ...] = ("bolt",)
+    keeps: tuple[str, ...] = ()
+    """The bolts of ``keeping``."""
 
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
@@ -243,7 +246,8 @@ class Drive:
 
     def note(self, batch: ScriptBatch, report: BatchReport) -> None:
         self.recording.note(batch, report)
-        self.opened.append({name: self.open_windows(name, batch.advance.clock) for name in self.case.asks})
+        opened = {name: self.open_windows(name, batch.advance.clock) for name in self.case.asks}
+        self.opened.append(opened | {name: self.states(name) for name in self.case.keeps})
         if self.asks is not None:
             self.said.append({name: self.ask(name, self.asks) for name in self.case.asks})
 
@@ -274,6 +278,24 @@ class Drive:
                 }
             )
         return sorted(found, key=str)
+
+    def states(self, name: str) -> list[Json]:
+        """What ``windbolt state`` says of the states of keys, or of tasks: all that are kept of keys, and those of
+        tasks that are not as in the beginning."""
+        bolt, node = self.step.manifest.bolts[name], self.topology.windowed[name]
+        key = node.bolt.settings.key
+        readers = readers_of(bolt, self.checkpoint.segments, self.rules[name])
+        tables = state_tables.kept_tables(readers, pa.schema([node.schema.field(each) for each in key]))
+        found: dict[tuple[Any, ...], Json] = {}
+        for table in ("state", "state.last"):
+            for row in tables[table].to_pylist() if table in tables else []:
+                place = row["task"], *(row[each] for each in key)
+                state = found.setdefault(place, {"task": place[0], "key": list(place[1:]), "number": 0, "last": []})
+                if table == "state":
+                    state[row["name"]] = int(row["value"])
+                else:
+                    state["last"].append(row["id"])
+        return [state for state in found.values() if key or (state["number"], state["last"]) != INITIAL]
 
     def driven(self) -> Driven:
         segments = self.checkpoint.segments

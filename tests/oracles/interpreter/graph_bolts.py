@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
+from tests.oracles.interpreter.keeping import MOST
 from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, TRIGGERS
 from tests.oracles.interpreter.values import Json
 from topologies.io import sinks, spouts
@@ -21,6 +25,8 @@ from windowing import (
     RateLimit,
     ShiftTime,
     Silence,
+    StatefulBatchBolt,
+    StatefulBolt,
     TemporalJoin,
     TopN,
     Tuple,
@@ -29,6 +35,7 @@ from windowing import (
     WindowedBolt,
     WindowJoin,
     aggregates,
+    micros,
     millis,
 )
 from windowing.settings import WindowSettings
@@ -114,6 +121,52 @@ class Renamed(Bolt):
         return {**passed(event, f"{self.name}:{event['id']}"), "ts": event["_event_time"]}
 
 
+class Keeps(StatefulBolt):
+    """The rules of ``keeping.Keeping``."""
+
+    outputs: ClassVar[dict[str, str]] = {"default": PASSED, "odd": PASSED, "told": PASSED}
+    state_types: ClassVar[dict[str, Any]] = {"number": int, "last": "id string"}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def execute(self, event: Tuple) -> Any:
+        row = self.step(event)
+        return [row, Emit(row, stream="odd")] if self.is_odd(row) else row
+
+    def step(self, event: Any) -> Json:
+        self.state["number"] += 1
+        ids = [*self.state["last"].column("id").to_pylist()[-1:], event["id"]]
+        self.state["last"] = pa.table({"id": pa.array(ids, pa.string())})
+        row = passed(event, f"{self.name}{self.state['number']}:{event['id']}")
+        if event["v"] == 0:
+            self.state = self.initial_state()
+        return row
+
+    def is_odd(self, row: Json) -> bool:
+        return int(row["id"].split(":")[0].removeprefix(self.name)) % 2 == 1
+
+
+class KeepsByClock(Keeps):
+    def on_clock(self, clock: datetime) -> Any:
+        number, key = self.state["number"], self.key if isinstance(self.key, tuple) else (self.key,)
+        name = f"{self.name}!{'+'.join(map(str, key)) if self.settings.key else ''}:{number}"
+        if number > MOST:
+            self.state = self.initial_state()
+        return Emit({"id": name, "k": None, "q": None, "v": number, "ts": clock, "m": None}, stream="told")
+
+
+class KeepsOfTables(Keeps, StatefulBatchBolt):
+    def execute(self, batch: Any) -> Any:
+        rows, schema = [self.step(event) for event in batch.to_pylist()], self.output_schemas()["default"]
+        yield pa.Table.from_pylist(rows, schema)
+        yield Emit(pa.Table.from_pylist([row for row in rows if self.is_odd(row)], schema), stream="odd")
+
+
+class KeepsOfTablesByClock(KeepsOfTables, KeepsByClock):
+    pass
+
+
 def made(node: Json) -> Any:
     """The bolt of a node, with its settings."""
     make = node["make"]
@@ -127,6 +180,11 @@ def made(node: Json) -> Any:
         case "shift":
             return ShiftTime(make[1])
     match make:
+        case ["kept", key, tables, every]:
+            kinds = {(False, False): Keeps, (False, True): KeepsByClock, (True, False): KeepsOfTables}
+            kept = kinds.get((tables, every is not None), KeepsOfTablesByClock)(node["name"])
+            kept = kept if every is None else kept.with_clock(micros(every))
+            return kept.with_key(*key) if key else kept
         case ["gather"]:
             return Gather(node["name"]).configured(settings_of(node))
         case ["gone"]:

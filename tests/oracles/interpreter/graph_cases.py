@@ -18,7 +18,7 @@ AFTER = {
 """Settings that mean something behind a windowed bolt."""
 
 
-SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids", "counts")
+SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids", "counts", "kept")
 
 
 def draw(random: Random, shape: str | None = None) -> Json:
@@ -37,6 +37,8 @@ def draw(random: Random, shape: str | None = None) -> Json:
             return far_from_zero(random, case(random, with_aggregate(random)))
         case "counts":
             return far_from_zero(random, case(random, [with_counts(random)]))
+        case "kept":
+            return case(random, with_state(random))
         case "ids":
             return case(random, [with_ids(random)])
         case "own":
@@ -174,6 +176,28 @@ def chain(random: Random) -> list[Json]:
             node["bolt"].setdefault("timestamp_field", "ts")
             node["bolt"].pop("processing_time", None)
         bolts.append(node)
+    return bolts
+
+
+def with_state(random: Random) -> list[Json]:
+    """A bolt without windows that keeps state: by itself, behind windows, and before them."""
+    bolts = [one(random, "a", ["s1"])] if random.random() < 0.5 else []
+    key, source = random.choice([[], ["k"], ["q"], ["k", "q"]]), random.choice(["a", "a.each"]) if bolts else "s1"
+    sources = [source] if bolts or random.random() < 0.6 else ["s1", "s2"]
+    how = random.choice(
+        ["fields", "fields", "global", *([] if key else ["all"]), *([] if key or bolts else ["shuffle"])]
+    )
+    by = (key or ["k"]) if how == "fields" else []
+    every = None if bolts or random.random() < 0.5 else random.choice([1, 3000, 7000])
+    made = {"name": "n", "make": ["kept", key, random.random() < 0.4, every], "tasks": random.choice([1, 2, 3])}
+    bolts.append(
+        {**made, "inputs": [[each, how, by] for each in sources], "sinks": ["n", "n.odd"] + ["n.told"] * bool(every)}
+    )
+    if random.random() < 0.7:
+        behind = one(random, "b", [random.choice(["n", "n.odd"])], behind=True)
+        if len(bolts) == 1 and not behind["bolt"].get("processing_time"):
+            behind["bolt"]["timestamp_field"] = "ts"
+        bolts.append(behind)
     return bolts
 
 

@@ -101,7 +101,8 @@ def differs(case: Json) -> list[str]:
     scenario = read_scenario({"name": "drawn", "topology": "x.py:y", "steps": case["steps"]})
     asks = tuple(node["name"] for node in case["bolts"] if node["make"][0] in ("gather", "gone"))
     try:
-        played = Played(scenario, graph_bolts.build(case), asks)
+        keeps = tuple(node["name"] for node in case["bolts"] if node["make"][0] == "kept")
+        played = Played(scenario, graph_bolts.build(case), asks, keeps)
         driven = WAYS[case.get("driven", "as it is")](played, Random(len(case["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
@@ -110,6 +111,10 @@ def differs(case: Json) -> list[str]:
     for node in graph.nodes:
         if node.name in asks and node.bolt is not None:
             found += told(node, node.bolt, driven)
+        if node.keeping is not None:
+            for number, (states, expected) in enumerate(zip(driven.opened, node.keeping.told, strict=True)):
+                if sorted(states[node.name], key=str) != sorted(expected, key=str):
+                    found.append(f"state of {node.name} after batch {number}: {states[node.name]}, expected {expected}")
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tests.oracles.interpreter import ready
 from tests.oracles.interpreter import rows as rows_of
 from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
+from tests.oracles.interpreter.keeping import Keeping
 from tests.oracles.interpreter.kinds import Fixed
 from tests.oracles.interpreter.values import FOREVER, Json, milliseconds, moment
 from windowing.settings import WindowSettings
@@ -59,6 +60,8 @@ class Node:
     """Per input: the furthest that a time of its own was behind the time that the row came with."""
     tasks_are_known: bool = True
     """False if an event is in an open window of one of the tasks, and only the product knows of which."""
+    keeping: Keeping | None = None
+    """What it is without windows, with state."""
 
 
 @dataclass
@@ -83,6 +86,8 @@ class Graph:
         for node in self.nodes:
             streams = tuple(each[0] for each in node.inputs)
             inner = frozenset(stream for stream in streams if stream in self.inner)
+            if node.make[0] == "kept":
+                node.keeping = Keeping(node.name, node.tasks, *node.make[1:])
             if node.make[0] in PLAIN:
                 if inner and len(inner) == len(streams) == 1:
                     bolt, shift = self.inner[streams[0]]
@@ -142,7 +147,13 @@ class Graph:
             for name, grouping, columns in node.inputs:
                 if name != stream:
                     continue
-                if node.bolt is None:
+                if node.keeping is not None:
+                    tasks: Any = range(node.tasks)
+                    if grouping != "all":
+                        alone = grouping == "global" or node.tasks == 1
+                        tasks = [0 if alone else self.tasks(node.name, grouping, self.named(row, columns))]
+                    node.keeping.waiting += [(task, row) for task in tasks]
+                elif node.bolt is None:
                     copies = node.tasks if grouping == "all" else 1
                     for _ in range(copies):
                         for to, out in PLAIN_RULES[node.make[0]](node.make, row):
@@ -191,6 +202,10 @@ class Graph:
         """Each bolt in turn: what it emits comes to the bolts behind it in the same batch."""
         for node in self.nodes:
             bolt = node.bolt
+            if node.keeping is not None:
+                for stream, row in node.keeping.end_batch(self.clock):
+                    self.arrive(label(node.name, stream), row)
+                self.sunk[label(node.name, "told")] = node.keeping.hears
             if bolt is None:
                 continue
             bolt.times.clock = max(bolt.times.clock, self.clock)
@@ -279,6 +294,9 @@ class Graph:
         gaps: list[str] = []
         events: list[Json] = []
         for node in self.nodes:
+            if node.keeping is not None:
+                for name in ("received", "windowed"):
+                    counts[name] = counts.get(name, 0) + node.keeping.received
             if node.bolt is None:
                 continue
             found = node.bolt.answer()
@@ -337,7 +355,13 @@ def takes_at_the_watermark(bolt: Bolt) -> bool:
 
 # ---- plain bolts
 
-PLAIN = {"filter": ("default",), "shift": ("default",), "sides": ("default", "odd"), "renamed": ("default",)}
+PLAIN = {
+    "filter": ("default",),
+    "shift": ("default",),
+    "sides": ("default", "odd"),
+    "renamed": ("default",),
+    "kept": ("default", "odd"),
+}
 
 
 def moment_of(text: str) -> int:
