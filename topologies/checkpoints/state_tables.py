@@ -212,13 +212,15 @@ def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
     return None if after is None or record.touched is None else record.touched + after
 
 
-def _times(shown: str, column: str, *hidden: str) -> View:
-    """Shows a time of each key, that of a stored column, without the hidden ones."""
+def _marks(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The watermarks of keys, none of which is behind what the arrivals allow."""
+    marks = np.maximum(table.column(MARK_COLUMN).to_numpy(), task.state.key_floor)
+    yield "keys", _of_keys(task, table, {"watermark": time_column(marks)}, MARK_COLUMN, PREVIOUS_COLUMN)
 
-    def view(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        yield "keys", _of_keys(task, table, {shown: time_column(table.column(column).to_numpy())}, column, *hidden)
 
-    return view
+def _known(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    ends = time_column(table.column(END_COLUMN).to_numpy())
+    yield "keys", _of_keys(task, table, {"last_end": ends}, END_COLUMN)
 
 
 def _records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -301,8 +303,8 @@ def _retractable(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[
 
 
 _VIEWS: Mapping[str, View] = {
-    "marks": _times("watermark", MARK_COLUMN, PREVIOUS_COLUMN),
-    "known": _times("last_end", END_COLUMN),
+    "marks": _marks,
+    "known": _known,
     "records": _records,
     "units": _units,
     "states": _states,

@@ -2,7 +2,8 @@
 
 Compared after each batch: the accounts and the ids of what is pending; the window that ``why`` names, the number of
 its events, its reason, the watermark that it needs, and the inputs that hold it; of all keys and of one, of the next
-window and of one that is asked for. The open windows are compared in every way of driving.
+window and of one that is asked for. The open windows, and the watermarks, last ends and caches of keys, are compared
+in every way of driving.
 
 Not compared: the sentences, since when an input holds the watermark, what the rules of idleness will do (all three:
 ``tests/topologies/why_waiting``); between which ends a time without a window lies; of windows by a number of events
@@ -11,7 +12,7 @@ which end is next; answers after the end of the streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,18 @@ def marks_of(bolt: Bolt) -> Iterator[tuple[tuple[str, str], int | None]]:
 
 
 # ---- compared
+
+
+def unlike_keys(rows: Sequence[dict[str, Any]], expected: Mapping[Key, dict[str, Any]] | None) -> Iterator[str]:
+    """What a checkpoint has wrongly of keys; those that have nothing to wait for need not be there."""
+    if expected is None:
+        return
+    for row in rows:
+        known = expected.get(row["key"], {})
+        wrong = [name for name, value in row.items() if name != "key" and value not in (None, known.get(name))]
+        yield from (f"{name} of key {row['key']}: {row[name]}, expected {known.get(name)}" for name in wrong)
+    caches = {row["key"] for row in rows if row["cache"] is not None}
+    yield from (f"no cache of key {key}" for key, known in expected.items() if known.get("cache") and key not in caches)
 
 
 def wrong(bolt: Bolt, state: Known, found: Said) -> Iterator[str]:

@@ -141,6 +141,9 @@ class Bolt:
     """Those that no window would have held."""
     opened: list[list[Json]] = field(default_factory=list)
     """The windows that were open after each batch."""
+    of_keys: list[dict[Key, Json] | None] = field(default_factory=list)
+    """What was known of keys then: their watermarks, the ends of their last windows with events, and the caches of
+    the rules of their triggers; None after the end of the streams."""
     out: list[Fired] = field(default_factory=list)
     """What fired in this batch."""
     turned_away: list[Event] = field(default_factory=list)
@@ -516,6 +519,7 @@ class Bolt:
             self.end_streams()
         self.emit()
         self.opened.append(self.now_open())
+        self.of_keys.append(None if self.closed else self.kept_of_keys())
         if self.look is not None:
             self.looks.append(self.look(self))
         if self.batch - 1 in self.repairs:
@@ -556,6 +560,17 @@ class Bolt:
             for window in found
         ]
         return sorted(shown, key=str)
+
+    def kept_of_keys(self) -> dict[Key, Json]:
+        found: dict[Key, Json] = {key: {} for key in self.times.watermarks if self.times.per_key and key is not None}
+        for key in found:
+            found[key] = {"watermark": self.times.watermark(key)}
+        for key, end in self.known.items():
+            found.setdefault(key, {})["last_end"] = end
+        for (key, _), windows in self.formed.items():
+            if isinstance(windows, Triggered):
+                found.setdefault(key, {})["cache"] = dict(windows.cache)
+        return found
 
     def nothing_came(self) -> None:
         """ "Idleness": a batch without input uses the estimate, once the clock has moved.

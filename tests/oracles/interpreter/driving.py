@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -100,6 +101,8 @@ class Driven:
     answer: Json
     opened: list[dict[str, list[Json]]]
     """After each batch: the open windows of each bolt, as ``windbolt state`` lists them."""
+    keys: list[dict[str, list[Json]]]
+    """After each batch: what each bolt keeps of keys."""
     rows: list[Json]
     """What the bolt emitted."""
     retracts: bool
@@ -192,6 +195,7 @@ class Drive:
     checkpoint: MemoryCheckpoint | FileCheckpoint
     recording: Recording = field(default_factory=Recording)
     opened: list[dict[str, list[Json]]] = field(default_factory=list)
+    keys: list[dict[str, list[Json]]] = field(default_factory=list)
     repairs: Repairs = field(default_factory=dict)
     asks: Random | None = None
     """Draws questions after each batch; None: it is asked nothing."""
@@ -248,6 +252,7 @@ class Drive:
         self.recording.note(batch, report)
         opened = {name: self.open_windows(name, batch.advance.clock) for name in self.case.asks}
         self.opened.append(opened | {name: self.states(name) for name in self.case.keeps})
+        self.keys.append({name: self.of_keys(name) for name in self.topology.windowed})
         if self.asks is not None:
             self.said.append({name: self.ask(name, self.asks) for name in self.case.asks})
 
@@ -279,6 +284,24 @@ class Drive:
             )
         return sorted(found, key=str)
 
+    def of_keys(self, name: str) -> list[Json]:
+        """What ``windbolt state`` says of keys: the watermarks that they have of their own, the ends of their last
+        windows with events, and the caches of the rules of their triggers."""
+        node = self.topology.windowed[name]
+        columns = node.bolt.settings.key
+        bolt, keys = self.step.manifest.bolts[name], pa.schema([node.schema.field(each) for each in columns])
+        tables = state_tables.kept_tables(
+            readers_of(bolt, self.checkpoint.segments, self.rules[name]), keys, "marks", "known", "records"
+        )
+        return [
+            {
+                "key": tuple(as_texts([row[each] for each in columns])) or None,
+                **{each: _micros(row[each]) for each in ("watermark", "last_end")},
+                "cache": None if row["cache"] is None else json.loads(row["cache"]),
+            }
+            for row in tables["keys"].to_pylist()
+        ]
+
     def states(self, name: str) -> list[Json]:
         """What ``windbolt state`` says of the states of keys, or of tasks: all that are kept of keys, and those of
         tasks that are not as in the beginning."""
@@ -304,7 +327,7 @@ class Drive:
         sinks = [node.sink for name, node in self.topology.sinks.items() if name == "rows"]
         rows = [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows]
         retracts = any(node.retracts for node in self.topology.windowed.values())
-        return Driven(found, self.opened, rows, retracts, self.repairs, self.said)
+        return Driven(found, self.opened, self.keys, rows, retracts, self.repairs, self.said)
 
     def repair(self, number: int, chance: Random) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""
@@ -454,12 +477,12 @@ def gone_back(case: Played, chance: Random) -> Driven:
         if chance.random() < 0.25:
             kept = list(checkpoint._committed), dict(checkpoint._plans), dict(checkpoint.segments.tables)
             recording, opened, drive.recording = drive.recording, drive.opened, Recording()
-            drive.opened = []
+            keys, drive.opened, drive.keys = drive.keys, [], []
             drive.begin()
             for ahead in range(number, min(number + 2, len(batches))):
                 drive.run(ahead, batches[ahead])
             checkpoint._committed, checkpoint._plans, checkpoint.segments.tables = kept
-            drive.recording, drive.opened = recording, opened
+            drive.recording, drive.opened, drive.keys = recording, opened, keys
             drive.begin()
         drive.run(number, batch)
     return drive.driven()

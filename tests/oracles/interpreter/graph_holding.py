@@ -111,6 +111,10 @@ def differs(case: Json) -> list[str]:
     for node in graph.nodes:
         if node.name in asks and node.bolt is not None:
             found += told(node, node.bolt, driven)
+        if node.bolt is not None:
+            for number, (keys, of_keys) in enumerate(zip(driven.keys, node.bolt.of_keys, strict=True)):
+                wrong = asking.unlike_keys(keys[node.name], of_keys)
+                found += [f"{node.name} after batch {number}: {each}" for each in wrong]
         if node.keeping is not None:
             for number, (states, expected) in enumerate(zip(driven.opened, node.keeping.told, strict=True)):
                 if sorted(states[node.name], key=str) != sorted(expected, key=str):

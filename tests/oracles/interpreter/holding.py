@@ -176,6 +176,8 @@ def differs(made: Json, variant: str) -> list[str]:
     found = [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
     for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=True)):
         found += [f"asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said["bolt"])]
+    for number, (keys, of_keys) in enumerate(zip(driven.keys, bolt.of_keys, strict=True)):
+        found += [f"after batch {number}: {each}" for each in asking.unlike_keys(keys["bolt"], of_keys)]
     return found
 
 

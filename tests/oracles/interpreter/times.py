@@ -231,7 +231,7 @@ class Times:
             of_giver += [mark.mark for stream, mark in self.awaited.items() if stream == giver]
             given = [mark for mark in of_giver if mark is not None]
             if given:
-                self.marks.setdefault((taker, None), Mark()).lift(min(given))
+                self.of((taker, None)).lift(min(given))
         marks: list[int | None] = []
         timeout = self.rules.partition_idle_timeout
         for stream in self.streams:
