@@ -24,7 +24,7 @@ from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping,
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Session, SlidingLog, Snapshot
+from windowing.settings.kinds import Session, SlidingLog, Snapshot, WindowKind
 from windowing.settings.panes import RETRACT
 from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
 from windowing.timestamps import is_time
@@ -169,19 +169,27 @@ def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
 
 
+def _ends_by_events(kind: WindowKind) -> bool:
+    """True of windows that may have closed, all of a time, although that time is not behind the watermark."""
+    return isinstance(kind, SlidingLog | Snapshot) or (isinstance(kind, Session) and kind.max_duration is not None)
+
+
+def _named(kind: WindowKind) -> str:
+    return type(kind).__name__ + (" with max_duration" if isinstance(kind, Session) else "")
+
+
 def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Checks that lateness by window is used with windows whose end follows from an event (C-23)."""
     settings = bolt.settings
     if not bolt.event_time:
         return
     moves = settings.late_action in (LateAction.ADJUST, LateAction.CUT)
-    at_events = next((kind for kind in settings.kinds if isinstance(kind, SlidingLog | Snapshot)), None)
-    if moves and settings.idle_timeout is not None and at_events is not None:
+    if moves and settings.idle_timeout is not None and any(map(_ends_by_events, settings.kinds)):
         yield bolt.fault(
             f"is to {settings.late_action.value} late events, and has with_watermark(idle_timeout=...) and "
-            f"{type(at_events).__name__}",
-            "such windows end at the very times of events, so the clock may have closed all those of the time to which "
-            "an event would be moved",
+            + next(_named(kind) for kind in settings.kinds if _ends_by_events(kind)),
+            "where such windows end depends on their events, so the clock may have closed all those of the time to "
+            "which an event would be moved",
             "leave the timeout out, or divert or drop late events",
         )
     if settings.late_by is LateBy.WATERMARK:

@@ -97,7 +97,7 @@ class Known:
     counts: dict[str, int]
     pending: list[tuple[str, str | None, int]]
     """Id, key and time."""
-    gaps: set[str]
+    gaps: list[str]
     open: list[Waiting]
     watermark: int | None
     over: int | None
@@ -119,7 +119,7 @@ def known(bolt: Bolt) -> Known:
         closed=bolt.closed,
         counts=bolt.counts(),
         pending=[(event.id, text_of(event.key), event.time) for event in waits],
-        gaps={event.id for event in (*bolt.gone, *bolt.at_the_watermark())},
+        gaps=[event.id for event in bolt.gone | bolt.at_the_watermark()],
         open=[waiting(bolt, window) for window in windows],
         watermark=bolt.times.watermark() if bolt.event_time else None,
         over=over_until(bolt),

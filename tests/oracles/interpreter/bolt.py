@@ -143,7 +143,7 @@ class Bolt:
     """The windows that were open after each batch."""
     of_keys: list[dict[Key, Json] | None] = field(default_factory=list)
     """What was known of keys then: their watermarks, the ends of their last windows with events, and the caches of
-    the rules of their triggers; None after the end of the streams."""
+    the rules of their triggers; None after the end of the streams, and where tasks have windows of their own."""
     out: list[Fired] = field(default_factory=list)
     """What fired in this batch."""
     turned_away: list[Event] = field(default_factory=list)
@@ -561,7 +561,7 @@ class Bolt:
         ]
         return sorted(shown, key=str)
 
-    def kept_of_keys(self) -> dict[Key, Json]:
+    def kept_of_keys(self) -> dict[Key, Json] | None:
         found: dict[Key, Json] = {key: {} for key in self.times.watermarks if self.times.per_key and key is not None}
         for key in found:
             found[key] = {"watermark": self.times.watermark(key)}
@@ -570,7 +570,7 @@ class Bolt:
         for (key, _), windows in self.formed.items():
             if isinstance(windows, Triggered):
                 found.setdefault(key, {})["cache"] = dict(windows.cache)
-        return found
+        return None if any(key and str(key[0]).startswith("task ") for key in found) else found
 
     def nothing_came(self) -> None:
         """ "Idleness": a batch without input uses the estimate, once the clock has moved.

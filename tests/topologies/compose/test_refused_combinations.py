@@ -21,6 +21,10 @@ from windbolt import TopologyError, replay
             "is to adjust late events, .* and Snapshot",
         ),
         (
+            {"session": {"gap": "5s", "max_duration": "9s"}, "idle_timeout": "1s", "late": "adjust"},
+            "is to adjust late events, .* and Session with max_duration",
+        ),
+        (
             {"length": "10ms", "tumbling": True, "imports": {"s2": "s1"}, "partition_idle_timeout": "1s"},
             "imports watermarks, and has with_watermark",
         ),
