@@ -537,9 +537,9 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
         yield rows(gone & reached), "its windows count events, and time has reached it"
         return
     left = np.flatnonzero(~gone)
-    lost, again = _members(task, live), _finished(task, live)
-    lost[:, left] &= ~_members(task, live.take(left))
-    again[:, left] &= ~_finished(task, live.take(left))
+    (lost, again), (kept, done) = _open_and_done(task, live), _open_and_done(task, live.take(left))
+    lost[:, left] &= ~kept
+    again[:, left] &= ~done
     merging = np.array([[each.merges] for each in windows.assigners])
     consequences = {
         "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~seen),
@@ -553,21 +553,15 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
             yield rows(same if same.any() else gone), f"without it {what.format(int(places[one]))}"
 
 
-def _members(task: TaskReader, live: RetainedEvents) -> NDArray[np.bool_]:
-    """By kind of window, which of these events are in one that is still to fire."""
-    found = np.zeros((len(task.rules.assigners), len(live)), np.bool_)
-    if len(live):
-        windows = windows_of(task, live)
-        for kind, piece in windows.open_windows(reached_span(task, live, windows)):
-            found[kind, piece.members] = True
-    return found
-
-
-def _finished(task: TaskReader, live: RetainedEvents) -> NDArray[np.bool_]:
-    """By kind of window, which of these events are in none that is still to come."""
+def _open_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By kind of window, which of these events are in one that is still to fire, and which are in none that is still to
+    come."""
     windows = windows_of(task, live)
-    upto = reached_span(task, live, windows).upto
-    return np.stack([windows.finished(upto, kind) for kind in range(len(windows.assigners))])
+    span = reached_span(task, live, windows)
+    still = np.zeros((len(windows.assigners), len(live)), np.bool_)
+    for kind, piece in windows.open_windows(span):
+        still[kind, piece.members] = True
+    return still, np.stack([windows.finished(span.upto, kind) for kind in range(len(windows.assigners))])
 
 
 def _of_policies(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:

@@ -437,6 +437,35 @@ def test_a_misspelt_state_is_said_with_the_states_and_not_with_columns() -> None
     assert "columns of an event" not in said
 
 
+def test_a_misspelt_state_is_found_behind_another_name_and_in_a_function() -> None:
+    def past(kept: dict[str, Any], name: str) -> bool:
+        return bool(
+            kept[
+                name
+            ] > 3
+        )  # fmt: skip
+
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        """Names that say nothing, and characters of several bytes before them."""
+        return "größer" and past(context.state, "event")
+
+    def track_and_wake(self: Any, event: QueuedEvent, given: TriggerContext) -> Any:
+        memory = given.state; return "ö" and memory["event"]  # fmt: skip  # noqa: E702
+
+    for hook in (track, track_and_wake):
+        assert "Mine.state_types declares events" in failing(trigger=trigger_of(hook), eviction=All())
+
+
+def test_a_key_that_a_dict_called_state_lacks_is_not_said_to_be_a_state() -> None:
+    def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+        state = {"CA": 1}
+        return state["NY"]
+
+    said = failing(trigger=trigger_of(track), eviction=All())
+    assert "KeyError: 'NY'" in said
+    assert "state_types" not in said
+
+
 def test_a_key_that_another_dict_lacks_is_not_said_to_be_a_state() -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
         return {"a": True}["b"]

@@ -64,110 +64,7 @@ def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int,
     return replace(events, ends=ends)
 
 
-# Matching of edges: events whose end is announced by a second event (SI-3).
-
-
-@dataclass(frozen=True)
-class Matched:
-    """Live events whose ends have been matched, and the end edges whose starts have not arrived."""
-
-    events: RetainedEvents
-    waiting: RetainedEvents
-
-
-def concerned(node: WindowedNode, new: Admitted, waiting: RetainedEvents | None) -> bool:
-    """True if there may be edges to match: an end edge arrived, or a start whose end edge waits for it."""
-    if new.end_edges is not None and new.end_edges.any():
-        return True
-    if waiting is None or waiting.edges is None or new.events.edges is None:
-        return False
-    if not np.isin(new.events.edges, waiting.edges).any():
-        return False
-    edges = _edges(node, RetainedEvents.concat([waiting, new.events]))
-    return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
-
-
-def match_edges(
-    node: WindowedNode, router: Router, old: RetainedEvents | None, waiting: RetainedEvents | None, new: Admitted
-) -> Matched:
-    """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19).
-
-    An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose start
-    has not arrived waits for it (see ``expired``).
-    """
-    assert new.end_edges is not None
-    events = RetainedEvents.concat([held for held in (old, waiting, new.events) if held is not None])
-    assert events.ends is not None
-    first = len(events) - len(new.events)
-    ending = np.zeros(len(events), np.bool_)
-    ending[first:] = new.end_edges
-    if waiting is not None:
-        ending[first - len(waiting) : first] = True
-    closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
-    passed = _unreachable(node, closed)
-    ends = events.ends.copy()
-    matched = np.zeros(len(events), np.bool_)
-    edges = _edges(node, events)
-    opened: dict[int, deque[int]] = defaultdict(deque)
-    early: dict[int, deque[int]] = defaultdict(deque)
-    for row in np.flatnonzero(np.isin(edges, edges[ending])).tolist():
-        edge = int(edges[row])
-        if ending[row]:
-            if opened[edge]:
-                ends[opened[edge].popleft()] = events.ends[row]
-                matched[row] = True
-            else:
-                early[edge].append(row)
-        elif ends[row] == FOREVER:
-            # One that had expired when this start came does not match, wherever batches end.
-            if early[edge] and events.ends[early[edge][0]] > passed[row]:
-                end = early[edge].popleft()
-                ends[row] = events.ends[end]
-                matched[end] = True
-            else:
-                opened[edge].append(row)
-    # A start that was moved to its end, or beyond, leaves no event, in whichever order the two came (SI-13).
-    nothing = ~ending & (ends <= events.times)
-    unseen = nothing if events.seen is None else nothing & ~events.seen
-    router.ledger.count_chosen(node, "unwindowed", _streams(events), matched | unseen)
-    matched_events = replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
-    return Matched(matched_events, events.take(np.flatnonzero(ending & ~matched)))
-
-
-def expired(node: WindowedNode, router: Router, waiting: RetainedEvents, limit: int | None) -> RetainedEvents:
-    """The end edges that still wait. Those that end up to the limit (microseconds) can match no start any more (see
-    ``_unreachable``) and are invalid."""
-    assert waiting.ends is not None
-    ended = waiting.ends <= _unreachable(node, np.asarray(NONE if limit is None else limit))
-    if ended.any():
-        places = np.flatnonzero(ended)
-        unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
-        refuse_end_edges(node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
-    return waiting.take(np.flatnonzero(~ended))
-
-
-def _edges(node: WindowedNode, events: RetainedEvents) -> NDArray[np.int64]:
-    """A number for each event that its start and its end edge share: they have one start time, input and key."""
-    assert events.edges is not None
-    lifetime = node.bolt.settings.lifetime
-    assert lifetime is not None
-    numbers = [pa.array(events.edges), pa.array(_streams(events))]
-    return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
-
-
-def _unreachable(node: WindowedNode, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Up to which end an end edge can match no start any more, at the time up to which windows are closed. One at that
-    very time still can where late starts are moved there, and the two are then nothing."""
-    settings = node.bolt.settings
-    moves = any(settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
-    return np.where(closed_until > NONE, closed_until - moves, closed_until)
-
-
-def _streams(held: RetainedEvents) -> NDArray[np.int8]:
-    return np.zeros(len(held), np.int8) if held.streams is None else held.streams
-
-
-# End edges that wait for their starts, in one task (SI-3, SI-19).
+# Matching of edges: events whose end is announced by a second event (SI-3). End edges wait for their starts (SI-19).
 
 
 @dataclass(frozen=True)
@@ -184,31 +81,107 @@ class WaitingEdges:
 
     def __init__(self, node: WindowedNode, router: Router, stored: Ref | None) -> None:
         self._node, self._router = node, router
-        self._edges = None if stored is None else read_retained(router.context.store, stored)[0]
+        self._waiting = None if stored is None else read_retained(router.context.store, stored)[0]
 
-    def concern(self, admitted: Admitted) -> bool:
-        """True if some of the admitted events may match, so that all live events must be looked at."""
-        return concerned(self._node, admitted, self._edges)
+    def concern(self, new: Admitted) -> bool:
+        """True if some of the admitted events may match, so that all live events must be looked at: an end edge
+        arrived, or a start whose end edge waits for it."""
+        if new.end_edges is not None and new.end_edges.any():
+            return True
+        waiting = self._waiting
+        if waiting is None or waiting.edges is None or new.events.edges is None:
+            return False
+        if not np.isin(new.events.edges, waiting.edges).any():
+            return False
+        edges = self._edges(RetainedEvents.concat([waiting, new.events]))
+        return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
 
-    def match(self, live: RetainedEvents | None, admitted: Admitted) -> RetainedEvents:
-        """Match live and admitted events with the end edges; returns them without end edges."""
-        matched = match_edges(self._node, self._router, live, self._edges, admitted)
-        self._edges = matched.waiting
-        return matched.events
+    def match(self, live: RetainedEvents | None, new: Admitted) -> RetainedEvents:
+        """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19); returns the
+        live and the admitted events without end edges.
+
+        An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose
+        start has not arrived waits for it (see ``expire``).
+        """
+        assert new.end_edges is not None
+        waiting = self._waiting
+        events = RetainedEvents.concat([held for held in (live, waiting, new.events) if held is not None])
+        assert events.ends is not None
+        first = len(events) - len(new.events)
+        ending = np.zeros(len(events), np.bool_)
+        ending[first:] = new.end_edges
+        if waiting is not None:
+            ending[first - len(waiting) : first] = True
+        closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
+        passed = self._unreachable(closed)
+        ends = events.ends.copy()
+        matched = np.zeros(len(events), np.bool_)
+        edges = self._edges(events)
+        opened: dict[int, deque[int]] = defaultdict(deque)
+        early: dict[int, deque[int]] = defaultdict(deque)
+        for row in np.flatnonzero(np.isin(edges, edges[ending])).tolist():
+            edge = int(edges[row])
+            if ending[row]:
+                if opened[edge]:
+                    ends[opened[edge].popleft()] = events.ends[row]
+                    matched[row] = True
+                else:
+                    early[edge].append(row)
+            elif ends[row] == FOREVER:
+                # One that had expired when this start came does not match, wherever batches end.
+                if early[edge] and events.ends[early[edge][0]] > passed[row]:
+                    end = early[edge].popleft()
+                    ends[row] = events.ends[end]
+                    matched[end] = True
+                else:
+                    opened[edge].append(row)
+        # A start that was moved to its end, or beyond, leaves no event, in whichever order the two came (SI-13).
+        nothing = ~ending & (ends <= events.times)
+        unseen = nothing if events.seen is None else nothing & ~events.seen
+        self._router.ledger.count_chosen(self._node, "unwindowed", _streams(events), matched | unseen)
+        self._waiting = events.take(np.flatnonzero(ending & ~matched))
+        return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
 
     def expire(self, frontier: int | None) -> None:
         """Refuse those that can match no start any more, because they end up to the frontier (microseconds)."""
-        if self._edges is not None:
-            self._edges = expired(self._node, self._router, self._edges, frontier)
+        waiting, router = self._waiting, self._router
+        if waiting is None:
+            return
+        assert waiting.ends is not None
+        ended = waiting.ends <= self._unreachable(np.asarray(NONE if frontier is None else frontier))
+        if ended.any():
+            places = np.flatnonzero(ended)
+            unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
+            refuse_end_edges(self._node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
+        self._waiting = waiting.take(np.flatnonzero(~ended))
 
     def write(self, writer: SegmentWriter) -> WrittenEdges | None:
         """Write those that still wait; None where there are none."""
-        edges = self._edges
+        edges = self._waiting
         if edges is None or not len(edges):
             return None
         assert edges.ends is not None
         ref = write_retained(writer, replace(edges, seen=None), len(self._node.inputs))
         return WrittenEdges(ref, int(edges.ends.min()))
+
+    def _edges(self, events: RetainedEvents) -> NDArray[np.int64]:
+        """A number for each event that its start and its end edge share: they have one start time, input and key."""
+        assert events.edges is not None
+        lifetime = self._node.bolt.settings.lifetime
+        assert lifetime is not None
+        numbers = [pa.array(events.edges), pa.array(_streams(events))]
+        return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
+
+    def _unreachable(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Up to which end an end edge can match no start any more, at the time up to which windows are closed. One at
+        that very time still can where late starts are moved there, and the two are then nothing."""
+        node = self._node
+        moves = any(node.bolt.settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
+        return np.where(closed_until > NONE, closed_until - moves, closed_until)
+
+
+def _streams(held: RetainedEvents) -> NDArray[np.int8]:
+    return np.zeros(len(held), np.int8) if held.streams is None else held.streams
 
 
 # The watermarks of a task's keys, where each key has one of its own (AZ-15).
@@ -248,18 +221,19 @@ class KeyWatermarks:
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
         """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
         second. ``upto`` is the current frontier."""
-        _, current = self.substreams.limits(keys)
-        return self._evaluated(keys), FOREVER if upto == FOREVER else self.node.closes_until(current)
+        previous, current = self.substreams.limits(keys)
+        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closes_until(current)
 
     def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
         """The same within a batch, where the windows of one key alone have closed, up to this time."""
-        after = self._evaluated(keys)
+        previous, _ = self.substreams.limits(keys)
+        after = self._evaluated(keys, previous)
         self._closed[key] = upto
         return after, np.where(keys == key, np.maximum(after, upto), after)
 
-    def _evaluated(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each event: up to where the windows of its key have been evaluated."""
-        previous, _ = self.substreams.limits(keys)
+    def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each event: up to where the windows of its key have been evaluated; ``previous`` is that of the last
+        batch, as a watermark."""
         after = self.node.closes_until(previous)
         if not self._closed:
             return after

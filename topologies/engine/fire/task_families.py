@@ -4,12 +4,14 @@ windows.
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from traceback import extract_tb
-from typing import TYPE_CHECKING
+from itertools import islice
+from linecache import getline
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +37,7 @@ from manager.triggered_windows import TriggeredWindows
 from manager.window_manager import WindowManager
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import GridWindows
-from policies.protocol import EvictionPolicy, Policy, QueuedEvent, QueuedEvents
+from policies.protocol import EvictionPolicy, Policy, PolicyContext, QueuedEvent, QueuedEvents
 from policies.storm import ColumnarTriggerPolicy, CountEvictionPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
@@ -448,23 +450,48 @@ def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) ->
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
-    if not _raised_in_windbolt(error):  # by a dict of the user's
-        of_state = rf"""(?<!\w)(?<!self\.)state\[(["']){re.escape(asked)}\1]"""
-        if not re.search(of_state, extract_tb(error.__traceback__)[-1].line or ""):
-            return ""
+    frames = [(trace.tb_frame, trace.tb_lasti) for trace in _traces(error.__traceback__)]
+    if not frames or not frames[-1][0].f_globals.get("__name__", "").startswith(("policies.", "manager.")):
+        contexts = [each for frame, _ in frames for each in frame.f_locals.values() if isinstance(each, PolicyContext)]
+        lacking = _subscripted(*frames[-1]) if frames else None
+        if not any(context.state is lacking for context in contexts):
+            return ""  # a dict of the user's
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
     named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
     return f". The columns of an event here are {', '.join(columns)}{named}"
 
 
-def _raised_in_windbolt(error: BaseException) -> bool:
-    """True if the innermost frame of an error is in the code of events."""
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    module = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
-    return module.startswith(("policies.", "manager."))
+def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """Yields the entries of a traceback, the innermost one last."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _subscripted(frame: FrameType, instruction: int) -> Any:
+    """The object from which an instruction takes an item, where that is a name or the state of a context; None for
+    others, and where the source is not known."""
+    line, last, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
+    if line is None or last is None:
+        return None
+    lines = [getline(frame.f_code.co_filename, number).encode() for number in range(line, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][column:]
+    try:
+        taken = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except SyntaxError:
+        return None
+    return _named(taken.value, {**frame.f_globals, **frame.f_locals}) if isinstance(taken, ast.Subscript) else None
+
+
+def _named(expression: ast.expr, names: Mapping[str, Any]) -> Any:
+    match expression:
+        case ast.Name(name):
+            return names.get(name)
+        case ast.Attribute(ast.Name(name), "state") if isinstance(names.get(name), PolicyContext):
+            return names[name].state
+    return None
 
 
 def _line(policy: Policy, hook: str) -> str:
