@@ -26,7 +26,7 @@ from policies.protocol import (
 )
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from windowing.durations import Duration
-from windowing.reprs import error_text
+from windowing.reprs import error_text, repr_of
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, LATEST, show
@@ -373,7 +373,7 @@ class AskedTrigger(TriggerWalk):
             return
         record, context = self.record, self._context
         if answer is not True and answer is not Fire.BEFORE:
-            what = f"it answered {answer!r:.60} ({type(answer).__name__})"
+            what = f"it answered {repr_of(answer):.60} ({type(answer).__name__})"
             raise PolicyFailure(
                 self.policy, hook, about, self.key, f"{what}; the answers are True, False and Fire.BEFORE"
             )
@@ -390,7 +390,7 @@ class AskedTrigger(TriggerWalk):
         if wake == self._wake:
             return
         if wake is not None and (type(wake) is not int or not time < wake <= LATEST):
-            what = f"wake_at was set to {wake!r:.60}; it must be a whole number of microseconds, later than "
+            what = f"wake_at was set to {repr_of(wake):.60}; it must be a whole number of microseconds, later than "
             what += f"context.time ({time}) and at most the end of the year 9999"
             what += ": write context.time + the .micros of this duration" if isinstance(wake, Duration) else ""
             raise PolicyFailure(self.policy, hook, about, self.key, what)
@@ -523,7 +523,7 @@ def described(answer: object) -> str:
     """Returns an answer of a hook on arrays, in few words."""
     if isinstance(answer, np.ndarray):
         return f"an array of {answer.dtype} of shape {answer.shape}"
-    return f"{answer!r:.60} ({type(answer).__name__})"
+    return f"{repr_of(answer):.60} ({type(answer).__name__})"
 
 
 # The calls of an eviction for one task or key, and the events that its windows hold (decision 96).
@@ -662,7 +662,7 @@ class AskedEviction(EvictionWalk):
                     left.extend(retained[place:])
                     break
                 else:
-                    what = f"it answered {action!r:.60} ({type(action).__name__}), which is no Action"
+                    what = f"it answered {repr_of(action):.60} ({type(action).__name__}), which is no Action"
                     raise PolicyFailure(
                         self.policy, "evict", event, self.key, f"{what}: use Action.EXPIRE, PROCESS, KEEP or STOP"
                     )

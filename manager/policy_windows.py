@@ -34,6 +34,7 @@ from policies.watermarks import NONE
 from windowing.bolts.bolt import new_state
 from windowing.columns import take_rows
 from windowing.conversion import changed_by_json
+from windowing.reprs import repr_of
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, show
 from windowing.window import TupleWindow
@@ -237,7 +238,7 @@ class PolicyWindows:
         except (Exception, SystemExit) as error:
             raise PolicyFailure(policy, "window_start", about, window.key, error) from error
         if start is not None and (type(start) is not int or not -FOREVER < start <= window.reference):
-            what = f"it answered {start!r:.60} ({type(start).__name__})"
+            what = f"it answered {repr_of(start):.60} ({type(start).__name__})"
             what = f"{what}; a start is a whole number of microseconds, not later than the end, {window.reference}"
             raise PolicyFailure(policy, "window_start", about, window.key, what)
         return start
@@ -442,7 +443,7 @@ class PolicyWindows:
             if answer is True:
                 yield place
             elif answer is not False:
-                what = f"it answered {answer!r:.60} ({type(answer).__name__}); the answers are True and False"
+                what = f"it answered {repr_of(answer):.60} ({type(answer).__name__}); the answers are True and False"
                 raise PolicyFailure(self.trigger, "on_arrival", event, key, what)
 
 
@@ -542,10 +543,10 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
     types = policy.state_types
     wrong = ""
     if type(state) is not dict:
-        wrong = f"context.state is {_kind(state)} {state!r:.60}, and it is a dict of the names in state_types"
+        wrong = f"context.state is {_kind(state)} {repr_of(state):.60}, and it is a dict of the names in state_types"
     elif state.keys() != types.keys():
         differences = (state.keys() - types.keys(), types.keys() - state.keys())
-        undeclared, missing = (", ".join(sorted(map(repr, names))) for names in differences)
+        undeclared, missing = (", ".join(sorted(map(repr_of, names))) for names in differences)
         wrong = f"context.state has {undeclared}, which state_types does not declare" if undeclared else ""
         wrong += ", and lacks " if wrong and missing else "context.state lacks " if missing else ""
         wrong += f"{missing} of state_types" if missing else ""
@@ -553,7 +554,8 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
         value = state[name]
         good = type(value) is kind or (kind is float and type(value) is int)
         if not wrong and not good and value is not None:
-            wrong = f"context.state[{name!r}] is {_kind(value)} {value!r:.60}, and state_types declares {kind.__name__}"
+            wrong = f"context.state[{name!r}] is {_kind(value)} {repr_of(value):.60}, and state_types declares "
+            wrong += kind.__name__
     if wrong := wrong or changed_by_json(state, "context.state"):
         raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
 

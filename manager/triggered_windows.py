@@ -41,6 +41,7 @@ from windowing.columns import byte_sizes, take_rows
 from windowing.daytimes import DayTime
 from windowing.errors import WindboltError
 from windowing.events import tuples_of
+from windowing.reprs import repr_of
 from windowing.settings.triggers import (
     Capacity,
     ColumnRule,
@@ -449,7 +450,7 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
         try:
             day = ask(rows[event])
             if not isinstance(day, DayTime):
-                raise TypeError(f"it returned {day!r:.60}, which is no DayTime")
+                raise TypeError(f"it returned {repr_of(day):.60}, which is no DayTime")
             return day, day.next(now)
         except Exception as error:
             if not is_of_events(error):

@@ -33,6 +33,7 @@ from policies.storm import (
 from windowing.bolts.bolt import check_types
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
+from windowing.reprs import repr_of
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import (
     Calendar,
@@ -61,12 +62,12 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
     _check_forgetting(eviction, trigger)
     if trigger.event_time is True and not event_time:
         raise ConfigError(
-            f"{trigger!r} follows the watermark, and the bolt has no event time",
+            f"{repr_of(trigger)} follows the watermark, and the bolt has no event time",
             do="give the bolt a timestamp field, or use a policy that follows the clock",
         )
     if event_time and trigger.event_time is False:
         raise ConfigError(
-            f"{trigger!r} follows the clock, and the bolt has event times",
+            f"{repr_of(trigger)} follows the clock, and the bolt has event times",
             why="its windows would depend on when events arrive, not on their times",
             do="use a Watermark... policy, leave out `event_time = False`, or ask for with_time(processing=True)",
         )
@@ -89,7 +90,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
     if not isinstance(policy, kind):
         is_class = isinstance(policy, type) and issubclass(policy, kind)
         raise ConfigError(
-            f"{name}={policy!r:.80} is not {'an eviction' if name == 'eviction' else 'a trigger'} policy",
+            f"{name}={repr_of(policy):.80} is not {'an eviction' if name == 'eviction' else 'a trigger'} policy",
             why=f"it is the class, and not an instance of it: {policy.__name__}(...)"
             if isinstance(policy, type) and is_class
             else "an eviction policy decides which events a window holds, a trigger policy when it fires",
@@ -101,7 +102,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
     tables = [name for name, its in declared.items() if not isinstance(its, type)]
     if tables:
         raise ConfigError(
-            f"{policy!r}: state {tables[0]!r} is declared {policy.state_types[tables[0]]!r:.60}",
+            f"{repr_of(policy)}: state {tables[0]!r} is declared {repr_of(policy.state_types[tables[0]]):.60}",
             why="the state of a policy is small, one for each task or key, and kept as JSON",
             do="use the type itself, without quotation marks: int, float, str, bool, list or dict",
         )
@@ -111,7 +112,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
         do = (
             'write state_types = {"seen": int}, of int, float, str, bool, list and dict'  # a bolt may have a schema too
         )
-        raise ConfigError(f"{policy!r}: {error.what}", why=error.why, do=do) from error
+        raise ConfigError(f"{repr_of(policy)}: {error.what}", why=error.why, do=do) from error
     for name in ("reach",) if kind is EvictionPolicy else ("every", "offset"):
         _check_extent(policy, name)
     _check_extent(policy, "forget_after")
@@ -178,7 +179,7 @@ def _check_extent(policy: Policy, name: str) -> None:
         return
     unit = "" if isinstance(given, Duration) else f" ({type(given).__name__})"
     raise ConfigError(
-        f"{type(policy).__name__}.{name} = {given!r:.60}{unit}",
+        f"{type(policy).__name__}.{name} = {repr_of(given):.60}{unit}",
         why="it is a length of time" + ("" if name == "offset" else ", longer than none; or None"),
         do=f"write {name} = minutes(1)",
     )
@@ -350,7 +351,7 @@ def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
             return TimeEvictionPolicy(length, bounds)
     if settings.trigger is not None:
         raise ConfigError(
-            f"{settings.trigger!r:.80} has no eviction beside it, and the window no length",
+            f"{repr_of(settings.trigger):.80} has no eviction beside it, and the window no length",
             why="a trigger says when a window fires, and not which events the window holds",
             do='give with_policies(eviction=...) too, or a length: with_window("1m")',
         )

@@ -21,7 +21,7 @@ import numpy as np
 
 from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.reprs import call, of_fields, simple_attributes
+from windowing.reprs import call, of_fields, repr_of, simple_attributes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,7 +193,7 @@ class Policy:
         names = given.split(",") if isinstance(given, str) else given
         if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
             raise ConfigError(
-                f"{type(self).__name__}.reads = {given!r:.60}",
+                f"{type(self).__name__}.reads = {repr_of(given):.60}",
                 why="it is the names of columns",
                 do='write reads = "kind, price"',
             )

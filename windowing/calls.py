@@ -18,6 +18,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from windowing.errors import ConfigError, WindboltError, did_you_mean, together
+from windowing.reprs import repr_of
 
 # Checks whether a value fits an annotation, and describes annotations for errors.
 
@@ -317,9 +318,10 @@ class _Signature:
             )
         for name in by_place[: len(args)]:
             if name in kwargs:
+                first, second = repr_of(args[by_place.index(name)]), repr_of(kwargs[name])
                 yield ConfigError(
                     f"{call}() with {name} twice",
-                    why=f"{args[by_place.index(name)]!r:.60} is {name} by position, and {name}={kwargs[name]!r:.60}",
+                    why=f"{first:.60} is {name} by position, and {name}={second:.60}",
                     do="leave one of them out",
                 )
         given = {*by_place[: len(args)], *kwargs}
@@ -358,7 +360,7 @@ class _Signature:
         unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
         known = [each for each in choices(parameter.annotation, self._names) if isinstance(each, str)]
         return ConfigError(
-            f"{call}({shown}{value!r:.60})",
+            f"{call}({shown}{repr_of(value):.60})",
             why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
             do=f"call the class: {value.__name__}(...)" if isinstance(value, type) else f"give {words or 'another'}",
         )

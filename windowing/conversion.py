@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from windowing.reprs import repr_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -402,7 +404,7 @@ def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
 def _of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for value in values:
         if isinstance(value, str | bytes | Mapping) or (value is not None and not _is_sized(value)):
-            raise pa.ArrowInvalid(f"{value!r:.60} is not a list")
+            raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a list")
     items = list(chain.from_iterable(value for value in values if value is not None))
     return _list(of_values(items, kind.value_type), kind, [None if each is None else len(each) for each in values])
 
@@ -419,7 +421,7 @@ def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
         elif isinstance(value, tuple) and len(value) == len(names):
             rows.append(value)
         else:
-            raise pa.ArrowInvalid(f"{value!r:.60} is not a dict with {', '.join(names)}")
+            raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a dict with {', '.join(names)}")
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
     children = [of_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
     return _struct(children, kind, pa.array([value is None for value in values], pa.bool_()), len(values))
@@ -433,7 +435,7 @@ def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
         if value is None:
             lengths.append(None)
         elif isinstance(entries, str | bytes) or not _is_sized(entries):
-            raise pa.ArrowInvalid(f"{value!r:.60} is not a map")
+            raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a map")
         else:
             lengths.append(len(entries))
             pairs += map(_pair, entries)
@@ -446,7 +448,7 @@ def _pair(entry: Any) -> tuple[Any, Any]:
         return entry["key"], entry["value"]
     if isinstance(entry, tuple | list) and len(entry) == 2:
         return entry[0], entry[1]
-    raise pa.ArrowInvalid(f"{entry!r:.60} is not a key and a value")
+    raise pa.ArrowInvalid(f"{repr_of(entry):.60} is not a key and a value")
 
 
 def _is_sized(value: Any) -> bool:
@@ -528,9 +530,9 @@ def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
         else:
             wrong = _of_members(value, path, places)
     elif kind is str:
-        wrong = f"{path} is {value!r:.60}, {_HALVES}" if _has_halves(value) else ""
+        wrong = f"{path} is {repr_of(value):.60}, {_HALVES}" if _has_halves(value) else ""
     elif kind not in _PLAIN:
-        wrong = f"{path} is a {kind.__name__} {value!r:.60}, which JSON does not have: "
+        wrong = f"{path} is a {kind.__name__} {repr_of(value):.60}, which JSON does not have: "
         wrong += "keep int, float, str, bool, list or dict"
     return wrong
 
@@ -539,7 +541,8 @@ def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, 
     """Describe the first such part among the keys of a dict, and then among what a dict or list holds."""
     for key in value if isinstance(value, dict) else ():
         if type(key) is not str:
-            return f"{path} has the key {key!r:.60} (a {type(key).__name__}), and keys are kept as texts: use str(...)"
+            said = f"{repr_of(key):.60} (a {type(key).__name__})"
+            return f"{path} has the key {said}, and keys are kept as texts: use str(...)"
         if _has_halves(key):
             return f"{path} has the key {key!r:.60}, {_HALVES}"
     for name, each in value.items() if isinstance(value, dict) else enumerate(value):

@@ -10,6 +10,7 @@ from numbers import Real
 
 from windowing.calls import checked_on_failure, checked_value
 from windowing.errors import ConfigError
+from windowing.reprs import repr_of
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _TEXT = re.compile(r"\s*(-?)\s*(\d+)(?:\.(\d+))?\s*(us|ms|s|m|h|d)\s*")
@@ -154,7 +155,7 @@ def as_duration(value: Duration | timedelta | str) -> Duration:
         case timedelta():
             return Duration(value // timedelta(microseconds=1))
     raise ConfigError(
-        f"{value!r} is not a duration",
+        f"{repr_of(value)} is not a duration",
         why="a bare number has no unit",
         do="use seconds(5), a timedelta, or a string like '5s'",
     )
@@ -191,7 +192,7 @@ def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
     if isinstance(value, int):
         if isinstance(value, bool) or value < 1:
             raise ConfigError(
-                f"{what} every {value!r} events",
+                f"{what} every {repr_of(value)} events",
                 why="that is not a positive whole number",
                 do="use 1, for every event, or more; or a duration such as '5s'",
             )

@@ -50,6 +50,15 @@ def _escape(character: str) -> str:
     return _NAMED.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
+def repr_of(value: object) -> str:
+    """Returns the repr of a value whose class may be a user's; for one that fails, what the value is, so that an error
+    text about it says what it is about."""
+    try:
+        return repr(value)
+    except Exception as failure:
+        return f"<{type(value).__qualname__}, whose __repr__ raises {type(failure).__name__}>"
+
+
 # Values in a ``repr``: on one line of limited length, without addresses in memory.
 
 
@@ -93,7 +102,7 @@ def _shown(value: object) -> str:  # noqa: PLR0911 - one for each kind
     plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
     if isinstance(value, type) or (callable(value) and plain):
         return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
-    return f"<{type(value).__name__}>" if plain else _ADDRESS.sub("", repr(value))
+    return f"<{type(value).__name__}>" if plain else _ADDRESS.sub("", repr_of(value))
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from windowing.calls import checked_on_failure
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError, SchemaError
-from windowing.reprs import of_fields
+from windowing.reprs import of_fields, repr_of
 
 # Declared columns: ``"user string, amount double, ts timestamp"`` and its Arrow schema.
 
@@ -330,7 +330,7 @@ def _flatten(rows: EmittedRows, stream: str) -> Iterator[tuple[str, Any]]:
             yield from _flatten(part, stream)
     else:
         raise SchemaError(
-            f"a bolt returned {type(rows).__name__} {rows!r:.60}",
+            f"a bolt returned {type(rows).__name__} {repr_of(rows):.60}",
             why="that is neither rows nor a table",
             do="return None, a pyarrow table, a DataFrame, a dict or tuple per row, or yield any of these",
         )

@@ -16,6 +16,7 @@ from manager.storage.segments import CLOSED_COLUMN, KEY_COLUMN, TIME_COLUMN
 from policies.watermarks import NONE, advance_keys
 from windowing.columns import hash_order, take_rows
 from windowing.daytimes import DayTime
+from windowing.reprs import repr_of
 from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def kept_json(cache: object) -> tuple[str, dict[str, Any]]:
     """A cache as JSON, and as that restores it. Raises TypeError or ValueError for what JSON cannot represent, and for
     one that is nested too deep."""
     if not isinstance(cache, dict):
-        raise TypeError(f"the cache is {cache!r:.60}, and must be a dict")
+        raise TypeError(f"the cache is {repr_of(cache):.60}, and must be a dict")
     try:
         text = json.dumps(cache)
         read: dict[str, Any] = json.loads(text)

@@ -21,6 +21,7 @@ from topologies.graph.graph import ERRORS, Graph, WindowedNode
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
 from windowing.events import Tuple
+from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Session, WindowKind
@@ -295,7 +296,7 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
             elif isinstance(extracted, np.datetime64):
                 value, cut[index] = _of_numpy(extracted)
             elif isinstance(extracted, _NO_TIMES):
-                raise _wrong_type(node, f"{extracted!r:.60}, which is {type(extracted).__name__}")
+                raise _wrong_type(node, f"{repr_of(extracted):.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
                 value = int(extracted) * 1_000
             values.append(None if value is None else max(min(value, _FAR), -_FAR))

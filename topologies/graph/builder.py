@@ -65,7 +65,7 @@ from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
 from windowing.errors import ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
-from windowing.reprs import one_line
+from windowing.reprs import one_line, repr_of
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import SOURCE_ONLY
 from windowing.settings.rules import WatermarkCombiner
@@ -267,7 +267,9 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
     except WindboltError as error:
         mistakes.tell_of(f"sink {name!r}", error)
     except (AttributeError, TypeError):
-        mistakes.tell(f"sink {name!r} is {declarer.sink!r:.60}", "that is not a sink", "use one of windbolt.sinks")
+        mistakes.tell(
+            f"sink {name!r} is {repr_of(declarer.sink):.60}", "that is not a sink", "use one of windbolt.sinks"
+        )
     mistakes.extend(read_twice(f"sink {name!r} takes", declarer.streams))
     return SinkNode(name, declarer.sink, tuple(declarer.streams), schemas[0]) if schemas else None
 
@@ -365,7 +367,7 @@ class _Compilation:
         except (AttributeError, TypeError):
             its_class = isinstance(source, type) and issubclass(source, PartitionedSpout | Spout)
             self.mistakes.tell(
-                f"spout {name!r} is {spout!r:.60}",
+                f"spout {name!r} is {repr_of(spout):.60}",
                 "that is a class" if its_class else "that is not a spout",
                 f"give {source.__name__}()" if its_class else "use one of windbolt.spouts, or a Spout of your own",  # type: ignore[attr-defined]
             )

@@ -26,6 +26,7 @@ from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt
 from windowing.bolts.joins import WindowJoin
 from windowing.bolts.passing import AlterLifetime, Passing, ShiftTime, Union
 from windowing.durations import Count, Duration
+from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import SaidBy
@@ -125,7 +126,7 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
     """Describes a policy of the user's own: its parameters, its moments, and the columns and state that it has."""
     every = getattr(policy, "every", None)
     shift = getattr(policy, "offset", None)
-    words = [repr(policy)]
+    words = [repr_of(policy)]
     if every is not None:
         words.append(f"moments every {every}" + (f", shifted by {shift}" if shift is not None and shift.micros else ""))
     if policy.forget_after is not None:
@@ -198,7 +199,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
             return value
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    return repr(value)
+    return repr_of(value)
 
 
 # A topology in words: its spouts, bolts and sinks with what there is to know about each.
@@ -571,8 +572,8 @@ def _bolt_json(node: BoltNode) -> dict[str, Any]:
             "slide": _extent_json(settings.slide),
             "bounds": settings.bounds.value,
             "offset": str(settings.offset),
-            "eviction": repr(node.eviction),
-            "trigger": repr(node.trigger),
+            "eviction": repr_of(node.eviction),
+            "trigger": repr_of(node.trigger),
             "keeps_last_window": node.remembers,
         }
         described["time"] = {

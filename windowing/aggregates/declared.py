@@ -32,6 +32,7 @@ from windowing.aggregates.accumulators import (
 from windowing.aggregates.groups import Groups
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError, SchemaError, did_you_mean_column
+from windowing.reprs import repr_of
 from windowing.schema import TIMESTAMP, format_schema, parse_schema, value_type
 from windowing.timestamps import to_column
 
@@ -408,7 +409,7 @@ class Combine(Aggregate):
         for name, function in functions.items():
             if not callable(function) and not (name == "finish" and function is None):
                 raise ConfigError(
-                    f"{self}: {name}={function!r:.60}",
+                    f"{self}: {name}={repr_of(function):.60}",
                     why="that is not a function",
                     do="give a function of one argument",
                 )
@@ -416,7 +417,7 @@ class Combine(Aggregate):
                 hash(function)
             except TypeError:
                 raise ConfigError(
-                    f"{self}: {name}={function!r:.60}",
+                    f"{self}: {name}={repr_of(function):.60}",
                     why="it cannot be hashed, and equal aggregates are computed once",
                     do="give a function, or an object that equals itself alone",
                 ) from None
@@ -470,7 +471,7 @@ def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state
     except REFUSED as error:
         wrong = next(value for value in values if not _fits(value, kind))
         raise SchemaError(
-            f"{whose} returned {wrong!r:.100}, but {format_schema(_schema(what, kind))!r} was declared",
+            f"{whose} returned {repr_of(wrong):.100}, but {format_schema(_schema(what, kind))!r} was declared",
             why=str(error),
             do=f"return what was declared, or declare {what}=",
         ) from error

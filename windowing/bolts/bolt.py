@@ -17,7 +17,7 @@ from windowing.calls import checked_value
 from windowing.conversion import changed_by_json
 from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import ConfigError, SchemaError, together
-from windowing.reprs import call, of_fields, one_line, simple_attributes
+from windowing.reprs import call, of_fields, one_line, repr_of, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
 from windowing.settings.kinds import WindowKind
@@ -175,7 +175,7 @@ def check_types(types: Mapping[str, StateType]) -> None:
     """Raise ConfigError for a declaration that cannot be kept."""
     if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
         raise ConfigError(
-            f"state_types is {types!r:.60}",
+            f"state_types is {repr_of(types):.60}",
             why="it is the type of each state by its name, a text",
             do='write state_types = {"seen": int, "last": "user string, n long"}',
         )
@@ -223,7 +223,7 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
         if not isinstance(kind, type):
             if not isinstance(value, pa.Table):
                 raise SchemaError(
-                    f"state {name!r} is {type(value).__name__} {value!r:.60}, and was declared a table",
+                    f"state {name!r} is {type(value).__name__} {repr_of(value):.60}, and was declared a table",
                     do="keep a pyarrow table of the declared columns, or change `state_types`",
                 )
             kept[name] = conform(value, parse_schema(kind))
@@ -231,7 +231,7 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
         good = isinstance(value, kind) or (kind is float and isinstance(value, int))
         if not good or (kind is int and isinstance(value, bool)):
             raise SchemaError(
-                f"state {name!r} is {type(value).__name__} {value!r:.60}, and was declared {kind.__name__}",
+                f"state {name!r} is {type(value).__name__} {repr_of(value):.60}, and was declared {kind.__name__}",
                 do="keep the declared type, or change `state_types`",
             )
         plain[name] = value
@@ -434,7 +434,7 @@ def _is_of_kinds(settings: WindowSettings) -> bool:
 
 
 def _shown(method: str, argument: str, value: object) -> str:
-    return f"{method}({argument}={value!r:.60})" if argument else f"{method}({value!r:.60})"
+    return f"{method}({argument}={repr_of(value):.60})" if argument else f"{method}({repr_of(value):.60})"
 
 
 # Bolts with tasks of their own, to which events are grouped.
@@ -480,7 +480,7 @@ class TaskBolt(ConfiguredBolt):
             return None
         if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
             raise ConfigError(
-                f"{type(self).__name__}.reads = {given!r:.60}",
+                f"{type(self).__name__}.reads = {repr_of(given):.60}",
                 why="it is the names of columns",
                 do='write reads = "user, amount"',
             )

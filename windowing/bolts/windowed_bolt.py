@@ -19,6 +19,7 @@ from windowing.bolts.bolt import (
 from windowing.calls import checked_value
 from windowing.durations import Count, Duration, Extent, Shift, Time, as_extent
 from windowing.errors import ConfigError, SchemaError
+from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM, Emit, EmittedRows, tables
 from windowing.settings import DECLARED, WindowSettings
 from windowing.settings.declaration import ListedKeys
@@ -114,7 +115,9 @@ class WindowedBolt(TaskBolt):
         no_extent = (WindowKind, type, list, tuple, Panes)
         no_lengths = any(isinstance(each, no_extent) for each in given.values())
         if len(windows) > 2 or both or no_lengths or given["length"] is None:
-            shown = ", ".join(f"{each!r:.60}" for each in windows) or ", ".join(f"{n}={v!r}" for n, v in named.items())
+            shown = ", ".join(f"{repr_of(each):.60}" for each in windows) or ", ".join(
+                f"{n}={repr_of(v)}" for n, v in named.items()
+            )
             raise ConfigError(
                 f"with_window({shown})",
                 why="it takes a length and a slide, or values such as Session(...), each as an argument",
@@ -183,7 +186,7 @@ class WindowedBolt(TaskBolt):
             )
         if not callable(extractor):
             raise ConfigError(
-                f"with_timestamp_extractor({extractor!r})", why="it cannot be called", do="give a function"
+                f"with_timestamp_extractor({repr_of(extractor)})", why="it cannot be called", do="give a function"
             )
         self._one_time_source("with_timestamp_extractor")
         return self._with(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns),
@@ -264,7 +267,7 @@ class WindowedBolt(TaskBolt):
             return self._ask({"panes": trigger}, "with_trigger(Panes(...))")
         if not isinstance(trigger, get_args(KeyTrigger)):
             raise ConfigError(
-                f"with_trigger({trigger!r:.60})",
+                f"with_trigger({repr_of(trigger):.60})",
                 do="give Panes(...) or one of windbolt.triggers; a policy is for with_policies(trigger=...)",
             )
         if isinstance(trigger, CountTrigger) and max_events is not None:
@@ -601,7 +604,7 @@ def _numbered(
     whole = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else None
     if whole is None or whole.shape != (table.num_rows,) or not _ascending(whole, windows):
         raise SchemaError(
-            f"execute_all returned {table.num_rows} rows, and {numbers!r:.60} as the numbers of their windows",
+            f"execute_all returned {table.num_rows} rows, and {repr_of(numbers):.60} as the numbers of their windows",
             why=f"each row is of one of {windows} windows, and rows come in the order of these",
             do="return a whole number from 0 for each row, in ascending order",
         )

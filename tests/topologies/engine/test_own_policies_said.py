@@ -42,7 +42,7 @@ from topologies.testing.policy_check import check_policy
 from windbolt import state
 from windowing import BoltError, Count, Duration, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
-from windowing.errors import WindboltError
+from windowing.errors import ConfigError, WindboltError
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import CountTrigger
 
@@ -1112,3 +1112,105 @@ def test_the_repr_of_a_policy_has_its_durations() -> None:
             self.longest, self.most = longest, most
 
     assert repr(Pause(minutes(10), Count(3))).endswith(f"Pause(longest={minutes(10)!r}, most={Count(3)!r})")
+
+
+# ---- objects of a user's whose own repr fails
+
+
+class Speechless:
+    """A repr that needs something that is not there yet, as one of a dataclass does."""
+
+    def __repr__(self) -> str:
+        return str(self.missing)  # type: ignore[attr-defined]
+
+
+SPEECHLESS = "<Speechless, whose __repr__ raises AttributeError>"
+
+
+def test_the_error_of_a_hook_is_told_where_the_repr_of_its_policy_fails() -> None:
+    class Mute(Speechless, OnNine):
+        def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+            raise ValueError("what it is about")
+
+    said = failing(trigger=Mute(), eviction=All())
+    assert "ValueError: what it is about" in said
+    assert "Mute, whose __repr__ raises AttributeError>" in said
+
+
+def answered(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+    return Speechless()
+
+
+def woken(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+    context.wake_at = Speechless()  # type: ignore[assignment]
+    return False
+
+
+def kept(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+    context.state["events"] = Speechless()
+    return False
+
+
+NAME: Any = Speechless()
+
+
+def kept_among_others(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+    context.state[NAME] = 1
+    return False
+
+
+def kept_instead(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
+    context.state = Speechless()  # type: ignore[assignment]
+    return False
+
+
+@pytest.mark.parametrize(
+    ("track", "words"),
+    [
+        (answered, f"it answered {SPEECHLESS}"),
+        (woken, f"wake_at was set to {SPEECHLESS}; it must be a whole number"),
+        (kept, f"context.state['events'] is a Speechless {SPEECHLESS}, and state_types declares int"),
+        (kept_among_others, f"context.state has {SPEECHLESS}, which state_types does not declare"),
+        (kept_instead, f"context.state is a Speechless {SPEECHLESS}, and it is a dict"),
+    ],
+)
+def test_an_answer_whose_repr_fails_is_said_to_be_none(track: Any, words: str) -> None:
+    assert words in failing(trigger=trigger_of(track), eviction=All())
+
+
+class Returns(WindowedBolt):
+    """Returns what cannot say what it is."""
+
+    outputs = "n long"
+    value: Any
+
+    def execute(self, window: Any) -> Any:
+        """The value."""
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("outputs", "value", "words"),
+    [
+        ("n long", Speechless(), f"a bolt returned Speechless {SPEECHLESS}"),
+        ("n struct<a: long>", (Speechless(),), f"{SPEECHLESS} is not a dict"),
+        ("n map<string, long>", (Speechless(),), f"{SPEECHLESS} is not a map"),
+    ],
+)
+def test_a_value_whose_repr_fails_is_said_to_be_of_another_type(outputs: str, value: Any, words: str) -> None:
+    with pytest.raises(BoltError) as caught:
+        run(
+            type("Mine", (Returns,), {"outputs": outputs, "value": value})()
+            .with_tumbling_window("10s")
+            .with_timestamp_field("ts"),
+            ROWS,
+            Cut([2]),
+        )
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ["with_window", "with_trigger", "with_key", "with_timestamp_extractor"])
+def test_an_argument_whose_repr_fails_is_refused_in_words(method: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        getattr(Returns(), method)(Speechless())
+    assert SPEECHLESS in str(caught.value)

@@ -66,7 +66,7 @@ from topologies.graph.graph import WindowedNode
 from topologies.graph.groupings import KeyCodes
 from windowing.errors import BoltError
 from windowing.events import Events
-from windowing.reprs import error_text
+from windowing.reprs import error_text, repr_of
 from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
@@ -413,7 +413,11 @@ class PolicyTask(KeyedTask):
         """The error of a policy, with the bolt, the task, the key, the event and the user's line."""
         node, policy, error = self._node, failure.policy, failure.error
         key = f", key {failure.key!r:.80}" if node.bolt.settings.key else ""
-        where = f"in {failure.hook} of {policy!r}" if failure.hook != "state" else f"with the state of {policy!r}"
+        where = (
+            f"in {failure.hook} of {repr_of(policy)}"
+            if failure.hook != "state"
+            else f"with the state of {repr_of(policy)}"
+        )
         columns = node.schema.names
         return BoltError(
             f"bolt {node.name!r} failed {where}, task {self._item.task}{key}: {failure.about}, "
