@@ -13,8 +13,7 @@ import pytest
 from manager.keyed.retained_events import read_retained
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TaskState
-from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of
-from topologies import TopologyBuilder, sinks, spouts
+from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of, wired
 from topologies.engine import micro_batch
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
@@ -60,9 +59,6 @@ Answer = tuple[list[dict[str, Any]], list[dict[str, Any]], list[Any]]
 
 def topology(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed) -> Topology:
     """The bolt of a case, of this class, behind two spouts."""
-    builder = TopologyBuilder("windows")
-    for name in ("left", "right"):
-        builder.set_spout(name, spouts.memory(COLUMNS))
     bolt = declared(kind, case["by"], dense=case["dense"])
     if case["key"]:
         bolt = bolt.with_key("user")
@@ -75,16 +71,7 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed
     else:
         bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
         bolt = LATENESS[case["lateness"]](bolt)
-    declarer = builder.set_bolt("sums", windowed(bolt, case), parallelism=case["tasks"] if case["key"] else 1)
-    for name in ("left", "right"):
-        if case["key"]:
-            declarer.fields_grouping(name, "user")
-        else:
-            declarer.global_grouping(name)
-    builder.set_sink("out", sinks.memory()).from_("sums")
-    if case["lateness"] != "clock":
-        builder.set_sink("late", sinks.memory()).from_("sums", "late")
-    return builder.build()
+    return wired(COLUMNS, windowed(bolt, case), "user" if case["key"] else None, case["tasks"])
 
 
 def run(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed, clock: int = 0) -> Answer:

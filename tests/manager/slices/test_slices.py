@@ -90,9 +90,6 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
-    builder = TopologyBuilder("slices")
-    for name in ("left", "right"):
-        builder.set_spout(name, spouts.memory(COLUMNS))
     bolt = declared(kind, case["by"], dense=case["dense"])
     if case["rules"] == "atlas":
         bolt = bolt.with_time(presets.atlas())
@@ -102,15 +99,21 @@ def topology(case: dict[str, Any], kind: type[AggregateBolt]) -> Topology:
     else:
         bolt = bolt.with_timestamp_field("ts").with_lag(f"{case['lag']}ms").with_late_tuple_stream("late")
     bolt = bolt.with_alignment(offset=f"{case['offset']}ms")
-    tasks = case["tasks"] if case["by"] else 1
-    declarer = builder.set_bolt("sums", bolt, parallelism=tasks)
+    return wired(COLUMNS, bolt, next(iter(case["by"]), None), case["tasks"])
+
+
+def wired(columns: str, bolt: AggregateBolt, grouped_by: str | None, tasks: int) -> Topology:
+    """The bolt ``sums`` of two spouts, in one task where they are not grouped; its rows and late events are kept."""
+    builder = TopologyBuilder("sums")
+    declarer = builder.set_bolt("sums", bolt, parallelism=1 if grouped_by is None else tasks)
     for name in ("left", "right"):
-        if case["by"]:
-            declarer.fields_grouping(name, case["by"][0])
-        else:
+        builder.set_spout(name, spouts.memory(columns))
+        if grouped_by is None:
             declarer.global_grouping(name)
+        else:
+            declarer.fields_grouping(name, grouped_by)
     builder.set_sink("out", sinks.memory()).from_("sums")
-    if case["rules"] != "clock":
+    if bolt.settings.late_stream is not None:
         builder.set_sink("late", sinks.memory()).from_("sums", "late")
     return builder.build()
 
