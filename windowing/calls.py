@@ -40,7 +40,9 @@ _WORDS: Mapping[Any, str] = {
     object: "",
     Any: "",
 }
+_SINKS = ("FileSink", "ConsoleSink", "MemorySink", "FunctionSink", "KafkaSink", "TableSink", "DiscardSink")
 _NAMED = {
+    **dict.fromkeys(_SINKS, "a sink such as sinks.files(path)"),
     "Duration": "a duration such as seconds(5)",
     "Count": "a Count of events",
     "Graph": "the topology that builder.build() returns",

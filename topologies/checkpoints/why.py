@@ -182,21 +182,31 @@ class Explanation:
         )
 
     def over_window(self, end: int, waiting: int) -> WhyAnswer:
-        counts = self.state.accounts
+        counts, watermark = self.state.accounts, self.state.watermark.current
+        if not self.rules.event_time:
+            past, reached = "the clock is past it, at", self.manifest.clock
+        elif watermark is None or watermark - self.rules.past_end < end:
+            past, reached = "the idle timeout has closed it, up to", self.state.watermark.forced
+        else:
+            past, reached = "the watermark is past it, at", watermark
+        assert reached is not None
         if waiting:
             return self.answer(
                 WhyReason.FIRED,
-                f"The window that ends at {show(end)} has fired: the watermark is past it, and {waiting:,} of its "
-                "events are still kept.",
+                f"The window that ends at {show(end)} has fired: {past} {show(reached)}; {waiting:,} of its events "
+                f"{'is' if waiting == 1 else 'are'} still kept.",
             )
-        return self.answer(
-            WhyReason.OVER,
-            f"The time of the window that ends at {show(end)} is over: the watermark is past it, at "
-            f"{self._shown_watermark}. If it held events, it has fired; if it held none, there was nothing to fire. A "
-            "checkpoint does not keep which: look at the output.",
+        late = (
             f"Events for it that came later are in an account: of the bolt's events {counts['late']} are late, "
             f"{counts['dropped']} dropped, {counts['purged']} purged, {counts['invalid']} invalid. Late streams and "
-            "error streams have them, with the reason.",
+            "error streams have them, with the reason."
+        )
+        return self.answer(
+            WhyReason.OVER,
+            f"The time of the window that ends at {show(end)} is over: {past} {show(reached)}. If it held events, it "
+            "has fired; if it held none, there was nothing to fire. A checkpoint does not keep which: look at the "
+            "output.",
+            late if self.rules.event_time else "What comes now is in later windows.",
         )
 
     def _waits(self, end: int, waiting: int) -> WhyAnswer:

@@ -268,7 +268,9 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
         mistakes.tell_of(f"sink {name!r}", error)
     except (AttributeError, TypeError):
         mistakes.tell(
-            f"sink {name!r} is {repr_of(declarer.sink):.60}", "that is not a sink", "use one of windbolt.sinks"
+            f"sink {name!r} is {repr_of(declarer.sink):.60}",
+            "that is not a sink",
+            "give a sink such as sinks.files(path)",
         )
     mistakes.extend(read_twice(f"sink {name!r} takes", declarer.streams))
     return SinkNode(name, declarer.sink, tuple(declarer.streams), schemas[0]) if schemas else None

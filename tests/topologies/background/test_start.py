@@ -21,6 +21,7 @@ from windbolt import (
     RunPhase,
     Topology,
     TopologyBuilder,
+    TopologyError,
     TupleWindow,
     WindowedBolt,
     runs,
@@ -159,6 +160,13 @@ def test_a_path_as_the_sink_of_one_bolt_is_answered_with_files(tmp_path: Path) -
     bolt = Revenue().with_tumbling_window("10s").with_timestamp_field("ts")
     with pytest.raises(ConfigError, match=r"is a path(.|\n)*give sinks.files\(path\)"):
         windowed(object(), bolt, checkpoint=tmp_path / "ck", sink=str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match=r"give a sink such as sinks.files\(path\), a text or None"):
+        windowed(object(), bolt, checkpoint=tmp_path / "ck", sink=tmp_path / "out")  # type: ignore[arg-type]
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.memory("user string", [("ann",)]))
+    builder.set_sink("out", tmp_path / "out").from_("orders")  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match=r"give a sink such as sinks.files\(path\)"):
+        builder.build()
 
 
 def test_run_is_start_and_wait(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.blocking_inputs import WhyAnswer, WhyReason
 from topologies.checkpoints.why import why
 from topologies.cli.app import app
-from windbolt import state
+from windbolt import presets, state
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.durations import Count, hours
@@ -113,6 +114,8 @@ class Situation:
     keep_open: bool = True
     first_output: str | None = None
     waiting: int | None = None
+    minutes: int = 0
+    """How far the clock is after the first batch."""
 
 
 SITUATIONS = {
@@ -195,7 +198,7 @@ SITUATIONS = {
     ),
     "it has fired, and its events are needed again": Situation(
         WhyReason.FIRED,
-        ["has fired: the watermark is past it, and 1 of its events are still kept"],
+        ["has fired: the watermark is past it, at 2024-05-01T12:12:00Z; 1 of its events is still kept"],
         bolt=lambda: Seen().with_window("20m", "10m").with_timestamp_field("ts"),
         orders=[[(2, "ada", "n"), (12, "ada", "n")]],
         window="12:10",
@@ -224,6 +227,21 @@ SITUATIONS = {
         WhyReason.CLOCK,
         ["It follows the clock, and fires in the first batch after its end; the last batch was at 2024-05-01"],
         bolt=lambda: Seen().with_tumbling_window("7m"),
+    ),
+    "the clock is past it": Situation(
+        WhyReason.OVER,
+        ["is over: the clock is past it, at 2024-05-01T12:00:00Z. If it held", "What comes now is in later windows."],
+        bolt=lambda: Seen().with_tumbling_window("10m"),
+        window="11:50",
+        waiting=0,
+    ),
+    "the clock is past it, and its events are needed again": Situation(
+        WhyReason.FIRED,
+        ["has fired: the clock is past it, at 2024-05-01T12:10:00Z; 1 of its events is still kept"],
+        bolt=lambda: Seen().with_window("20m", "7m"),
+        orders=[[(1, "ada", "n")], [(1, "ada", "n")]],
+        window="2024-05-01T12:06:00Z",
+        minutes=10,
     ),
     "a policy of one's own fires it": Situation(
         WhyReason.POLICY,
@@ -582,6 +600,11 @@ def at(minute: float) -> int:
     return NOON + round(minute * MINUTE)
 
 
+def later(minutes: float) -> Callable[[], int]:
+    """A clock that is at noon in the first batch, and so many minutes later from then on."""
+    return chain([NOON, NOON], repeat(at(minutes))).__next__
+
+
 def ran(situation: Situation, folder: Path) -> str:
     """The checkpoint after its run."""
     schema = "ts timestamp, user string, shop string, until timestamp"
@@ -595,9 +618,10 @@ def ran(situation: Situation, folder: Path) -> str:
         bolt = bolt.global_grouping(name)
     builder.set_sink("out", sinks.memory()).from_("revenue")
     checkpoint = str(folder / "ck")
+    clock = later(situation.minutes)
     run_local(
         builder.build(),
-        RunOptions(checkpoint, keep_open=situation.keep_open, first_output=situation.first_output, clock=lambda: NOON),
+        RunOptions(checkpoint, keep_open=situation.keep_open, first_output=situation.first_output, clock=clock),
     )
     return checkpoint
 
@@ -866,3 +890,19 @@ def test_spark_is_not_needed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, checkpoint]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_window_that_the_idle_timeout_has_closed_is_not_said_to_be_behind_the_watermark(tmp_path: Path) -> None:
+    """Its input is silent, while another bolt's goes on."""
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.memory("ts timestamp, user string", [(at(2), "ada")]))
+    builder.set_spout("others", spouts.memory("ts timestamp, user string", [(at(2), "ada")], [(at(3), "ada")]))
+    bolt = Seen().with_tumbling_window("10m").with_time(presets.atlas()).with_timestamp_field("ts")
+    bolt = bolt.with_watermark(idle_timeout="5m")
+    for name in ("orders", "others"):
+        builder.set_bolt(f"of_{name}", bolt).global_grouping(name)
+        builder.set_sink(f"{name}_out", sinks.memory()).from_(f"of_{name}")
+    run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True, clock=later(30)))
+    answer = why(tmp_path / "ck", "of_orders", window="12:10")
+    assert (answer.reason, answer.watermark) == (WhyReason.OVER, at(10)), "which closes no window of these by itself"
+    assert "is over: the idle timeout has closed it, up to 2024-05-01T12:10:00Z." in " ".join(answer.sentences)
