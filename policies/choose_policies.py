@@ -31,6 +31,7 @@ from policies.storm import (
     WatermarkTimeTriggerPolicy,
 )
 from windowing.bolts.bolt import check_types
+from windowing.bolts.read_code import check_hooks
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.reprs import repr_of
@@ -117,6 +118,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
         _check_extent(policy, name)
     _check_extent(policy, "forget_after")
     _check_arguments(policy, kind)
+    check_hooks(policy, _ARGUMENTS)
     firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
     needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
     built_in = any(each.__module__ == "policies.storm" for each in type(policy).__mro__)

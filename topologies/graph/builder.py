@@ -61,6 +61,7 @@ from windowing.bolts.bolt import (
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
+from windowing.bolts.read_code import check_hooks
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
@@ -185,6 +186,12 @@ _CALLED = (
     _Called(Bolt, "execute", "tuple", "for each event"),
 )
 """The methods by kind of bolt, the most special kinds first."""
+
+_HOOKS = (
+    "execute", "execute_all", "prepare", "forget", "on_clock", "initial_state", "move_state", "for_inputs",
+    "output_schemas",
+)  # fmt: skip
+"""The methods of bolts that windbolt calls."""
 
 
 def missing_method(name: str, bolt: Component) -> ConfigError | None:
@@ -439,6 +446,11 @@ class _Compilation:
                 node = self._plain(declarer, outputs)
         if outputs is not None and (missing := missing_method(name, declarer.bolt)):
             self.mistakes.append(missing)
+        elif outputs is not None:
+            try:
+                check_hooks(declarer.bolt, _HOOKS)
+            except ConfigError as error:
+                self.mistakes.tell_of(f"bolt {name!r}", error)
         if node is None:
             known.broken.add(name)
         known.add(name, (outputs or {}) if node is None else node.outputs)  # for its readers are checked as well

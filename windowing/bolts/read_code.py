@@ -1,16 +1,20 @@
-"""Inspection of a bolt's code: whether it asks its windows for expired events, and which names are in it."""
+"""Inspection of users' code: whether a bolt asks its windows for expired events, which names are in it, and which of
+its methods nobody calls."""
 
 from __future__ import annotations
 
 import dis
 import gc
+import inspect
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from windowing.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from windowing.bolts.bolt import TaskBolt
@@ -52,6 +56,69 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
         elif isinstance(each, FunctionType) and _is_users(each):
             found.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
     return frozenset(found)
+
+
+# Methods of a user's class that look like hooks and are none.
+
+
+_LIKENESS = 0.75
+"""How alike the names are, as ``nearest`` has it: ``on_timer`` and ``on_time``, ``evicts`` and ``evict``."""
+
+
+def check_hooks(instance: object, hooks: Iterable[str]) -> None:
+    """Raises ConfigError for a method of a user's class that nobody calls, because a hook has another name.
+
+    Such a method is public, new in the user's own classes, can be called with the arguments of a hook that its class
+    does not define, and has a name like that hook's; for classes with hooks ``on_...`` each name that begins so is like
+    these. One whose name is anywhere in the code of the classes, or of their modules, is the user's own.
+    """
+    users = [each for each in type(instance).__mro__ if _is_users(each)]
+    others = [each for each in type(instance).__mro__ if not _is_users(each)]
+    inherited = {name for each in others for name in dir(each)}
+    found = {name: next((getattr(each, name) for each in others if hasattr(each, name)), None) for name in hooks}
+    known = {name: hook for name, hook in found.items() if callable(hook)}
+    with_moments = any(hook.startswith("on_") for hook in known)
+    for kind in users:
+        left = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
+        for name, method in vars(kind).items():
+            if not isinstance(method, FunctionType) or name.startswith("_") or name in inherited:
+                continue
+            like = nearest(name, known, len(known), _LIKENESS)
+            if not like and name.startswith("on_") and with_moments:
+                like = sorted(hook for hook in known if hook == "track" or hook.startswith("on_"))
+            meant = [hook for hook in like if hook in left and _takes_the_arguments(method, known[hook])]
+            if meant and name not in _named_in(users):
+                line, said = f"{method.__code__.co_filename}:{method.__code__.co_firstlineno}", " or ".join(meant)
+                raise ConfigError(
+                    f"{kind.__name__}.{name} is never called, at {line}",
+                    why=f"neither windbolt nor the code beside it does; windbolt calls {said}",
+                    do=f"rename it to {said}; if it is your own, begin its name with an underscore: _{name}",
+                )
+
+
+def _takes_the_arguments(method: FunctionType, hook: FunctionType) -> bool:
+    try:
+        inspect.signature(method).bind(*inspect.signature(hook).parameters)
+    except TypeError:
+        return False
+    return True
+
+
+def _named_in(users: list[type]) -> set[str]:
+    """Returns the names that the code of classes and of their modules loads, and the texts in it."""
+    modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
+    # By type(), since a proxy may look for what it stands for when it is asked what it is.
+    beside = [each for space in modules for each in list(space.values()) if issubclass(type(each), type | FunctionType)]
+    classes = [*users, *(each for each in beside if isinstance(each, type) and _is_users(each))]
+    values = [*beside, *(value for each in classes for value in vars(each).values())]
+    found: set[str] = set()
+    for value in values:
+        for function in (value, *(() if isinstance(value, type) else _inside(value, objects=False))):
+            if isinstance(function, FunctionType) and _is_users(function):
+                for code in _codes(function.__code__):
+                    loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD"))
+                    found.update(text for load in loads for text in _texts(load))
+    return found
 
 
 def is_users_class(kind: type) -> bool:

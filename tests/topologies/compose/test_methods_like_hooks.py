@@ -1,0 +1,218 @@
+"""A method that looks like a hook, and that nobody calls, is refused as the topology is built."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from policies.storm import TimeEvictionPolicy
+from windbolt import (
+    StatefulBolt,
+    StatefulWindowedBolt,
+    TopologyBuilder,
+    TopologyError,
+    WindowedBolt,
+    seconds,
+    sinks,
+    spouts,
+)
+from windbolt.policies import Action, EvictionPolicy, TriggerPolicy
+
+
+def built(bolt: Any) -> str:
+    """What a topology with this bolt is refused for; empty where it is built."""
+    builder = TopologyBuilder("shop")
+    builder.set_spout("orders", spouts.memory("user string, ts timestamp", [("ann", 1_000)]))
+    builder.set_bolt("bolt", bolt).fields_grouping("orders", "user")
+    builder.set_sink("out", sinks.memory()).from_("bolt")
+    try:
+        builder.build()
+    except TopologyError as error:
+        return str(error)
+    return ""
+
+
+class Number(WindowedBolt):
+    """How many events a window holds."""
+
+    outputs = "events long"
+
+    def execute(self, window: Any) -> Any:
+        """A row."""
+        return (len(window),)
+
+
+class Never(TriggerPolicy):
+    """Fires at no event."""
+
+    def track(self, event: Any, context: Any) -> Any:
+        """False."""
+        return False
+
+
+class All(EvictionPolicy):
+    """Holds all events."""
+
+    def evict(self, event: Any, context: Any) -> Action:
+        """PROCESS."""
+        return Action.PROCESS
+
+
+def fired_by(trigger: TriggerPolicy, eviction: EvictionPolicy | None = None) -> WindowedBolt:
+    eviction = eviction or TimeEvictionPolicy(seconds(10))
+    return Number().with_policies(trigger=trigger, eviction=eviction).with_timestamp_field("ts")
+
+
+def in_windows(bolt: WindowedBolt) -> WindowedBolt:
+    return bolt.with_tumbling_window("10s").with_timestamp_field("ts")
+
+
+class OnTimer(Never):
+    def on_timer(self, time: int, context: Any) -> bool:
+        return True
+
+
+class OnItem(ABC, Never):
+    def on_item(self, event: Any) -> bool:
+        return True
+
+
+class OnEvent(Never):
+    def on_event(self, event: Any, context: Any) -> bool:
+        return True
+
+
+class TrackAlls(Never):
+    def track_alls(self, events: Any, context: Any) -> Any:
+        return None
+
+
+class Evicts(All):
+    def evicts(self, event: Any, context: Any) -> Any:
+        return None
+
+
+class Prepares(Number):
+    def prepares(self, context: Any) -> None:
+        """Load what is needed."""
+
+
+class Forgets(StatefulWindowedBolt):
+    outputs = "events long"
+    state_types: ClassVar[dict[str, type]] = {"seen": int}
+
+    def execute(self, window: Any) -> Any:
+        return (1,)
+
+    def forgets(self, key: Any) -> None:
+        """Called for no key."""
+
+
+class OnMinute(StatefulBolt):
+    outputs = "events long"
+    state_types: ClassVar[dict[str, type]] = {"seen": int}
+
+    def execute(self, tuple: Any) -> Any:
+        return (1,)
+
+    def on_minute(self, clock: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("bolt", "method", "hook"),
+    [
+        (fired_by(OnTimer()), "OnTimer.on_timer", "on_time"),
+        (fired_by(OnItem()), "OnItem.on_item", "on_arrival or on_end"),
+        (fired_by(OnEvent()), "OnEvent.on_event", "on_time or track"),
+        (fired_by(TrackAlls()), "TrackAlls.track_alls", "track_all"),
+        (fired_by(Never(), Evicts()), "Evicts.evicts", "evict"),
+        (in_windows(Prepares()), "Prepares.prepares", "prepare"),
+        (in_windows(Forgets()).with_key("user"), "Forgets.forgets", "forget"),
+        (OnMinute().with_key("user"), "OnMinute.on_minute", "on_clock"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_method_with_a_name_like_a_hook_is_refused_with_its_line(bolt: Any, method: str, hook: str) -> None:
+    said = built(bolt)
+    assert f"{method} is never called, at {__file__}:" in said
+    assert f"windbolt calls {hook}" in said
+
+
+class Spiking(Never):
+    """Hooks of its own, as of a base class of several policies."""
+
+    def track(self, event: Any, context: Any) -> Any:
+        return self.on_spike(event, context)
+
+    def on_spike(self, event: Any, context: Any) -> bool:
+        return False
+
+
+class Spikes(Spiking):
+    def on_spike(self, event: Any, context: Any) -> bool:
+        return True
+
+
+class Chosen(Never):
+    def on_tick(self, event: Any, context: Any) -> bool:
+        return False
+
+    def track(self, event: Any, context: Any) -> Any:
+        return getattr(self, {"tick": "on_tick"}["tick"])(event, context)
+
+
+class OfOthers(Never):
+    """Called by a function beside it."""
+
+    def on_question(self, event: Any, context: Any) -> bool:
+        return False
+
+
+def asked(policy: OfOthers) -> bool:
+    return policy.on_question(None, None)
+
+
+class WithOtherArguments(Never):
+    def on_level(self) -> float:
+        return 1.0
+
+    @staticmethod
+    def on_grid(time: int, context: Any) -> int:
+        return time
+
+    @property
+    def tracks(self) -> bool:
+        return True
+
+    def _on_timers(self, time: int, context: Any) -> None:
+        """Called by none."""
+
+    def peak(self, event: Any, context: Any) -> float:
+        return 1.0
+
+
+@dataclass(slots=True)
+class BesideTheHook(Never):
+    def on_time(self, time: int, context: Any) -> bool:
+        return True
+
+    def on_times(self, time: int, context: Any) -> bool:
+        return True
+
+
+class OfTheOtherKind(All):
+    def on_time(self, time: int, context: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("policy", [Spikes(), Chosen(), OfOthers(), WithOtherArguments(), BesideTheHook()], ids=repr)
+def test_methods_of_a_user_s_own_are_left_alone(policy: TriggerPolicy) -> None:
+    assert built(fired_by(policy)) == ""
+
+
+def test_a_method_with_the_name_of_a_hook_of_the_other_kind_is_the_user_s_own() -> None:
+    assert built(fired_by(Never(), OfTheOtherKind())) == ""
