@@ -199,6 +199,9 @@ class Appender:
         self._table = _found(spark, node, node.sink)
         self._tried = -1
         """The last batch that this object has begun to append."""
+        self._restored = ""
+        """The commit that restored a Delta table to an earlier version, the last one before its batches were looked at;
+        empty where there was none."""
 
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
@@ -249,9 +252,9 @@ class Appender:
             said = {"sink": who, "batch": serial, "run": batch.run}
             return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
         note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
-        # Of an application Delta takes a number once. That of the run is in the name: after going back the next run
-        # plans the batches anew, and they are others.
-        return {"txnAppId": f"{who}/{batch.run}", "txnVersion": serial, "userMetadata": note}
+        # Of an application Delta takes a number once, also where the table was restored to before it. That of the run
+        # is in the name: after going back the next run plans the batches anew, and they are others.
+        return {"txnAppId": f"{who}/{batch.run}{self._restored}", "txnVersion": serial, "userMetadata": note}
 
     def _batches(self, batch: SinkBatch) -> Iterator[_Batch]:
         """The batches of this sink that are in the table now, the last one first."""
@@ -261,11 +264,13 @@ class Appender:
         name, who = self._table.name, self._id(batch)
         history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
         valid: int | None = None
+        self._restored = ""
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version = row["version"]
             if valid is not None and version > valid:
                 continue  # restored to before it
             if row["operation"] == "RESTORE":
+                self._restored = self._restored or f"/{version}"
                 to = (row["operationParameters"] or {}).get("version", "")
                 if not str(to).isdigit():
                     return  # to a time: what of these commits is left is not said

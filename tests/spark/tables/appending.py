@@ -189,6 +189,19 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     assert {row[1] for row in revenue} == {FILES * 6 * 1.5 - before + now}, revenue
     print("rows of a repaired batch are not taken for those that are there")
 
+    undone = topology(spark, orders, Total().with_key("user"), out=sinks.table("shop.undone", format=format))  # type: ignore[arg-type]
+    run_until(undone, folder / "undone", at_phase(2, "commit"))
+    if format == "delta":
+        last = spark.sql("DESCRIBE HISTORY shop.undone LIMIT 1").collect()[0]["version"]
+        spark.sql(f"RESTORE TABLE shop.undone TO VERSION AS OF {last - 1}")
+    else:
+        parent = spark.sql("SELECT parent_id FROM shop.undone.snapshots ORDER BY committed_at DESC LIMIT 1").collect()
+        spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {parent[0][0]})")
+    run_until(undone, folder / "undone", at_phase(2, "commit"))
+    run(undone, folder / "undone")
+    assert spark.table("shop.undone").count() == spark.table("shop.totals").count()
+    print("a batch that somebody has undone is appended again")
+
     spark.sql(f"CREATE TABLE {catalog}shop.other (user string, orders int) USING {format}")
     for wrong, why in (("other", "column 'orders' of the table"), ("nothing", "there is no table")):
         with pytest.raises(ConfigError, match=why):
