@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from servers.s3 import S3
 from tests.spark.tools import at_phase, crashed
 from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back, reset_bolts
@@ -57,7 +58,7 @@ class Topic:
     def __init__(self) -> None:
         self.sent: dict[str, set[str]] = defaultdict(set)
 
-    def run(self, built: Topology, checkpoint: Path) -> LocalRun:
+    def run(self, built: Topology, checkpoint: Any) -> LocalRun:
         attempt = LocalRun(built, RunOptions(str(checkpoint), keep_open=True, keep_batches=20))
         attempt.kafka.check = lambda topology: None  # type: ignore[method-assign]
         attempt.kafka.send = self.send  # type: ignore[method-assign]
@@ -73,40 +74,43 @@ KAFKA = sinks.kafka("127.0.0.1:1", "totals")
 BEGUN = 2
 
 
-def gone_back(folder: Path, checkpoint: Path) -> tuple[Topology, Path]:
+def gone_back(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
     go_back(PairedCheckpoint(str(checkpoint)), "0000000000")
     (folder / "in" / "1.jsonl").write_text('{"user": "a", "price": 9, "ts": 11000}\n')
     return topology(folder, KAFKA), checkpoint
 
 
-def repaired(folder: Path, checkpoint: Path) -> tuple[Topology, Path]:
+def repaired(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
     found = state.read(checkpoint, "revenue").to_pandas("events")
     found["price"] = 100
     state.repair(checkpoint, folder / "repaired", {"revenue": found})
     return topology(folder, KAFKA), folder / "repaired"
 
 
-def reset(folder: Path, checkpoint: Path) -> tuple[Topology, Path]:
+def reset(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
     other = topology(folder, KAFKA, "1s")
     reset_bolts(PairedCheckpoint(str(checkpoint)), ["revenue"], other)
     return other, checkpoint
 
 
-def rescaled(folder: Path, checkpoint: Path) -> tuple[Topology, Path]:
+def rescaled(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
     move_tasks(PairedCheckpoint(str(checkpoint)), {"revenue": 3})
     return topology(folder, KAFKA, tasks=3), checkpoint
 
 
-def saved(folder: Path, checkpoint: Path) -> tuple[Topology, Path]:
+def saved(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
     take_savepoint(PairedCheckpoint(str(checkpoint)), str(folder / "saved"))
     return topology(folder, KAFKA), folder / "saved"
 
 
 @pytest.mark.parametrize("change", [gone_back, repaired, reset, rescaled, saved])
-def test_no_two_rows_have_the_same_id(change: Callable[[Path, Path], tuple[Topology, Path]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_a_store", [False, True], ids=["here", "in a store"])
+def test_no_two_rows_have_the_same_id(
+    change: Callable[[Path, Any], tuple[Topology, Any]], in_a_store: bool, store: S3, tmp_path: Path
+) -> None:
     """A consumer that drops repeats would drop the second one."""
     write(tmp_path)
-    topic, checkpoint = Topic(), tmp_path / "ck"
+    topic, checkpoint = Topic(), store.uri(f"{change.__name__}/ck") if in_a_store else tmp_path / "ck"
     crashed(topic.run(topology(tmp_path, KAFKA), checkpoint), at_phase(BEGUN, "commit"))
     before = {name: set(values) for name, values in topic.sent.items()}
     with topic.run(*change(tmp_path, checkpoint)) as attempt:
