@@ -420,8 +420,12 @@ class AssignedWindows:
         stand_for = events.sizes(piece.members)
         counts, sizes = (np.add.reduceat(each, piece.offsets[:-1]) for each in (fresh * stand_for, stand_for))
         came = events.live.closed_until
-        opened_at = None if came is None else np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
-        fires, panes = decisions.decide(windows, counts, sizes, opened_at)
+        opened_at = grew_at = None
+        if came is not None:
+            opened_at = np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
+            if merging:
+                grew_at = np.minimum.reduceat(np.where(fresh, came[piece.members], FOREVER), piece.offsets[:-1])
+        fires, panes = decisions.decide(windows, counts, sizes, opened_at, grew_at)
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         fired = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
         idents = [(kind, *window) for window in fired]

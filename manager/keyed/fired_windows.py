@@ -104,6 +104,8 @@ class OpenPanes:
     """Which hold only a part of a window that has fired."""
     changed: NDArray[np.bool_]
     """Which are one or several windows that have fired, but not within the same bounds."""
+    moved: NDArray[np.bool_]
+    """Which have fired at an end, and have another now."""
     owners: NDArray[np.int64]
     """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
     none."""
@@ -139,9 +141,10 @@ class PaneDecisions:
             shut=np.zeros(count, np.int64),
             repaired=np.zeros(count, np.int64),
         )
-        split, changed, owners = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.full(len(self.before), -1)
+        split, changed, there = (np.zeros(count, np.bool_) for _ in range(3))
+        owners = np.full(len(self.before), -1)
         if not len(before) or not count:
-            return OpenPanes(states, split, changed, owners)
+            return OpenPanes(states, split, changed, there, owners)
         if merging:
             owners[of_kind], split = _covering(states, before)
         else:
@@ -150,14 +153,17 @@ class PaneDecisions:
         owner, remembered = owners[of_kind[known]], before.take(known)
         np.maximum.at(states.index, owner, remembered.index)
         np.maximum.at(states.shown, owner, remembered.shown)
-        np.maximum.at(states.on_time, owner, remembered.on_time)
         np.maximum.at(states.shut, owner, remembered.shut)
         np.maximum.at(states.repaired, owner, remembered.repaired)
         np.minimum.at(states.clock, owner, remembered.clock)
         np.minimum.at(states.mark, owner, remembered.mark)
         other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
         changed[owner[other & (remembered.index > 0)]] = True
-        return OpenPanes(states, split, changed, owners)
+        same_end = ends[owner] == remembered.end
+        there[owner[same_end]] = True
+        counts = same_end | ~there[owner]  # of several, the one that ends there says whether that end has fired
+        np.maximum.at(states.on_time, owner[counts], remembered.on_time[counts])
+        return OpenPanes(states, split, changed, (states.on_time > 0) & ~there, owners)
 
     def decide(
         self,
@@ -165,23 +171,28 @@ class PaneDecisions:
         fresh: NDArray[np.int64],
         sizes: NDArray[np.int64],
         opened_at: NDArray[np.int64] | None = None,
+        grew_at: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and the pane of each firing.
 
         Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
         window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
-        each came, in microseconds; None where none close by a watermark.
+        each came, in microseconds; None where none close by a watermark. ``grew_at``: the same of its first new event;
+        None as well where windows do not grow.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
         ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
-        states.on_time[~ended] = 0  # of a session that has grown since it fired at its end
+        # Of a session that has grown since it fired at its end, wherever the batch ends in which it grew.
+        states.on_time[~ended] = 0
+        if grew_at is not None and moment.lateness is not None:
+            states.on_time[windows.moved & ~self._passed_before(states, grew_at)] = 0
         revised = self._revised(windows, fresh)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
-        in_time = on_time & ~self._opened_late(states, opened_at)
+        in_time = on_time & ~self._passed_before(states, opened_at)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
         fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
@@ -242,11 +253,11 @@ class PaneDecisions:
         asked: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
         return asked
 
-    def _opened_late(self, states: PaneStates, opened_at: NDArray[np.int64] | None) -> NDArray[np.bool_]:
-        """Which windows had ended by the watermark before their first event came."""
-        if opened_at is None or self.moment.lateness is None:
+    def _passed_before(self, states: PaneStates, came_at: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Which windows had ended by the watermark before an event came."""
+        if came_at is None or self.moment.lateness is None:
             return np.zeros(len(states), np.bool_)
-        late: NDArray[np.bool_] = (opened_at > NONE) & (opened_at >= states.end - self.moment.lateness)
+        late: NDArray[np.bool_] = (came_at > NONE) & (came_at >= states.end - self.moment.lateness)
         return late
 
     def states(self) -> PaneStates:

@@ -358,7 +358,8 @@ class Sessions(Kind):
         crossed = [each for each in self.before if each not in covered and window.overlaps(each)]
         window.fired = max((each.fired for each in covered), default=0)
         window.shown = {event for each in self.before for event in each.shown} & set(window.events)
-        window.ended_at = max((each.ended_at for each in covered if each.ended_at is not None), default=None)
+        there = [each for each in covered if each.end == window.end]
+        window.ended_at = max((each.ended_at for each in there or covered if each.ended_at is not None), default=None)
         window.mark = min((each.mark for each in covered if each.mark is not None), default=None)
         window.clock = min((each.clock for each in covered if each.clock is not None), default=None)
         window.repaired = any(each.repaired for each in covered)

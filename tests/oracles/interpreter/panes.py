@@ -56,7 +56,8 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
     """Whether, and with which timing, a window fires now."""
     panes = bolt.rules.panes
     assert panes is not None
-    fresh = len([event for event in window.events if event not in window.shown])
+    new = [event for event in window.events if event not in window.shown]
+    fresh = len(new)
     # A session that has fired was cut elsewhere, or a repair has changed a window: all that hold such events fire.
     revised = (window.parts_of_shown or window.repaired) and panes.mode is not PaneMode.DISCARDING
     at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
@@ -64,6 +65,9 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
         window.ended_at = None  # a session that has grown since it fired at its end
         asked = panes.early is not None and fires(bolt, panes.early, window, fresh)
         return "early" if revised or asked else None
+    moved = window.ended_at is not None and window.ended_at < window.end and new
+    if moved and tells_moments(bolt) and not passed_before(bolt, window, new):
+        window.ended_at = None  # the same, in a batch in which the watermark reaches the new end as well
     if window.ended_at is None:  # "a window that fires more than once fires at its end"
         enough = panes.at_end is None or len(window.events) >= panes.at_end.value
         return first_timing(bolt, window) if enough else None
@@ -74,12 +78,19 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
 
 def first_timing(bolt: Bolt, window: Window) -> str:
     """ "late if the watermark had passed it before the first event came" (Beam's PaneInfo)."""
-    if not bolt.event_time or bolt.rules.idle_timeout is not None:
-        return "on_time"
-    met = [event.met for event in window.events if event.met is not None]
-    opened = min(met) if len(met) == len(window.events) else -FOREVER
-    passed = opened > window.end if bolt.waits else opened >= window.end
-    return "late" if passed else "on_time"
+    return "late" if tells_moments(bolt) and passed_before(bolt, window, window.events) else "on_time"
+
+
+def tells_moments(bolt: Bolt) -> bool:
+    """Whether it is known which watermark an event met; the idle timeout closes windows by the clock as well."""
+    return bolt.event_time and bolt.rules.idle_timeout is None
+
+
+def passed_before(bolt: Bolt, window: Window, events: list[Event]) -> bool:
+    """Whether the watermark had passed the end of the window before the first of these events came."""
+    met = [event.met for event in events if event.met is not None]
+    first = min(met) if len(met) == len(events) else -FOREVER
+    return first > window.end if bolt.waits else first >= window.end
 
 
 def has_ended(bolt: Bolt, window: Window) -> bool:
