@@ -12,7 +12,7 @@ from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, Scenario
 
-SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler")
+SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler", "others")
 LOADED = [each for system in SYSTEMS for each in scenarios_in(f"{system}/*.yaml")]
 BARE = [each for each in LOADED if each.scenario.topology is None and not each.scenario.meta.get("restarts")]
 """Without those that show what a restart changes."""
