@@ -24,12 +24,12 @@ from benchmarks.events import Columns, Events, differences
 from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
 from benchmarks.machine import Session, say
 from servers.processes import cpu_seconds
-from topologies import RunOptions
 from topologies.engine.report import BatchReport
 from topologies.local import run_local
 from topologies.spark.running import run_on_spark
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
+from windbolt import RunOptions
 
 MAIN, SPARK = "windbolt", "Spark's own"
 """The arm that the goals are about, and the peer that always takes part."""

@@ -20,8 +20,8 @@ from pyspark.sql import functions as sf
 
 from benchmarks.contest import Job, Question
 from benchmarks.events import SCHEMA, WIDE, Columns, Events, middle
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Session, TupleWindow, WindowedBolt, WindowJoin, aggregates
 from windowing.schema import TIMESTAMP
 

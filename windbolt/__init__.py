@@ -201,10 +201,24 @@ __all__ = [
 _MODULES = {
     "aggregates", "kinds", "panes", "policies", "presets", "sinks", "spouts", "state", "step", "testing", "triggers",
 }  # fmt: skip
-_IN_TOPOLOGIES = {
-    "Restart", "Run", "RunOptions", "RunPhase", "RunStatus", "Summary", "TimeMetrics", "Topology", "TopologyBuilder",
-    "replay", "report_of", "run_local", "run_on_spark", "runs", "why", "windowed",
-}  # fmt: skip
+_HOMES = {
+    "Restart": "topologies.run.options",
+    "Run": "topologies.background",
+    "RunOptions": "topologies.run.options",
+    "RunPhase": "topologies.background",
+    "RunStatus": "topologies.background",
+    "Summary": "topologies.run.summary",
+    "TimeMetrics": "topologies.spark.time_metrics",
+    "Topology": "topologies.topology",
+    "TopologyBuilder": "topologies.topology",
+    "replay": "topologies.testing.replaying",
+    "report_of": "topologies.spark.time_metrics",
+    "run_local": "topologies.local",
+    "run_on_spark": "topologies.spark.running",
+    "runs": "topologies.background",
+    "why": "topologies.checkpoints.why",
+    "windowed": "topologies.topology",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -212,7 +226,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"windbolt.{name}")
     if name in __all__:
-        return getattr(importlib.import_module("topologies" if name in _IN_TOPOLOGIES else "windowing"), name)
+        return getattr(importlib.import_module(_HOMES.get(name, "windowing")), name)
     raise AttributeError(f"module 'windbolt' has no attribute {name!r}")
 
 

@@ -17,10 +17,10 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.watermarks import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.storm import WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
-from topologies import sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
+from windbolt import sinks, spouts
 from windbolt.policies import Action, EvictionPolicy, QueuedEvent, QueuedEvents, TriggerPolicy
 from windowing import Count, StatefulBatchBolt, StatefulBolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt
 from windowing.durations import millis, seconds

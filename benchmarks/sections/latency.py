@@ -39,9 +39,9 @@ from benchmarks.events import FIRST_MS, SCHEMA, SEED, Events, InMemory
 from benchmarks.questions import wired
 from servers.broker import broker
 from servers.kafka import Kafka
-from topologies import RunOptions, sinks, spouts
 from topologies.spark.running import run_on_spark
 from topologies.topology import Topology
+from windbolt import RunOptions, sinks, spouts
 from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis
 
 PATIENCE = 120.0

@@ -27,11 +27,11 @@ from benchmarks.events import SEED, Events
 from servers.broker import broker
 from servers.kafka import Kafka
 from servers.processes import cpu_seconds, own_seconds
-from topologies import RunOptions
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.running import run_on_spark
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
+from windbolt import RunOptions
 
 KEYS, WARMING, PARTITIONS, BAD = 10_000, 20_000, 4, 1_000
 GOAL = 15.0

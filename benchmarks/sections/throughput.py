@@ -35,7 +35,7 @@ from benchmarks.machine import ROOT, Session, say
 from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
 from servers.processes import peak_memory
 from servers.standalone import PYTHON, standalone
-from topologies import Topology
+from windbolt import Topology
 from windowing import Session as Gaps
 from windowing import TupleWindow, WindowedBolt, presets
 

@@ -24,10 +24,10 @@ from tests.helpers.places import TESTS
 from tests.simulation.world.bolts import COLUMNS, Ids, Plain, by_amount, sums
 from tests.simulation.world.policies import Enough, Near
 from tests.simulation.world.steps import step_made
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.graph.graph import Graph
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TemporalJoin, WindowedBolt, presets, seconds
 from windowing.daytimes import DayTime
 from windowing.settings.kinds import Session, Snapshot

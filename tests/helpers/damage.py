@@ -32,7 +32,6 @@ import pyarrow as pa
 
 from manager.storage.manifest import key_of
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
-from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.checkpoints import file_journal
 from topologies.checkpoints.file_journal import FileLog
 from topologies.checkpoints.going_back import go_back, inspect
@@ -41,6 +40,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, StatefulWindowedBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import CheckpointError
 from windowing.schema import EmittedRows

@@ -13,9 +13,9 @@ import pyarrow as pa
 from tests.simulation.world.bolts import COLUMNS, ByMethod, Expired, Few, PerUser, Plain, picks, sums
 from tests.simulation.world.kinds import JOINS, KINDS, MEETING, PASSING, lagging
 from tests.simulation.world.portions import Input
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

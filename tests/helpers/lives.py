@@ -10,12 +10,12 @@ import pytest
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.engine.ticking import promise_of
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TemporalJoin
 from windowing.settings.presets import streaminsight
 

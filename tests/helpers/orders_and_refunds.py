@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing.aggregates import count
 from windowing.settings.kinds import Session

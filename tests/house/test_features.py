@@ -11,7 +11,7 @@ from typing import Any
 import windowing
 from tests import features_page
 from tests.helpers.places import ROOT
-from topologies import TopologyBuilder
+from windbolt import TopologyBuilder
 from windowing import WindowedBolt
 from windowing.settings.rules import SOURCE
 

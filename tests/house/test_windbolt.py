@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import topologies
 import windbolt
 import windowing
 from tests.helpers.examples import sampled
@@ -62,7 +61,7 @@ def run(*command: str, folder: Path, **env: str) -> subprocess.CompletedProcess[
 
 def test_every_name_that_is_promised_is_there_and_is_the_one_that_windbolt_uses() -> None:
     assert (
-        {*windowing.__all__, *topologies.__all__}
+        set(windowing.__all__)
         <= set(windbolt.__all__)
         == set(dir(windbolt)) - {name for name in dir(windbolt) if name.startswith("__")}
     )
@@ -70,8 +69,8 @@ def test_every_name_that_is_promised_is_there_and_is_the_one_that_windbolt_uses(
         found = getattr(windbolt, name)
         if name in PARTS:
             assert found is importlib.import_module(f"windbolt.{name}")
-        else:
-            assert found is getattr(windowing if name in windowing.__all__ else topologies, name)
+        elif name in windowing.__all__:
+            assert found is getattr(windowing, name)
 
 
 def test_the_parts_name_what_is_theirs() -> None:

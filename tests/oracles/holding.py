@@ -7,7 +7,7 @@ from random import Random
 import yaml
 
 from tests.oracles.expected import Expected, Json, Unsaid, differences
-from topologies import replay
+from windbolt import replay
 
 Oracle = Callable[[Json], list[Expected]]  # one, or one for each reading that the documents allow
 

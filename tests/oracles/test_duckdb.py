@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, Calendar, Session, TemporalJoin, WindowJoin, millis, minutes, seconds
 from windowing import aggregates as agg
 from windowing.bolts.windowed_bolt import WindowedBolt

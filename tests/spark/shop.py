@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.spark.tools import Trap
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink, Sink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, Bolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, seconds
 from windowing.bolts.bolt import StateType
 from windowing.schema import EmittedRows

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark import spark_executor
 from topologies.spark.cluster import ask_executors
-from windbolt import WindowedBolt
+from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
 
 class Sizes(WindowedBolt):

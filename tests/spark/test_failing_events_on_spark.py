@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.spark.tools import run
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, Bolt, aggregates
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers.examples import sampled
 from tests.spark.shop import shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, run, run_until
-from topologies import RunOptions, run_local
 from topologies.run.summary import Summary
+from windbolt import RunOptions, run_local
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -25,12 +25,12 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import examples
 from tests.helpers.places import ROOT
 from tests.spark.tools import Crash, run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.describing import topology_text
 from topologies.io.sinks import MemorySink
 from topologies.spark import source
 from topologies.spark.frame_sums import SummedFrame
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, aggregates
 from windowing.errors import DataError
 from windowing.schema import parse_schema

@@ -20,9 +20,9 @@ from pyspark.sql.streaming.listener import (
 
 from tests.spark.shop import shop_in_memory
 from tests.spark.tools import at_phase, run, run_until
-from topologies import RunOptions, TimeMetrics, run_on_spark
 from topologies.engine.report import BatchReport
 from topologies.spark.time_metrics import Reports, report_of
+from windbolt import RunOptions, TimeMetrics, run_on_spark
 from windowing.errors import DataError
 
 Told = list[tuple[BatchReport, StreamingQueryProgress | None]]

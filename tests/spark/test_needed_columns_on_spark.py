@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from tests.helpers.examples import sampled
 from tests.spark.tools import run
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.declarations import with_needed_columns
 from topologies.run.summary import AdviceLimits, advice_on
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, seconds
 
 COLUMNS = "ts timestamp, user string, amount double, note string, extra string"

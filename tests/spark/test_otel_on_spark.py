@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from tests.helpers.telemetry import telemetry
 from tests.spark.tools import run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.micro_batch import PHASES
 from topologies.engine.report import BatchReport
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

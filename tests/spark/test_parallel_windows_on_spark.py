@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.tools import run
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local
 from windowing import TupleWindow, WindowedBolt
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -12,8 +12,8 @@ import pytest
 from tests.spark.tools import run
 from tests.topologies.io.test_partition_columns import DAYS, EXPECTED, hourly, in_order, put
 from tests.topologies.io.test_patterns import CASES, all_cases, files_of_cases, made_project, topology
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.report import BatchReport
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("spark")

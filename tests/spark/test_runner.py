@@ -24,9 +24,9 @@ from tests.spark.shop import (
     write_orders,
 )
 from tests.spark.tools import at_phase, in_order, memory_rows, run, run_until
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, ConfigError, DataError
 from windowing.schema import EmittedRows

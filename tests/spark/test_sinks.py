@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.shop import SCHEMA, at
 from tests.spark.tools import drafts, file_rows, in_order, published, run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import Sink
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -22,11 +22,11 @@ from tests.helpers.examples import sampled
 from tests.spark.shop import ROWS, SCHEMA, Counted, Spans, at, some_orders, write_orders
 from tests.spark.tools import in_order, memory_rows, run
 from tests.topologies.io.test_file_metadata import MOVED, timed
-from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.spark import runner
 from topologies.spark.source import RowsAtOnce
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.schema import EmittedRows

@@ -12,10 +12,9 @@ import pytest
 
 from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, Row
 from tests.spark.tools import at_phase, run, run_until
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import read
 from topologies.topology import Topology
-from windbolt import replay
+from windbolt import RunOptions, TopologyBuilder, replay, run_local, sinks, spouts
 from windowing import AggregateBolt, StatefulBolt, aggregates
 
 pytestmark = pytest.mark.usefixtures("spark")

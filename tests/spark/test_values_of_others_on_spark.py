@@ -14,7 +14,7 @@ from tests.helpers import extremes
 from tests.spark import tools
 from tests.spark.kafka import local_tools
 from tests.topologies.io.test_types_and_formats import shown
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 
 FLAT, WHOLE = extremes.table(extremes.FLAT), extremes.table(extremes.WHOLE)
 MODERN = extremes.table(

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import freezegun
 
-from topologies import RunOptions, TopologyBuilder, run_local, spouts
 from topologies.run.clock import system_clock
+from windbolt import RunOptions, TopologyBuilder, run_local, spouts
 from windowing.timestamps import to_datetime
 
 MOMENT = datetime(2024, 2, 29, 12, 0, 1, tzinfo=UTC)  # whole seconds: freezegun keeps fractions as floats

@@ -15,13 +15,13 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.topologies.spark.test_pool import context, load, topology
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.consoles import in_words
 from topologies.io.formats import file_format, write_table
 from topologies.io.formats.event_files import FileSplit
 from topologies.spark.workers.processes import WorkerPool
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, Bolt, ConfigError, StatefulWindowedBolt, WindboltError, WindowedBolt
 from windowing.aggregates import first, last
 from windowing.aggregates import max as most

@@ -125,7 +125,7 @@ def test_the_setting_says_which_files_are_meant(pytester: pytest.Pytester, patte
 
 
 TOPOLOGY = """
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import WindowedBolt
 
 class Count(WindowedBolt):

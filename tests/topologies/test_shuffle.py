@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

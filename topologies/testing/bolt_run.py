@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topologies import spouts
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import ERRORS
+from topologies.io import spouts
 from topologies.testing.driver import LATE, FiredWindow, TopologyDriver
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt

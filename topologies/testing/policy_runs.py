@@ -24,7 +24,6 @@ import pyarrow as pa
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import Manifest
 from policies.protocol import Policy
-from topologies import spouts
 from topologies.checkpoints.rescale import Route, moved_state
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
@@ -32,6 +31,7 @@ from topologies.engine.work import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph
+from topologies.io import spouts
 from topologies.testing.bolt_run import bolt_name
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import WindboltError

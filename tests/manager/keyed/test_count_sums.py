@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.helpers.kept_sums import COLUMNS, assert_as_from_events, most_rows
-from topologies import TopologyBuilder, spouts
 from topologies.engine import micro_batch
 from topologies.graph.describing import topology_text
+from windbolt import TopologyBuilder, spouts
 from windowing import AggregateBolt, Count
 from windowing import aggregates as agg
 

@@ -16,9 +16,9 @@ from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Liv
 from policies.assigners.aligned import Unit
 from tests.helpers.examples import examples
 from tests.helpers.kept_sums import COLUMNS, LATENESS, PANES, UNFIT, assert_as_from_events, most_rows
-from topologies import TopologyBuilder, spouts
 from topologies.engine import micro_batch
 from topologies.graph.describing import topology_text
+from windbolt import TopologyBuilder, spouts
 from windowing import AggregateBolt, Bounds, Count, Duration
 from windowing import aggregates as agg
 from windowing.settings.kinds import Calendar, Hopping, Session

@@ -23,11 +23,12 @@ from policies.storm import (
     in_gap,
 )
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder
 from windowing import AggregateBolt, Bounds, Duration, TupleWindow, parse_duration, presets
 from windowing import aggregates as agg
 from windowing.schema import EmittedRows

@@ -30,10 +30,10 @@ from tests.topologies.engine.test_trigger_properties import (
     run,
     time_rule,
 )
-from topologies import TopologyBuilder, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import window_in_words
+from windbolt import TopologyBuilder, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.columns import byte_sizes
 from windowing.daytimes import DayTime

@@ -20,8 +20,8 @@ from tests.oracles.interpreter.driving import WAYS, Driven, Played
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json, moment
-from topologies import replay
 from topologies.scenarios.scenario_model import read_scenario
+from windbolt import replay
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = ("as it is", "in one batch", "cut", "a batch per event")

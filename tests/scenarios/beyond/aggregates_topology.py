@@ -1,7 +1,6 @@
 """Sales of two shops, summed up by shop in windows of 10 ms every 5 ms."""
 
-from topologies import Topology
-from windbolt import AggregateBolt, TopologyBuilder, sinks, spouts
+from windbolt import AggregateBolt, Topology, TopologyBuilder, sinks, spouts
 from windbolt import aggregates as agg
 
 

@@ -1,6 +1,5 @@
 """Readings of sensors behind ready bolts, one in each topology."""
 
-from topologies import Topology
 from windbolt import (
     AggregateBolt,
     Changes,
@@ -10,6 +9,7 @@ from windbolt import (
     Session,
     Silence,
     TopN,
+    Topology,
     TopologyBuilder,
     WindowedBolt,
     aggregates,

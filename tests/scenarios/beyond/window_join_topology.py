@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from topologies import Topology
-from windbolt import TopologyBuilder, WindowJoin, sinks, spouts
+from windbolt import Topology, TopologyBuilder, WindowJoin, sinks, spouts
 
 
 def joined(how: Literal["full", "anti"], outputs: str) -> Topology:

@@ -14,8 +14,8 @@ from tests.simulation.world.bolts import COLUMNS, Doubled, Lengths
 from tests.simulation.world.kinds import BOLTS, JOINS, KINDS, MEETING, PASSING, lagging
 from tests.simulation.world.plan import BoltPlan, Format, WorldPlan
 from tests.simulation.world.steps import step_made
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.graph import Graph
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import WindowedBolt
 
 Called = Callable[[pa.Table, int], None]

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from tests.helpers.damage import topology
-from topologies import RunOptions, run_on_spark
 from topologies.run.options import Restart
+from windbolt import RunOptions, run_on_spark
 
 
 def main(address: str, files: str, folder: str, how: str = "") -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from topologies.run.options import Restart
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

@@ -18,9 +18,9 @@ from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from tests.spark.shop import Revenue, shop_in_memory, write_orders
 from tests.spark.tools import Trap, memory_rows
-from topologies import RunOptions, run_local, run_on_spark
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from windbolt import RunOptions, run_local, run_on_spark
 
 KILLS = 10
 

@@ -32,9 +32,9 @@ from tests.spark.connect.test_frames_over_connect import (
     written,
     written_alone,
 )
-from topologies import RunOptions, run_on_spark, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.run.options import Restart
+from windbolt import RunOptions, run_on_spark, sinks, spouts
 from windowing.errors import CheckpointError
 
 

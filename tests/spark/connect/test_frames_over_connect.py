@@ -22,13 +22,13 @@ import pytest
 from servers.connect import ConnectServer, connect_server
 from tests.helpers.places import ROOT
 from tests.spark.connect.framed import SCHEMA, counts, frame_of
-from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.spark.kept_frames import _packed
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
 from windowing import AggregateBolt, Spout
 from windowing.aggregates import count, last
 from windowing.aggregates import max as most

@@ -9,8 +9,8 @@ import pytest
 
 from servers.kafka import Kafka
 from tests.spark.kafka.kafka_shop import ORDERS, PARTITIONS, expected_revenue, once, said, shop, some_orders
-from topologies import RunOptions, run_on_spark
 from topologies.engine.report import BatchReport
+from windbolt import RunOptions, run_on_spark
 
 
 @pytest.mark.extended

@@ -23,12 +23,12 @@ from servers.processes import free_port
 from tests.helpers.damage import BATCHES, rows_of, topology, write_input
 from tests.spark.shop import Revenue, shop_in_memory, write_orders
 from tests.spark.tools import Trap, memory_rows
-from topologies import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import tables
 from topologies.spark.connect import connect_run
 from topologies.spark.connect.connect_run import connected
+from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, UnreachableError

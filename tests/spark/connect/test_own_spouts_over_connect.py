@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.spark.crashes.test_partitioned_spouts_on_spark import Elsewhere
 from tests.topologies.sources.test_partitioned_spouts import OneByOne, Parts, expected, numbers_in, plain
-from topologies import RunOptions, run_local, run_on_spark
+from windbolt import RunOptions, run_local, run_on_spark
 
 
 def test_a_spout_of_one_partition_begins_over_connect(session: Any, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from manager.storage.manifest import batch_key
 from tests.helpers.damage import SCHEMA, Ids, rows_of, topology
 from tests.helpers.examples import sampled
 from tests.spark.tools import Crash, run
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -23,6 +22,7 @@ from topologies.run.summary import Summary
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES = 26

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import sampled
 from tests.spark.shop import SCHEMA, Revenue, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import at_phase, file_rows, memory_rows, published, run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints import state_tables as state
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError
 from windowing.schema import EmittedRows

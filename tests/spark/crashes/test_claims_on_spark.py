@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.spark.shop import shop_in_files
 from tests.spark.tools import run
-from topologies import run_local
 from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
+from windbolt import run_local
 from windowing.errors import ConfigError, DataError
 
 

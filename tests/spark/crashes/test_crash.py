@@ -28,11 +28,11 @@ from tests.spark.tools import (
     run,
     run_until,
 )
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.tasks import fire, ingest
 from topologies.spark.spark_executor import SparkExecutor
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
 SINKS = ("revenue", "late", "best")

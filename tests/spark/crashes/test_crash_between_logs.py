@@ -17,12 +17,12 @@ from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
 from tests.spark.shop import Spans
 from tests.spark.tools import Crash, at_phase, file_rows, published, run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.file_journal import FileLog
 from topologies.checkpoints.spark_checkpoint import SourceLog, SparkCheckpoint
 from topologies.io.file_spout import WatchedFiles
 from topologies.spark.source import PlannedFiles, planned_files
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES, LATER = 12, 3

@@ -14,11 +14,11 @@ from tests.helpers.damage import BATCHES, DAMAGES, Case, kind_of, rows_of, spoil
 from tests.helpers.examples import every, sampled
 from tests.helpers.played_spark import PlayedRun
 from tests.spark.tools import at_phase, run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.tools import run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.spark.workers.pool import TASKS
 from topologies.spark.workers.processes import WorkerDied
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Bolt, WindowedBolt
 
 

@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 from tests.helpers.places import ROOT
 from tests.spark.shop import Revenue, shop_in_files, shop_in_memory
 from tests.spark.tools import file_rows, memory_rows, run
-from topologies import run_local
 from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
+from windbolt import run_local
 from windowing import TupleWindow
 from windowing.errors import StorageError
 from windowing.schema import EmittedRows
 
 LONG_ROWS = """
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Bolt
 
 class Long(Bolt):

@@ -23,9 +23,9 @@ from pyarrow import feather
 from tests.spark import tools
 from tests.spark.kafka import local_tools
 from tests.spark.tools import at_phase, in_order
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 MOMENT = datetime(2024, 10, 27, 1, 30, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.tools import run, with_batches_that_fail
 from tests.topologies.sources.test_own_spouts import Numbers, Queue, broken, rows_in, topology
-from topologies import RunOptions, run_local
+from windbolt import RunOptions, run_local
 from windowing import SpoutError
 
 pytestmark = pytest.mark.usefixtures("spark")

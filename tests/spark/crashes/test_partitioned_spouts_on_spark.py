@@ -11,7 +11,7 @@ import pytest
 from tests.spark.tools import run, with_batches_that_fail
 from tests.topologies.sources.test_own_spouts import rows_in
 from tests.topologies.sources.test_partitioned_spouts import Parts, broken, expected, numbers_in, plain, topology
-from topologies import RunOptions, run_local
+from windbolt import RunOptions, run_local
 from windowing import SpoutError
 from windowing.errors import WindboltError
 

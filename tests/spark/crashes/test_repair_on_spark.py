@@ -10,12 +10,11 @@ import pytest
 
 from tests.helpers.examples import sampled
 from tests.topologies.repairs.test_repairing import AS_THEY_CAME, FIRST, SECOND, shop, write
-from topologies import run_local
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
 from topologies.spark.running import run_on_spark
-from windbolt import state
+from windbolt import run_local, state
 
 pytestmark = pytest.mark.usefixtures("spark")
 ENGINES: dict[str, Callable[..., Any]] = {"spark": run_on_spark, "local": run_local}

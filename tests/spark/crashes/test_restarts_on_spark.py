@@ -27,10 +27,10 @@ from tests.spark.kafka.kafka_shop import (
     some_orders,
 )
 from tests.spark.tools import file_rows, run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.run.options import ComingRestart, Restart
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 AT_ONCE = Restart(10, "100ms", "1s")
 READING = {"kafka.default.api.timeout.ms": 3000, "kafka.request.timeout.ms": 2000, "kafkaConsumer.pollTimeoutMs": 6000}

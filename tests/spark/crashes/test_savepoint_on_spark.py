@@ -9,9 +9,9 @@ import pytest
 
 from tests.helpers.damage import rows_of, topology
 from tests.spark.crashes.test_change_of_engine import here, on_spark, write
-from topologies import run_local
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
+from windbolt import run_local
 
 pytestmark = pytest.mark.usefixtures("spark")
 FILES = 15

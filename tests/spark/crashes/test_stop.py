@@ -20,10 +20,10 @@ from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from tests.spark.shop import SCHEMA, Spans, at, shop_in_files, shop_in_memory, write_orders
 from tests.spark.tools import CONF, drafts, file_rows, memory_rows, run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import millis
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -253,7 +253,7 @@ def test_a_java_that_is_killed_is_told_of_in_three_lines(orders: Path, tmp_path:
 INTERRUPTED = """
 import os, signal, sys, time
 from pathlib import Path
-from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from windbolt import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from tests.spark.tools import CONF
 from windowing import Bolt
 

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from tests.spark.shop import shop_in_memory
 from tests.spark.tools import memory_rows, run
-from topologies import run_local
 from topologies.run.options import RunOptions
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
+from windbolt import run_local
 from windowing.errors import MissingError, UnreachableError
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from servers.kafka import Kafka, Record
 from tests.spark.shop import at
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

@@ -8,11 +8,11 @@ from typing import Any
 from servers.kafka import Kafka
 from tests.spark.kafka.kafka_shop import reading
 from tests.spark.tools import Ending, crashed
-from topologies import run_local, spouts
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import run_local, spouts
 
 
 def run(topology: Topology, checkpoint: Path | None, **options: Any) -> Summary:

@@ -27,9 +27,9 @@ from tests.spark.kafka.kafka_shop import (
 )
 from tests.spark.kafka.test_kafka_ranges import fill
 from tests.spark.tools import at_phase
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
 ENGINES: dict[str, Any] = {"local": local, "spark": on_spark}

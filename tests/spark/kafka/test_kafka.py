@@ -37,11 +37,11 @@ from tests.spark.kafka.kafka_shop import (
 )
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.spark.jvm import session
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.schema import EmittedRows
@@ -435,7 +435,7 @@ def test_a_connector_that_cannot_be_fetched_is_told_without_chatter(tmp_path: Pa
         '<ibiblio name="gone" m2compatible="true" root="http://127.0.0.1:1/maven2"/></resolvers></ivysettings>'
     )
     program = f"""
-from topologies import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
+from windbolt import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from windowing.errors import EnvironmentMissing
 builder = TopologyBuilder("any")
 builder.set_spout("in", spouts.kafka("127.0.0.1:1", "any"))

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from servers.broker import TO_NEW_TOPICS
 from servers.kafka import Kafka
 from tests.spark.tools import run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark import kafka_client
 from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
+from windbolt import TopologyBuilder, sinks, spouts
 
 MOMENT = 1_714_564_801_500
 

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from manager.storage.segment_files import FileSegments
 from servers.kafka import Kafka
 from tests.spark.tools import run
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.kafka_records import outgoing
 from topologies.io.kafka import KafkaSink
 from topologies.spark import kafka_client, runner
 from topologies.spark.kafka_client import KafkaSenders
 from topologies.spark.workers.pool import TASKS
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import WindboltError
 from windowing.schema import parse_schema
 

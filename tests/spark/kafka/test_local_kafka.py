@@ -37,7 +37,6 @@ from tests.spark.kafka.local_tools import read, run, run_until, values
 from tests.spark.kafka.test_kafka import ANY_TIME, TIMES, Relayed
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
@@ -47,6 +46,7 @@ from topologies.io.sinks import MemorySink
 from topologies.local import LocalRun
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, presets
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError
 from windowing.schema import EmittedRows

@@ -21,10 +21,10 @@ from servers.kafka import Kafka
 from tests.helpers.examples import sampled
 from tests.spark.kafka.local_tools import run as run_here
 from tests.spark.tools import at_phase, run, run_until
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Count, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.settings.presets import atlas, azure

@@ -9,7 +9,7 @@ import pytest
 from servers.kafka import Kafka
 from tests.spark.test_sources import progress
 from tests.spark.tools import run
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from servers.kafka import Kafka
 from tests.helpers.places import TESTS
-from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.engine.report import BatchReport
 from topologies.local import LocalRun
@@ -27,6 +26,7 @@ from topologies.scenarios.scenario_values import ClockStep
 from topologies.scenarios.script import ScriptBatch, clock_matters, script
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, spouts
 from windowing.settings.rules import SOURCE
 
 SCENARIOS = TESTS / "scenarios"

@@ -22,8 +22,8 @@ from servers.kafka import Kafka
 from servers.processes import free_port
 from tests.spark import tools
 from tests.spark.kafka import local_tools
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import UnreachableError
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.extended]

@@ -18,10 +18,10 @@ from tests.spark import tools
 from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import once
 from tests.spark.tools import at_phase
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.sinks import MemorySink
 from topologies.io.topics.decode import decode
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError, UnreachableError
 from windowing.schema import EmittedRows

@@ -12,14 +12,13 @@ import pytest
 
 from servers.s3 import S3
 from tests.spark.tools import at_phase, crashed
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back, reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.local import LocalRun
 from topologies.topology import Topology
-from windbolt import CheckpointError, WindowedBolt, state
+from windbolt import CheckpointError, RunOptions, TopologyBuilder, WindowedBolt, run_local, sinks, spouts, state
 
 
 class Total(WindowedBolt):

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from tests.helpers.damage import topology, write_input
 from tests.helpers.examples import sampled
-from topologies import RunOptions, run_local
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.cli.app import app
+from windbolt import RunOptions, run_local
 from windowing.errors import CheckpointError, ConfigError
 
 UNREACHED = {

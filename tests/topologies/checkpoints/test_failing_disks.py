@@ -24,16 +24,16 @@ from manager.storage.segments import Ref
 from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.object_store import object_store
 from tests.helpers.places import ROOT
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.io.sinks import Sink
 from topologies.local import LocalRun
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt
 from windowing.errors import BoltError, StorageError
 
 LONG_ROWS = """
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Bolt
 
 class Long(Bolt):

@@ -19,7 +19,6 @@ from manager.storage.manifest import batch_key, key_of
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.file_journal import FileJournal, as_uri
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
@@ -31,6 +30,7 @@ from topologies.io.spouts import AnySpout
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, aggregates
 from windowing.aggregates.declared import Aggregate
 from windowing.durations import parse_duration

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.helpers.damage import SCHEMA, Ids
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import CheckpointError
 
 

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from manager.storage.checkpoint import FileCheckpoint
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
@@ -18,6 +17,7 @@ from topologies.checkpoints.topology_fit import noted_tasks
 from topologies.cli.app import app
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, StatefulBolt, StatefulWindowedBolt, Tuple, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import BoltError, CheckpointError, ConfigError
 from windowing.schema import EmittedRows

@@ -19,13 +19,13 @@ from manager.storage.sealed_files import SealedFolder
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import Reset, reset_bolts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 

@@ -11,11 +11,11 @@ from policies.choose_policies import closes_after_end
 from policies.storm import TimeTriggerPolicy
 from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
-from topologies import TopologyBuilder, spouts
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import WindowedNode
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, spouts
 from windowing import AggregateBolt, Count, TopologyError, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.durations import Duration

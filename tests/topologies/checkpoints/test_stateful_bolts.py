@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from manager.storage.manifest import batch_key
 from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, PlainLoop, Row
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
@@ -23,6 +22,7 @@ from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.why import why
 from topologies.cli.app import app
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import StatefulBolt, Tuple
 from windowing.errors import CheckpointError
 

@@ -19,12 +19,12 @@ from typer.testing import CliRunner, Result
 
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT, SCENARIOS
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.cli.app import DemoFolder, app
 from topologies.cli.consoles import only_json
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
 from topologies.run.summary import spoken
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import (
     Changes,
     Deduplicate,
@@ -45,7 +45,7 @@ OFFICIAL = WORKED / "storm_official_example.yaml"
 
 TOPOLOGY = """
 import datetime, sys, time
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import WindowedBolt, seconds
 
 print("printed while loading")
@@ -451,7 +451,7 @@ def test_a_topology_that_is_not_there_ends_with_2(
 def test_all_the_mistakes_of_a_topology_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(
-        "from topologies import TopologyBuilder, sinks, spouts\n"
+        "from windbolt import TopologyBuilder, sinks, spouts\n"
         "b = TopologyBuilder('wrong')\n"
         "b.set_spout('s', spouts.memory('id string'))\n"
         "b.set_sink('one', sinks.discard()).from_('nobody')\n"

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.graph import Input
 from topologies.graph.groupings import FieldsGrouping, hash_rows, hashed_as
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder
 from windbolt.testing import run_bolt
 from windowing import (
     AggregateBolt,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
+from windbolt import TopologyBuilder, spouts
 from windowing import BatchBolt, BatchWindowedBolt, Bolt, TopologyError, WindowedBolt
 
 

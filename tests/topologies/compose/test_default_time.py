@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
 from topologies.graph.graph import WindowedNode
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, spouts
 from windowing import Bolt, TopologyError, WindowedBolt, presets
 from windowing.settings.kinds import Session, SlidingLog
 from windowing.settings.rules import LateBy

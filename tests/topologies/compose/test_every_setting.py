@@ -18,11 +18,11 @@ import pytest
 
 from policies import TimeEvictionPolicy, TimeTriggerPolicy, WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
 from tests.helpers.examples import sampled
-from topologies import TopologyBuilder, replay, sinks, spouts
 from topologies.graph.describing import topology_text
 from topologies.graph.effects import NEEDS
 from topologies.scenarios.scenario_model import Scenario
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, replay, sinks, spouts
 from windowing import Count, TopologyError, WindowedBolt, presets, seconds
 from windowing.durations import Duration
 from windowing.errors import ConfigError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies import Topology, TopologyBuilder, spouts
 from topologies.testing.driver import TopologyDriver
+from windbolt import Topology, TopologyBuilder, spouts
 from windowing import (
     AggregateBolt,
     Deduplicate,

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.describing import topology_text
 from topologies.local import run_local
 from topologies.testing.bolt_run import run_bolt
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Session, TupleWindow, WindowedBolt, aggregates, seconds
 from windowing.errors import TopologyError
 

@@ -13,8 +13,8 @@ import pytest
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.storage.segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.graph.graph import ERROR_SCHEMA, LATE_COLUMNS, MERGED, READ, REASON, RECORDED, RETRACTED, STATE_COLUMN
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.settings.panes import RETRACT, Panes

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.helpers.places import ROOT
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.sinks import MemorySink
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
     BatchBolt,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, spouts
 from windowing import Bolt, TopologyError, WindowedBolt, presets
 from windowing.durations import Count, Duration
 from windowing.settings.rules import Bounds

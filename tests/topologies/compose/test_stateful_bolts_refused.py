@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
+from windbolt import TopologyBuilder, spouts
 from windowing import AggregateBolt, StatefulBatchBolt, StatefulBolt, Tuple, aggregates
 from windowing.errors import ConfigError, TopologyError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
 from topologies.spark.spark_tasks import packed
+from windbolt import TopologyBuilder, spouts
 from windbolt.testing import prepared
 from windowing import Bolt, ConfigError, Tuple, TupleWindow, WindboltError, WindowedBolt
 from windowing.errors import TopologyError

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, presets
 from windowing.durations import millis
 from windowing.errors import TopologyError

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.places import ROOT
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.commit import Claims
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import ConfigError
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.helpers.strategies import Json
 from tests.oracles import pane_oracle
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError, TopologyError
 from windowing.schema import EmittedRows

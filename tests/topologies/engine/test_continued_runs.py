@@ -6,10 +6,10 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, presets, seconds
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session

@@ -18,9 +18,9 @@ from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from tests.helpers.strategies import Json, scenarios
 from tests.oracles import count_oracle
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.errors import ConfigError, TopologyError

@@ -18,7 +18,6 @@ from tests.helpers.strategies import Json, scenarios
 from tests.oracles.empty_oracle import fired, of_answer
 from tests.oracles.window_oracle import duration
 from tests.topologies.engine import test_time_properties as systems
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
@@ -26,6 +25,7 @@ from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Scenario, read_scenario
 from topologies.testing.replaying import replay
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt
 from windowing import aggregates as agg
 from windowing.bolts.aggregate_bolt import Rank

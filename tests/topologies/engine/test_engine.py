@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint
 from manager.storage.manifest import batch_key
 from tests.helpers.examples import examples, sampled
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.ingest import Staging
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import TableSource, file_splits
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local
 from windowing import (
     AggregateBolt,
     BatchBolt,

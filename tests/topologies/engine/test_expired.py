@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.helpers.examples import sampled
 from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.testing.replaying import replay
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.bolts.read_code import asks_for_expired

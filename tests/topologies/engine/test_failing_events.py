@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.run.summary import Summary
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
     BatchBolt,

@@ -17,11 +17,12 @@ from policies import (
     TriggerContext,
     TriggerPolicy,
 )
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.app import app
 from topologies.engine.event_times import read_from
 from topologies.engine.report import BoltReport
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, hours, kinds, minutes, presets
 from windowing.errors import ConfigError
 from windowing.schema import EmittedRows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, spouts
 from topologies.testing.driver import TopologyDriver
+from windbolt import TopologyBuilder, spouts
 from windowing import Count, TupleWindow, WindowedBolt
 
 

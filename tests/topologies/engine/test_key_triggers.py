@@ -12,7 +12,6 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TriggeredState
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work import SourceBatch
@@ -20,6 +19,7 @@ from topologies.graph.describing import to_json, topology_text
 from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.local import run_local
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import (
     Count,
     DayTime,

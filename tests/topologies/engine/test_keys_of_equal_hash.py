@@ -19,7 +19,6 @@ from tests.helpers.recut import crashing, run_cut
 from tests.helpers.scenario_files import scenarios_in
 from tests.simulation.world.kinds import JOINS
 from tests.simulation.world.kinds import KINDS as KINDS_OF_WINDOWS
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.state_tables import read
@@ -29,6 +28,7 @@ from topologies.graph.groupings import hash_rows
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, Scenario, read_scenario
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.errors import ConfigError, TopologyError
 from windowing.settings.panes import Panes

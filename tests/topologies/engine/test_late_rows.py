@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt, presets
 from windowing.settings.kinds import Session, SlidingLog
 

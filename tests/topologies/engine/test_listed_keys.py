@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.topologies.engine.test_empty_windows import COLUMNS, Run, Sizes, known, rows, topology
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.scenario_model import Scenario
 from topologies.testing.replaying import replay
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
 

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies.watermarks import NONE
 from tests.helpers.examples import examples
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine import merging
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
@@ -30,6 +29,7 @@ from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.describing import topology_text
 from topologies.graph.graph import Graph
 from topologies.io.formats.event_files import BAD_SCHEMA
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, BatchBolt, Bolt, TupleWindow, WindowedBolt
 from windowing.aggregates import collect, first, last
 from windowing.columns import merged_order

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import read_scenario
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Count, Session, Silence, Snapshot, TemporalJoin, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
 from windowing.errors import ConfigError, TopologyError

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from topologies.cli.app import app
 from topologies.cli.displays import FRESH, LineProgress, LiveProgress, print_summary, time_table, time_words
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local, spouts
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS = "id string, ts long, at long"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.engine.report import BatchReport
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, Bolt, WindowedBolt, aggregates
 
 SECONDS = 1_704_088_805

@@ -11,8 +11,8 @@ from pyarrow.csv import read_csv
 from pyarrow.json import read_json
 from pyarrow.parquet import read_table
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.testing.bolt_run import run_bolt
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
     AlterLifetime,

@@ -28,9 +28,10 @@ from tests.helpers.lives import (
     promised,
     rename_right_key,
 )
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from topologies.io import sinks, spouts
 from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local
 from windowing import (
     AlterLifetime,
     BatchBolt,

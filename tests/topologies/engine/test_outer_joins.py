@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.helpers.lives import EVENTS, GIVEN, Json, Life, cti, cut, event, joining, late, play, rename_right_key
 from tests.oracles import temporal_join_oracle as oracle
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.testing.driver import TopologyDriver
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import ConfigError, TemporalJoin, TopologyError, TupleWindow, WindowedBolt, millis
 from windowing.settings.presets import atlas, streaminsight
 from windowing.settings.rules import How

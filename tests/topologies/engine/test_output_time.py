@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.scenario_model import Scenario
 from topologies.testing.replaying import replay
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.durations import millis
 from windowing.errors import ConfigError, TopologyError

@@ -29,11 +29,12 @@ from policies import (
 )
 from tests.helpers.examples import examples
 from tests.oracles.own_policies import Fired, PlainRun
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import TopologyBuilder
 from windowing import (
     AggregateBolt,
     Arrival,

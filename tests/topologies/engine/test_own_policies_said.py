@@ -34,12 +34,11 @@ from policies import (
 )
 from tests.helpers.places import ROOT
 from tests.topologies.engine.test_own_policies import Cut, Row, Show, run, topology_of
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.why import why
 from topologies.cli.displays import print_summary
 from topologies.page.site import StoredRun
 from topologies.testing.policy_check import check_policy
-from windbolt import state
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts, state
 from windowing import BoltError, Count, Duration, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError, WindboltError

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TopologyError, TupleWindow, WindowedBolt, presets, seconds
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, Snapshot

@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import RunOptions, TopologyBuilder, sinks, spouts
 from topologies.engine import ticking
 from topologies.engine.batch import RunInProcess
 from topologies.engine.report import BatchReport
 from topologies.engine.work import Share
+from topologies.io import sinks, spouts
 from topologies.local import run_local
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder
 from windowing import (
     AggregateBolt,
     BatchWindowedBolt,

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.work import SourceBatch
@@ -25,6 +24,7 @@ from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import read_scenario
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
 from windowing.errors import ConfigError, ScenarioError, TopologyError
 from windowing.schema import EmittedRows

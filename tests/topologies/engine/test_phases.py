@@ -8,10 +8,10 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import batch_key
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import PHASES, Crash, MicroBatch, Phases
 from topologies.run.attempts import Observers, RunObserver
+from windbolt import TopologyBuilder, sinks, spouts
 
 
 @pytest.fixture

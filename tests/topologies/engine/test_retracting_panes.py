@@ -18,10 +18,10 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import AlignedWindows, SessionWindows, WindowAssigner
 from tests.helpers.examples import examples
 from tests.oracles.assigner_oracle import NOT_CLOSED, Happening, windows
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.durations import Duration
 from windowing.errors import TopologyError

@@ -15,11 +15,12 @@ from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.helpers.crowding import crowded
 from tests.helpers.examples import examples
 from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, PlainLoop, Row
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.source_splits import TableSource
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local
 from windbolt.testing import TopologyDriver, prepared, run_bolt
 from windowing import (
     AggregateBolt,

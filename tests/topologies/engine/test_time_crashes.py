@@ -13,11 +13,11 @@ import pytest
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import StatefulWindowedBolt, TupleWindow, WindowedBolt, presets
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session, SlidingLog, Snapshot

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import Silence, TupleWindow, WindowedBolt
 from windowing.schema import EmittedRows
 from windowing.settings.kinds import Session

@@ -21,12 +21,12 @@ from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.helpers.examples import examples, sampled
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.work import SourceBatch
 from topologies.graph.graph import Graph
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.helpers.examples import share
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.repair import repair
 from topologies.checkpoints.state_tables import read
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TemporalJoin
 from windowing.errors import CheckpointError, DataError
 

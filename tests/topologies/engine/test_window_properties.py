@@ -19,7 +19,6 @@ from tests.helpers.examples import examples, sampled
 from tests.helpers.strategies import scenarios
 from tests.oracles import window_oracle as oracle
 from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, worked
-from topologies import TopologyBuilder
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.graph import Graph
@@ -27,6 +26,7 @@ from topologies.graph.groupings import FieldsGrouping
 from topologies.scenarios.replay import Recording, replay_locally
 from topologies.scenarios.scenario_model import Scenario, read_scenario
 from topologies.scenarios.script import ScenarioSpout, ScriptedEvents, ScriptSplit, script, watched_topology
+from windbolt import TopologyBuilder
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import TIMESTAMP
 

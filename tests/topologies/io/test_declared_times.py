@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.engine.kafka_records import Records
 from topologies.io.file_spout import FileSpout, chunks_of
@@ -28,6 +27,7 @@ from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.json import parse_values
 from topologies.io.formats.text_values import bad_of, cut_of
 from topologies.io.topics.declared import RECORD
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.errors import ConfigError
 from windowing.schema import TIMESTAMP, parse_schema

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.io.sinks import MemorySink
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt, WindowedBolt, presets
 from windowing.errors import ConfigError, TopologyError
 

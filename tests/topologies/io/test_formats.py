@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples, sampled
 from tests.helpers.places import ROOT
-from topologies import spouts
 from topologies.io.formats import (
     BadRows,
     CsvFormat,
@@ -36,6 +35,7 @@ from topologies.io.formats import (
     write_table,
 )
 from topologies.io.formats.json import JsonRows
+from windbolt import spouts
 from windowing.errors import ConfigError, DataError, MissingError, SchemaError
 from windowing.schema import TIMESTAMP, parse_schema
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import feather
 
 from tests import formats_table
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import ConfigError
 
 FS = pafs.LocalFileSystem()

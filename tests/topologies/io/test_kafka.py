@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.kafka_records import OffsetRange, Records, outgoing
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.json import parse_values
 from topologies.io.topics.declared import METADATA
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
 from windowing.schema import format_schema, parse_schema
 

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import orc
 
 from tests.topologies.io.test_partition_columns import read
-from topologies import spouts
 from topologies.io.formats import FileSplit, file_format, infer_schema
 from topologies.io.formats import columnar as reader
 from topologies.io.paths import locate
+from windbolt import spouts
 from windowing.errors import DataError
 from windowing.schema import format_schema, parse_schema
 

@@ -15,14 +15,15 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources
 from topologies.engine.source_splits import FileSource
+from topologies.io import sinks, spouts
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats import FileSplit, write_table
 from topologies.io.spout_columns import folder_texts
 from topologies.local import LocalRun
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from servers.s3 import ENVIRONMENT, S3
 from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.look_at_spouts import find_sources, first_rows_of_files
 from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.source_splits import FileSource, file_splits, line_count, unnameable
-from topologies.io import paths
+from topologies.io import paths, sinks, spouts
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.paths import find, folders_before, leading, literal
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local
 from windowing.errors import ConfigError
 
 PROJECT = "shop {a} [v2]"

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.oracles import csv_rows
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import without_lines
 from topologies.io.formats import FileSplit, file_format, write_table
 from topologies.io.formats import text_values as isolating
 from topologies.io.formats import text_values as text_module
 from topologies.io.formats.csv import CsvFormat, RowFinder
 from topologies.io.formats.text_values import parse_text
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt
 from windowing.errors import ConfigError, DataError, SchemaError
 from windowing.schema import SchemaLike, parse_schema

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from tests.helpers.examples import examples
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.kafka_records import Records
 from topologies.engine.report import BatchReport
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.formats.text_values import cut_of, parse_text
 from topologies.run import run_metrics
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, BatchBolt, Bolt, Emit, TupleWindow, WindowedBolt, aggregates
 from windowing.errors import ConfigError, SchemaError
 from windowing.events import Tuple

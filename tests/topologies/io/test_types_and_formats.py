@@ -37,9 +37,9 @@ from pyarrow import feather
 
 from tests.helpers import extremes
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.io.formats import FileSplit, file_format
 from topologies.io.formats.write_table import write_table
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import DataError
 from windowing.schema import parse_schema
 

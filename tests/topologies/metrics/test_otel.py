@@ -16,10 +16,10 @@ from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 from tests.helpers.orders_and_refunds import MINUTE, NOON, SCHEMA, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port, scrape
 from tests.helpers.telemetry import Told, telemetry
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.run.otel import MOST_RECORDED, MOST_WINDOWS, evenly
 from topologies.run.run_metrics import INSTRUMENTS, InstrumentKind
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing

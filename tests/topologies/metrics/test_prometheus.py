@@ -29,12 +29,12 @@ from tests.helpers.scraping import free_port, health
 from tests.topologies.metrics.test_dashboard import ALERTS, RULES, TARGETS
 from tests.topologies.step.test_counters import RULES as STEP_RULES
 from tests.topologies.step.test_counters import STEP
-from topologies import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.graph.graph import Graph
 from topologies.run import run_metrics
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
+from windbolt import Restart, RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import TaskContext, TupleWindow, WindowedBolt
 from windowing.errors import BoltError
 

@@ -18,13 +18,14 @@ from manager.accounts import ACCOUNTS
 from tests.helpers.orders_and_refunds import MINUTE, NOON, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.places import ROOT
 from tests.helpers.scraping import Scrape, assert_as_reported, get, health, scrape, value, values
-from topologies import RunOptions, TopologyBuilder, local, run_local, sinks, spouts
+from topologies import local
 from topologies.engine.micro_batch import PHASES
 from topologies.engine.report import BatchReport
 from topologies.run import run_metrics
 from topologies.run.attempts import SourceLag
 from topologies.run.run_metrics import RunMetrics
 from topologies.run.summary import Summary
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import BoltError, ConfigError, EnvironmentMissing, TakenOver
 
 
@@ -309,7 +310,7 @@ def test_without_the_package_the_extra_is_told(folder: Path, monkeypatch: pytest
 def test_without_metrics_neither_the_package_nor_spark_is_imported(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from tests.helpers.orders_and_refunds import shop; "
-        "from topologies import RunOptions, run_local; before = set(sys.modules); "
+        "from windbolt import RunOptions, run_local; before = set(sys.modules); "
         "[sys.modules.pop(name) for name in before if name.split('.')[0] == 'prometheus_client']; "
         "run_local(shop(Path(sys.argv[1]))); "
         "unwanted = ('prometheus_client', 'pyspark', 'opentelemetry'); "

@@ -9,9 +9,9 @@ import pytest
 
 from tests.helpers.scraping import free_port, scrape, values
 from tests.topologies.step.test_counters import RULES, STEP
-from topologies import RunOptions, run_local
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
+from windbolt import RunOptions, run_local
 
 
 def test_a_step_serves_what_its_rules_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

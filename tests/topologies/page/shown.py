@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.helpers.scraping import get
-from topologies import RunOptions, run_local
 from topologies.engine.report import BatchReport
 from topologies.run.summary import Summary
 from topologies.topology import Topology
+from windbolt import RunOptions, run_local
 
 
 def state(port: int, **query: Any) -> dict[str, Any]:

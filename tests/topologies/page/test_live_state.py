@@ -12,7 +12,6 @@ import pytest
 from tests.helpers.orders_and_refunds import MINUTE, NOON, order, shop, write, write_two_files_each
 from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.page import run_view, site
 from topologies.page.run_view import MOST, Points
@@ -20,6 +19,7 @@ from topologies.page.site import BATCHES
 from topologies.run.options import Address
 from topologies.run.summary import AdviceLimits
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import BoltError, ConfigError

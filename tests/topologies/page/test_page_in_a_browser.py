@@ -18,12 +18,12 @@ from tests.helpers.examples import sampled
 from tests.helpers.orders_and_refunds import order, shop, write
 from tests.topologies.page.shown import held, state
 from tests.topologies.scenarios.test_pictures import contrast
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.page.site import StoredRun, show_page
 from topologies.run.metrics_server import SERVERS
 from topologies.run.options import ComingRestart, Restart, address_of
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, WindowedBolt, hours
 from windowing.aggregates import count
 from windowing.errors import BoltError, TakenOver

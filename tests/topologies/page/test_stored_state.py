@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from tests.helpers.orders_and_refunds import order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port
 from tests.topologies.page.shown import held, state, why
-from topologies import RunOptions, run_local
 from topologies.checkpoints.topology_fit import KEPT_RUNS
 from topologies.cli.app import app
 from topologies.page.site import StoredRun, show_page
 from topologies.run.options import address_of
+from windbolt import RunOptions, run_local
 from windowing.errors import BoltError, CheckpointError
 
 

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from servers.registry import Registry, registry
 from tests.helpers import topic_values
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.checkpoints.look_at_spouts import Findings
 from topologies.checkpoints.preflight import find_registries
 from topologies.cli.displays import print_report
 from topologies.engine.kafka_records import Records
 from topologies.io.spouts import MemorySpout
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import UnreachableError
 
 AT = "127.0.0.1:1"  # no broker is there

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.preflight import find_reordered
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt, StatefulBatchBolt, StatefulBolt, WindowedBolt
 from windowing.events import Tuple
 from windowing.schema import parse_schema

@@ -19,11 +19,11 @@ import pytest
 from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies import RunOptions, run_local
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.repair import repair
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import read
+from windbolt import RunOptions, run_local
 from windowing.errors import ConfigError, DataError, TopologyError
 
 CASES = int(os.environ.get("WINDBOLT_REPAIRS", "1"))

@@ -23,11 +23,11 @@ from rich.console import Console
 
 from manager.slices import Slicing
 from tests.helpers.examples import examples
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.cli.displays import print_summary
 from topologies.engine.work import INPUT, BoltWork
 from topologies.run.summary import Advice, AdviceLimits, Summary, advice_on
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
     BatchBolt,

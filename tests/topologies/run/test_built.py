@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder
 from topologies.checkpoints.state_tables import begin
 from topologies.local import run_local
 from topologies.scenarios.named_topology import load_topology
 from topologies.testing.driver import TopologyDriver
 from topologies.testing.replaying import replay
+from windbolt import TopologyBuilder
 from windowing import ConfigError
 
 SCENARIO: Any = {"name": "nothing", "steps": []}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.helpers.scraping import free_port, health
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.report import BatchReport
 from topologies.io.sinks import MemorySink
 from topologies.run.summary import Summary
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt
 from windowing.aggregates import count
 

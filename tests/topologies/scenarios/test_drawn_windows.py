@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.timeline import picture
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Deduplicate, Session, Silence, TupleWindow, WindowedBolt
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from topologies import replay
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.timeline import timeline
+from windbolt import replay
 from windowing.errors import ScenarioError
 
 BOLT = {"length": "10s", "sliding": "10s", "timestamp_field": "ts"}

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import pytest
 from rich.console import Console
 
-from topologies import replay
 from topologies.scenarios.replay import compare, judge
 from topologies.scenarios.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
 from topologies.scenarios.scenario_model import Loaded, Problem, Scenario, load, read_scenario
 from topologies.scenarios.scenario_values import EventStep
 from topologies.scenarios.timeline import timeline
+from windbolt import replay
 from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
 from windowing.settings.rules import Bounds

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.topologies.scenarios.test_drawn_windows import Sizes
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.timeline import timeline
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 STEPS: list[dict[str, Any]] = [
     {"event": {"id": "a", "ts": 1_000}, "stream": "orders"},

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.helpers.scraping import free_port, scrape, value
-from topologies import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from topologies.topology import Topology
+from windbolt import RunOptions, Summary, TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import ConfigError, DataError
 
 

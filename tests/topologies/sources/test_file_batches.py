@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import FileGroup, file_splits
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt
 from windowing.errors import ConfigError
 

@@ -17,7 +17,6 @@ import pytest
 
 from manager.storage import files
 from servers.s3 import ENVIRONMENT, S3
-from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints import savepoint
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
@@ -29,6 +28,7 @@ from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
 from topologies.io.pulled import PulledSpout, in_their_zone
+from windbolt import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
 from windowing.schema import DEFAULT_STREAM, parse_schema, tables

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from servers.s3 import ENVIRONMENT, S3
 from tests.helpers.examples import examples
 from tests.topologies.sources.test_own_spouts import failing, rows_in
-from topologies import RunOptions, Topology, TopologyBuilder, run_local, sinks
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.look_at_spouts import find_sources
@@ -32,6 +31,7 @@ from topologies.engine import pulling
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.graph.describing import spout_in_words
 from topologies.testing.driver import TopologyDriver
+from windbolt import RunOptions, Topology, TopologyBuilder, run_local, sinks
 from windowing import SOURCE, PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import CheckpointError, ConfigError, WindboltError
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from policies.watermarks import NONE
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.kafka_records import RecordFile
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 
 Header = tuple[str, bytes | None]
 Row = tuple[int, int, bytes | None, bytes | None, list[Header]]

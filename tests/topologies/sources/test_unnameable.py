@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import refuse_unnameable
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import DataError
 
 

@@ -21,11 +21,11 @@ from pyarrow import ipc
 
 import topologies.engine.source_splits
 from tests.helpers.object_store import ObjectStore, object_store
-from topologies import TopologyBuilder, run_local, sinks, spouts
 from topologies.engine.source_splits import FileSource
 from topologies.io.formats import FileSplit, event_files, file_format
 from topologies.io.paths import find, locate
 from topologies.run.options import RunOptions
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import WindowedBolt
 from windowing.errors import CheckpointError, ConfigError, DataError, MissingError, UnreachableError
 from windowing.schema import parse_schema

@@ -18,7 +18,6 @@ import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.segment_files import FileSegments
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.source_splits import FileGroup, FileSource, PoisonInput, PoisonKind, file_splits
 from topologies.engine.tasks import ingest
@@ -30,6 +29,7 @@ from topologies.spark.spark_tasks import packed
 from topologies.spark.workers.pool import PoisonLog, find_poison
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Bolt
 
 SEGFAULT = "the worker process that read it crashed (SIGSEGV)"

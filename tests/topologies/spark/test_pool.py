@@ -26,7 +26,6 @@ import pytest
 
 from manager.storage.segment_files import FileSegments
 from tests.helpers.places import ROOT
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.batch import Context
 from topologies.engine.failures import worker_position
 from topologies.spark.shipping import own_paths
@@ -36,6 +35,7 @@ from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import SPARE, SparePool, WorkerPool
 from topologies.testing.bolt_run import make_window
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Bolt, ConfigError, WindboltError
 from windowing.errors import BoltError, StorageError
 
@@ -645,7 +645,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 FORKING = """
 import os
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt
 
 class Forking(Bolt):

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.spark import shipping
 from topologies.spark.shipping import (
     MOST_BYTES,
@@ -27,6 +26,7 @@ from topologies.spark.shipping import (
 )
 from topologies.spark.spark_tasks import packed
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt
 from windowing.aggregates import count
 from windowing.errors import ConfigError

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from policies import QueuedEvent, TriggerContext, TriggerPolicy
 from servers.s3 import S3
 from tests.helpers.places import ROOT
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.state_tables import bolts, read
 from topologies.cli.app import app
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, Count, StatefulWindowedBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.errors import CheckpointError, ConfigError

@@ -20,13 +20,13 @@ import pytest
 from tests.helpers.drawn_bolts import BOLTS, GRIDS, Case, played
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies import RunOptions, run_local
 from topologies.checkpoints.blocking_inputs import WhyReason
 from topologies.checkpoints.state_tables import read
 from topologies.checkpoints.stored_tasks import StoredState
 from topologies.checkpoints.why import why
 from topologies.engine.event_times import as_moment
 from topologies.topology import Topology
+from windbolt import RunOptions, run_local
 from windowing.errors import ConfigError, TopologyError
 from windowing.timestamps import show
 

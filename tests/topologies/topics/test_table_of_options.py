@@ -15,10 +15,10 @@ import pytest
 from servers.registry import Registry, registry
 from tests import formats_table
 from tests.helpers import topic_values
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.io.topics.declared import REGISTERED, KeyForm
 from topologies.io.topics.decode import decode
 from topologies.io.topics.encode import ask_registry, encode
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import ConfigError
 from windowing.schema import parse_schema
 

@@ -18,11 +18,10 @@ from typer.testing import CliRunner
 
 from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
 from tests.helpers.places import ROOT
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.blocking_inputs import WhyAnswer, WhyReason
 from topologies.checkpoints.why import why
 from topologies.cli.app import app
-from windbolt import presets, state
+from windbolt import RunOptions, TopologyBuilder, presets, run_local, sinks, spouts, state
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, WindowJoin
 from windowing.aggregates import count
 from windowing.durations import Count, hours

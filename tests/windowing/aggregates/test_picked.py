@@ -23,7 +23,7 @@ from tests.windowing.aggregates.test_aggregates import (
     is_nan,
     known,
 )
-from topologies import TopologyBuilder, run_local, sinks, spouts
+from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, ConfigError, TopologyError, aggregates
 from windowing.settings.kinds import Session
 

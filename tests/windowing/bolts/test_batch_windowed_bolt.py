@@ -11,10 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from windbolt import AggregateBolt, BatchWindowedBolt, BoltError, Session, WindowBatch, WindowedBolt, aggregates
+from windbolt import (
+    AggregateBolt,
+    BatchWindowedBolt,
+    BoltError,
+    Session,
+    TopologyBuilder,
+    WindowBatch,
+    WindowedBolt,
+    aggregates,
+    sinks,
+    spouts,
+)
 from windbolt.testing import run_bolt
 from windowing.aggregates.groups import Groups
 

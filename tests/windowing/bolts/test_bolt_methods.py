@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topologies import TopologyBuilder, sinks, spouts
+from windbolt import TopologyBuilder, sinks, spouts
 from windowing import (
     SOURCE,
     Arrival,

@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.oracles import ready_bolts_oracle as oracle
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.engine.fire.bolt_calls import load_state
-from windbolt import AggregateBolt, Changes, ConfigError, Deduplicate, RateLimit, Session, TopologyError, seconds
+from windbolt import (
+    AggregateBolt,
+    Changes,
+    ConfigError,
+    Deduplicate,
+    RateLimit,
+    Session,
+    TopologyBuilder,
+    TopologyError,
+    seconds,
+    sinks,
+    spouts,
+)
 from windbolt.aggregates import count
 from windbolt.testing import TopologyDriver, run_bolt
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from tests.oracles import ready_bolts_oracle as oracle
-from topologies import TopologyBuilder, sinks, spouts
-from windbolt import ConfigError, Rank, Session, TopN, TopologyError
+from windbolt import ConfigError, Rank, Session, TopN, TopologyBuilder, TopologyError, sinks, spouts
 from windbolt.testing import TopologyDriver, run_bolt
 
 Json = dict[str, Any]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.oracles import ready_bolts_oracle as oracle
 from tests.windowing.bolts.test_passing import ROWS, SCHEMA, Json
-from topologies import TopologyBuilder, sinks, spouts
-from windbolt import ConfigError, Silence, TopologyError, presets
+from windbolt import ConfigError, Silence, TopologyBuilder, TopologyError, presets, sinks, spouts
 from windbolt.testing import TopologyDriver, run_bolt
 
 LAG = 5

@@ -9,11 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies import TopologyBuilder, sinks, spouts
 from topologies.graph.describing import topology_text
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from windbolt import BatchBolt, ConfigError, Session, TemporalJoin, TopologyError, WindowJoin
+from windbolt import (
+    BatchBolt,
+    ConfigError,
+    Session,
+    TemporalJoin,
+    TopologyBuilder,
+    TopologyError,
+    WindowJoin,
+    sinks,
+    spouts,
+)
 from windbolt.testing import run_bolt
 
 Json = dict[str, Any]

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from topologies.io import sinks, spouts
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local
 from windowing import (
     Bolt,
     Bounds,

@@ -13,9 +13,9 @@ from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
 from manager.storage.task_state import AssignedState, TaskState
 from policies.watermarks import NONE
-from topologies import TopologyBuilder, spouts
 from topologies.engine.ticking import latest_seen
 from topologies.topology import Topology
+from windbolt import TopologyBuilder, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 

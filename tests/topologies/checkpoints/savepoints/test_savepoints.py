@@ -20,13 +20,13 @@ from tests.helpers.drawn_bolts import BOLTS, Case, played
 from tests.helpers.examples import sampled, share
 from tests.simulation.disk import Disk
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
-from topologies import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Savepoint, take_savepoint
 from topologies.checkpoints.state_tables import read
 from topologies.cli.app import app
 from topologies.topology import Topology
+from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import StatefulWindowedBolt, TupleWindow
 from windowing.errors import CheckpointError, ConfigError, TopologyError
 
