@@ -333,7 +333,7 @@ def task_of(fired: Fired) -> int:
 def hands_on(bolt: Bolt) -> int | None:
     """A time before which a bolt emits nothing more."""
     rules, until = bolt.rules, bolt.closed_until()
-    if rules.watermark_per_key:
+    if rules.watermark_per_key and not (bolt.closed and rules.close_fires):
         return bolt.floor
     if until is None:
         return None

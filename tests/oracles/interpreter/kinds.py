@@ -613,6 +613,11 @@ class Counted(Listed):
                 found.append(self.window(start, reference, [event for event in upto if event.time > start]))
         return found
 
+    def take_out(self, event: Event) -> None:
+        """ "Others have their places by it": one that no window will hold again is counted on."""
+        if event not in self.settled():
+            super().take_out(event)
+
     def first_end_after(self, time: int) -> int:
         """The first aligned end, of those that have not passed, that an event of this time comes before, or at, where
         the end belongs to windows."""
