@@ -30,13 +30,13 @@ class Record:
 
     @property
     def id(self) -> str:
-        """Without the part that is the checkpoint's own."""
+        """Without the part that names the run."""
         topology, _, *rest = self._id.split("/")
         return "/".join([topology, *rest])
 
     @property
     def origin(self) -> str:
-        """The part of the id that is the checkpoint's own."""
+        """The part of the id that names the run in which the batch was begun."""
         found = self._id.split("/")[1]
         assert re.fullmatch("[0-9a-f]{8}", found)
         return found

@@ -123,8 +123,8 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
         known = bolt_state.frontier if node.deferred else bolt_state.watermark.current
-        waits = 0 if node.holds_events else int(node.closes_after_end)  # what ends at the frontier is open
-        frontier = NONE if known is None else known - waits
+        by_time = not node.holds_events and isinstance(node.trigger, TimeTriggerPolicy)  # counts end with an event
+        frontier = NONE if known is None else known - int(by_time and node.closes_after_end)
     if frontier == NONE:
         return None
     settings = node.bolt.settings
