@@ -6,9 +6,10 @@ from __future__ import annotations
 import dis
 import gc
 import inspect
+import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -68,56 +69,89 @@ _LIKENESS = 0.75
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     """Raises ConfigError for a method of a user's class that nobody calls, because a hook has another name.
 
-    Such a method is public, new in the user's own classes, can be called with the arguments of a hook that its class
-    does not define, and has a name like that hook's; for classes with hooks ``on_...`` each name that begins so is like
-    these. One whose name is anywhere in the code of the classes, or of their modules, is the user's own.
+    Such a method is public, new in a class that derives from windbolt's, can be called with the arguments of a hook
+    that its class does not define, and has a name like that hook's; for classes with hooks ``on_...`` each name that
+    begins so is like these, if an argument is named like one of theirs. One whose name, or the beginning of it
+    (``f"on_{kind}"``), is anywhere in the code of the classes, or of their modules, or that a decorator or a table
+    holds, is the user's own.
     """
     users = [each for each in type(instance).__mro__ if _is_users(each)]
     others = [each for each in type(instance).__mro__ if not _is_users(each)]
-    inherited = {name for each in others for name in dir(each)}
     found = {name: next((getattr(each, name) for each in others if hasattr(each, name)), None) for name in hooks}
     known = {name: hook for name, hook in found.items() if callable(hook)}
-    with_moments = any(hook.startswith("on_") for hook in known)
-    for kind in users:
+    bases = tuple(each for each in others if known.keys() & vars(each).keys())
+    derived = [each for each in users if issubclass(each, bases)]
+    inherited = {name for each in {*others, *users} - {*derived} for name in dir(each)}
+    for kind in derived:
         left = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
-        for name, method in vars(kind).items():
-            if not isinstance(method, FunctionType) or name.startswith("_") or name in inherited:
+        for name in [*vars(kind)]:
+            if name.startswith("_") or name in inherited or not isinstance(vars(kind)[name], FunctionType):
                 continue
-            like = nearest(name, known, len(known), _LIKENESS)
-            if not like and name.startswith("on_") and with_moments:
-                like = sorted(hook for hook in known if hook == "track" or hook.startswith("on_"))
-            meant = [hook for hook in like if hook in left and _takes_the_arguments(method, known[hook])]
-            if meant and name not in _named_in(users):
-                line, said = f"{method.__code__.co_filename}:{method.__code__.co_firstlineno}", " or ".join(meant)
+            meant = _meant(vars(kind)[name], name, known, left)
+            if meant and not _is_named(name, _names_beside(instance, users)):
+                code, said = vars(kind)[name].__code__, " or ".join(meant)
                 raise ConfigError(
-                    f"{kind.__name__}.{name} is never called, at {line}",
+                    f"{kind.__name__}.{name} is never called, at {code.co_filename}:{code.co_firstlineno}",
                     why=f"neither windbolt nor the code beside it does; windbolt calls {said}",
                     do=f"rename it to {said}; if it is your own, begin its name with an underscore: _{name}",
                 )
 
 
-def _takes_the_arguments(method: FunctionType, hook: FunctionType) -> bool:
+def _meant(method: FunctionType, name: str, known: Mapping[str, Any], left: Set[str]) -> list[str]:
+    """Returns the hooks, of those that are left, that a method may be meant to be."""
+    like, shared = nearest(name, known, len(known), _LIKENESS), 0
+    if not like and name.startswith("on_") and any(hook.startswith("on_") for hook in known):
+        like, shared = sorted(hook for hook in known if hook == "track" or hook.startswith("on_")), 1
+    arguments = inspect.signature(method)
+    meant = []
+    for hook in [hook for hook in like if hook in left]:
+        given = inspect.signature(known[hook]).parameters
+        if len((given.keys() & arguments.parameters.keys()) - {"self"}) >= shared and _takes(arguments, given):
+            meant.append(hook)
+    return meant
+
+
+def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
     try:
-        inspect.signature(method).bind(*inspect.signature(hook).parameters)
+        arguments.bind(*given)
     except TypeError:
         return False
     return True
 
 
-def _named_in(users: list[type]) -> set[str]:
-    """Returns the names that the code of classes and of their modules loads, and the texts in it."""
+def _is_named(name: str, texts: set[str]) -> bool:
+    """True where a name is among texts, or they have its beginning, up to an underscore: ``on_``, ``on_%s``."""
+    beginnings = {re.split("[%{]", text, maxsplit=1)[0] for text in texts}
+    return name in texts or any(each.endswith("_") and name.startswith(each) for each in beginnings)
+
+
+def _names_beside(instance: object, users: list[type]) -> set[str]:
+    """Returns the names that the code of classes, of their modules and of what these hold loads, the texts in it, and
+    the names of the functions that tables and other objects hold."""
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
-    # By type(), since a proxy may look for what it stands for when it is asked what it is.
-    beside = [each for space in modules for each in list(space.values()) if issubclass(type(each), type | FunctionType)]
-    classes = [*users, *(each for each in beside if isinstance(each, type) and _is_users(each))]
-    values = [*beside, *(value for each in classes for value in vars(each).values())]
+    waiting: list[Any] = [instance, *users, *(value for space in modules for value in list(space.values()))]
+    seen: dict[int, Any] = {}
     found: set[str] = set()
-    for value in values:
-        for function in (value, *(() if isinstance(value, type) else _inside(value, objects=False))):
-            if isinstance(function, FunctionType) and _is_users(function):
-                for code in _codes(function.__code__):
-                    loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD"))
-                    found.update(text for load in loads for text in _texts(load))
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
+        if id(value) in seen or (issubclass(kind, type | FunctionType) and not _is_users(value)):
+            continue
+        seen[id(value)] = value
+        if issubclass(kind, type):
+            waiting.extend(vars(value).values())
+        elif kind is FunctionType:
+            waiting.extend(each for each in _named(value) if issubclass(type(each), _CONTAINERS))
+            waiting.extend(_wrapped(value))
+            for code in _codes(value.__code__):
+                loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD"))
+                found.update(text for load in loads for text in _texts(load))
+        elif issubclass(kind, (property, MethodType, staticmethod, classmethod, *_WRAPPERS)):
+            waiting.extend(_inside(value, objects=False))
+        elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
+            held = gc.get_referents(value)
+            found.update(each.__name__ for each in held if type(each) is FunctionType)
+            waiting.extend(held)
     return found
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatchmethod, wraps
 from typing import Any, ClassVar
 
 import pytest
@@ -126,7 +128,7 @@ class OnMinute(StatefulBolt):
     ("bolt", "method", "hook"),
     [
         (fired_by(OnTimer()), "OnTimer.on_timer", "on_time"),
-        (fired_by(OnItem()), "OnItem.on_item", "on_arrival or on_end"),
+        (fired_by(OnItem()), "OnItem.on_item", "on_arrival"),
         (fired_by(OnEvent()), "OnEvent.on_event", "on_time or track"),
         (fired_by(TrackAlls()), "TrackAlls.track_alls", "track_all"),
         (fired_by(Never(), Evicts()), "Evicts.evicts", "evict"),
@@ -194,6 +196,85 @@ class WithOtherArguments(Never):
     def peak(self, event: Any, context: Any) -> float:
         return 1.0
 
+    def on_price(self, price: float) -> None:
+        """Called from elsewhere; it has no argument of a hook."""
+
+
+class InATable(Never):
+    def on_spread(self, event: Any, context: Any) -> bool:
+        return True
+
+    found = (on_spread,)
+
+
+CALLED: dict[str, Callable[..., bool]] = {}
+
+
+def called(method: Callable[..., bool]) -> Callable[..., bool]:
+    CALLED[method.__name__] = method
+    return method
+
+
+class InATableOfADecorator(Never):
+    @called
+    def on_load(self, event: Any, context: Any) -> bool:
+        return True
+
+    @singledispatchmethod
+    def wanted(self, event: Any, context: Any) -> bool:
+        return True
+
+    @wanted.register
+    def on_number(self, event: int, context: Any) -> bool:
+        return True
+
+
+def wrapped(method: Callable[..., bool]) -> Callable[..., bool]:
+    @wraps(method)
+    def calling(*given: Any) -> bool:
+        return method(*given)
+
+    return calling
+
+
+class NamedInside(Never):
+    """Called by code in a property, a table and a class of the class."""
+
+    @property
+    @wrapped
+    def first(self) -> bool:
+        return self.on_first(None, None)
+
+    others: ClassVar[dict[str, Callable[..., bool]]] = {"second": lambda self: self.on_second(None, None)}
+
+    class Third:
+        def call(self, policy: NamedInside) -> bool:
+            return policy.on_third(None, None)
+
+    def on_first(self, event: Any, context: Any) -> bool:
+        return True
+
+    def on_second(self, event: Any, context: Any) -> bool:
+        return True
+
+    def on_third(self, event: Any, context: Any) -> bool:
+        return True
+
+
+class Listener:
+    """A class of another library, whose code is elsewhere."""
+
+    def on_change(self, event: Any) -> bool:
+        return True
+
+    def evicts(self, event: Any, context: Any) -> bool:
+        return True
+
+
+class Listens(Listener, Never):
+    def on_change(self, event: Any) -> bool:
+        return False
+
 
 @dataclass(slots=True)
 class BesideTheHook(Never):
@@ -209,10 +290,46 @@ class OfTheOtherKind(All):
         return True
 
 
-@pytest.mark.parametrize("policy", [Spikes(), Chosen(), OfOthers(), WithOtherArguments(), BesideTheHook()], ids=repr)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Spikes(),
+        Chosen(),
+        OfOthers(),
+        WithOtherArguments(),
+        BesideTheHook(),
+        InATable(),
+        InATableOfADecorator(),
+        NamedInside(),
+        Listens(),
+    ],
+    ids=repr,
+)
 def test_methods_of_a_user_s_own_are_left_alone(policy: TriggerPolicy) -> None:
     assert built(fired_by(policy)) == ""
 
 
 def test_a_method_with_the_name_of_a_hook_of_the_other_kind_is_the_user_s_own() -> None:
     assert built(fired_by(Never(), OfTheOtherKind())) == ""
+
+
+BY_NAME = """
+from windbolt.policies import TriggerPolicy
+
+
+class ByName(TriggerPolicy):
+    def track(self, event, context):
+        return getattr(self, NAME)(event, context)
+
+    def on_buy(self, event, context):
+        return True
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["f'on_{event[0]}'", "'on_' + event[0]", "'on_%s' % event[0]", "'on_{}'.format(event[0])"]
+)
+def test_a_method_whose_name_is_put_together_is_the_user_s_own(name: str) -> None:
+    space: dict[str, Any] = {"__name__": "by_name"}
+    exec(BY_NAME.replace("NAME", name), space)
+    assert built(fired_by(space["ByName"]())) == ""
