@@ -455,6 +455,25 @@ def test_a_misspelt_state_is_found_behind_another_name_and_in_a_function() -> No
         assert "Mine.state_types declares events" in failing(trigger=trigger_of(hook), eviction=All())
 
 
+class Starting(OnNine):
+    def start(self, state: dict[str, Any]) -> None:
+        state["events"] = state["evnts"] + 1
+
+
+class Keeping(OnNine):
+    def track(self, event: QueuedEvent, context: TriggerContext) -> Any:
+        self.context = context
+        return self.fires()
+
+    def fires(self) -> Any:
+        return self.context.state["evnts"]
+
+
+@pytest.mark.parametrize("policy", [Starting(), Keeping()], ids=repr)
+def test_a_misspelt_state_is_found_as_it_starts_and_behind_an_attribute(policy: TriggerPolicy) -> None:
+    assert f"{type(policy).__name__}.state_types declares events" in failing(trigger=policy, eviction=All())
+
+
 def test_a_key_that_a_dict_called_state_lacks_is_not_said_to_be_a_state() -> None:
     def track(self: Any, event: QueuedEvent, context: TriggerContext) -> Any:
         state = {"CA": 1}

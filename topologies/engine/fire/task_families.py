@@ -455,15 +455,29 @@ def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) ->
     if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
         return ""
     frames = [(trace.tb_frame, trace.tb_lasti) for trace in _traces(error.__traceback__)]
-    if not frames or not frames[-1][0].f_globals.get("__name__", "").startswith(("policies.", "manager.")):
-        contexts = [each for frame, _ in frames for each in frame.f_locals.values() if isinstance(each, PolicyContext)]
+    if not frames or not _is_ours(frames[-1][0]):
         lacking = _subscripted(*frames[-1]) if frames else None
-        if not any(context.state is lacking for context in contexts):
+        if lacking is None or not any(state is lacking for frame, _ in frames for state in _states(frame)):
             return ""  # a dict of the user's
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
     named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
     return f". The columns of an event here are {', '.join(columns)}{named}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(("policies.", "manager."))
+
+
+def _states(frame: FrameType) -> Iterator[Any]:
+    """Yields the states of the contexts in a frame; of a frame of windbolt, where ``start`` has its state from, all
+    that is in it."""
+    for each in frame.f_locals.values():
+        if issubclass(type(each), PolicyContext):
+            yield each.state
+        elif _is_ours(frame):
+            yield each
 
 
 def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
@@ -474,8 +488,8 @@ def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _subscripted(frame: FrameType, instruction: int) -> Any:
-    """The object from which an instruction takes an item, where that is a name or the state of a context; None for
-    others, and where the source is not known."""
+    """The object from which an instruction takes an item, where that is a name or an attribute of one; None for others,
+    and where the source is not known."""
     line, last, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
     if line is None or last is None:
         return None
@@ -493,8 +507,10 @@ def _named(expression: ast.expr, names: Mapping[str, Any]) -> Any:
     match expression:
         case ast.Name(name):
             return names.get(name)
-        case ast.Attribute(ast.Name(name), "state") if isinstance(names.get(name), PolicyContext):
-            return names[name].state
+        case ast.Attribute(owner, name):
+            found = _named(owner, names)
+            is_context = name == "state" and issubclass(type(found), PolicyContext)
+            return found.state if is_context else getattr(found, "__dict__", {}).get(name)
     return None
 
 
