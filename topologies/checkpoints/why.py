@@ -186,7 +186,8 @@ class Explanation:
         if not self.rules.event_time:
             past, reached = "the clock is past it, at", self.manifest.clock
         elif watermark is None or watermark - self.rules.past_end < end:
-            past, reached = "the idle timeout has closed it, up to", self.state.watermark.forced
+            timeout = "" if self.rules.idle_timeout is None else "the idle timeout or "
+            past, reached = f"{timeout}the end of the streams has closed it, up to", self.state.watermark.forced
         else:
             past, reached = "the watermark is past it, at", watermark
         assert reached is not None

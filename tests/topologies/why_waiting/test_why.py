@@ -904,4 +904,22 @@ def test_a_window_that_the_idle_timeout_has_closed_is_not_said_to_be_behind_the_
     run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True, clock=later(30)))
     answer = why(tmp_path / "ck", "of_orders", window="12:10")
     assert (answer.reason, answer.watermark) == (WhyReason.OVER, at(10)), "which closes no window of these by itself"
-    assert "is over: the idle timeout has closed it, up to 2024-05-01T12:10:00Z." in " ".join(answer.sentences)
+    assert "is over: the idle timeout or the end of the streams has closed it, up to 2024-05-01T12:10:00Z." in " ".join(
+        answer.sentences
+    )
+
+
+def test_a_window_that_the_end_of_the_streams_has_closed_is_not_said_to_be_closed_by_a_timeout(tmp_path: Path) -> None:
+    """In a later run, whose watermark alone would keep it open."""
+    bolt = Seen().with_tumbling_window("10m").with_timestamp_field("ts").with_lateness(by="window", allowed="5m")
+    for minutes, keep_open in (((2,), False), ((2, 11), True)):
+        builder = TopologyBuilder("shop")
+        builder.set_spout(
+            "orders", spouts.memory("ts timestamp, user string", *([(at(each), "ada")] for each in minutes))
+        )
+        builder.set_bolt("seen", bolt).global_grouping("orders")
+        builder.set_sink("out", sinks.memory()).from_("seen")
+        run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=keep_open, clock=lambda: NOON))
+    said = " ".join(why(tmp_path / "ck", "seen", window="12:10").sentences)
+    assert "the end of the streams has closed it, up to 2024-05-01T12:10:00Z" in said
+    assert "timeout" not in said
