@@ -61,7 +61,8 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
         return declared
     if not isinstance(declared, str):
         raise ConfigError(
-            f"{declared!r:.60} is not a schema", do="write a text like 'user string, ts timestamp', or give a pa.Schema"
+            f"{repr_of(declared):.60} is not a schema",
+            do="write a text like 'user string, ts timestamp', or give a pa.Schema",
         )
     parser = _Parser(declared)
     fields = parser.fields(closing="")
@@ -253,7 +254,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
     for stream, part in _flatten(rows, DEFAULT_STREAM):
         if not isinstance(stream, str) or stream not in outputs:
             raise SchemaError(
-                f"rows for a stream {stream!r}",
+                f"rows for a stream {repr_of(stream):.60}",
                 why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
                 do="declare it in `outputs`, or emit to one that is declared",
             )
@@ -394,14 +395,15 @@ def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
 
 
 def _quoted_names(names: Iterable[Any]) -> str:
-    return ", ".join(map(repr, names))
+    return ", ".join(map(repr_of, names))
 
 
 def _mismatch(
     found: list[Any], schema: pa.Schema, why: str, do: str = "return the declared columns, or change `outputs`"
 ) -> SchemaError:
+    names = ", ".join(each if isinstance(each, str) else repr_of(each) for each in found)
     return SchemaError(
-        f"a bolt returned {', '.join(map(str, found))[:200]}, but declares {format_schema(schema)!r}",
+        f"a bolt returned {names[:200]}, but declares {format_schema(schema)!r}",
         why=why,
         do=do,
     )

@@ -192,7 +192,7 @@ def check_types(types: Mapping[str, StateType]) -> None:
             parse_schema(kind)
         except ConfigError as error:
             raise ConfigError(
-                f"state {name!r} is declared {kind!r:.60}, which is not a schema: {error.what}",
+                f"state {name!r} is declared {repr_of(kind):.60}, which is not a schema: {error.what}",
                 why="a text declares a table of Arrow, by a name and a type for each column",
                 do="use int, float, str, bool, list or dict, without quotation marks, or a schema such as "
                 "'user string, n long'",
@@ -207,13 +207,22 @@ def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
     }
 
 
+def _names(names: Iterable[object]) -> str:
+    return f"[{', '.join(sorted(map(repr_of, names)))}]"
+
+
 def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
     """Returns the JSON part as text, and the tables, of a state; SchemaError where the state is not as declared."""
-    undeclared, missing = sorted(set(state) - set(types)), sorted(set(types) - set(state))
-    if undeclared or missing:
+    if not isinstance(state, Mapping):
         raise SchemaError(
-            f"the bolt's state has {sorted(state)}, but {sorted(types)} are declared",
-            why=f"undeclared: {undeclared}; missing: {missing}",
+            f"self.state is {type(state).__name__} {repr_of(state):.60}",
+            why="it is a dict of the names in `state_types`",
+            do="keep what changes under one of these names: self.state[name] = ...",
+        )
+    if state.keys() != types.keys():
+        raise SchemaError(
+            f"the bolt's state has {_names(state)}, but {_names(types)} are declared",
+            why=f"undeclared: {_names(state.keys() - types.keys())}; missing: {_names(types.keys() - state.keys())}",
             do="declare every name in `state_types`, and keep it in `self.state`",
         )
     plain: dict[str, Any] = {}

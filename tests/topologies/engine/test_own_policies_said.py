@@ -39,7 +39,20 @@ from topologies.cli.displays import print_summary
 from topologies.page.site import StoredRun
 from topologies.testing.policy_check import check_policy
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts, state
-from windowing import BoltError, Count, Duration, Panes, Session, TopologyError, TupleWindow, Union, minutes, seconds
+from windowing import (
+    BoltError,
+    Count,
+    Duration,
+    Emit,
+    Panes,
+    Session,
+    TopologyError,
+    TupleWindow,
+    Union,
+    minutes,
+    seconds,
+)
+from windowing.bolts.bolt import check_types
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError, WindboltError
 from windowing.settings.rules import Bounds
@@ -1213,6 +1226,8 @@ class Returns(WindowedBolt):
         ("n long", Speechless(), f"a bolt returned Speechless {SPEECHLESS}"),
         ("n struct<a: long>", (Speechless(),), f"{SPEECHLESS} is not a dict"),
         ("n map<string, long>", (Speechless(),), f"{SPEECHLESS} is not a map"),
+        ("n long", {Speechless(): 1}, f"a bolt returned {SPEECHLESS}, but declares 'n long'"),
+        ("n long", Emit((1,), stream=NAME), f"rows for a stream {SPEECHLESS}"),
     ],
 )
 def test_a_value_whose_repr_fails_is_said_to_be_of_another_type(outputs: str, value: Any, words: str) -> None:
@@ -1225,6 +1240,15 @@ def test_a_value_whose_repr_fails_is_said_to_be_of_another_type(outputs: str, va
             Cut([2]),
         )
     assert words in str(caught.value)
+
+
+def test_a_declaration_whose_repr_fails_is_said_to_be_no_schema() -> None:
+    with pytest.raises(TopologyError) as caught:
+        run(type("Mine", (Returns,), {"outputs": NAME})().with_tumbling_window("10s"), ROWS, Cut([2]))
+    assert f"{SPEECHLESS} is not a schema" in str(caught.value)
+    with pytest.raises(ConfigError) as refused:
+        check_types({"n": NAME})
+    assert f"state 'n' is declared {SPEECHLESS}, which is not a schema" in str(refused.value)
 
 
 @pytest.mark.parametrize("method", ["with_window", "with_trigger", "with_key", "with_timestamp_extractor"])

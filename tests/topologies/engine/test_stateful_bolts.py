@@ -352,6 +352,12 @@ class Fails(StatefulBolt):
                 return None
             case 6:
                 return tuple["amuont"]
+            case 7:
+                self.state[7] = 1  # type: ignore[index]
+                return None
+            case 8:
+                self.state = 8  # type: ignore[assignment]
+                return None
         return (1,)
 
     def on_clock(self, clock: Any) -> Any:
@@ -368,6 +374,8 @@ class Fails(StatefulBolt):
         (4, r"on the event .*'id': 9.*column 'n' was declared int64"),
         (5, "undeclared: .'other'."),
         (6, "on the event .*'id': 9.*did you mean 'amount'"),
+        (7, r"has \['n', 7\], but \['n'\] are declared. undeclared: \[7\]"),
+        (8, "in keeping its state.*self.state is int 8. it is a dict"),
     ],
 )
 @pytest.mark.parametrize("keyed", [False, True])
