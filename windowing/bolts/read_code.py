@@ -64,6 +64,8 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
 
 _LIKENESS = 0.75
 """How alike the names are, as ``nearest`` has it: ``on_timer`` and ``on_time``, ``evicts`` and ``evict``."""
+_MOST_BESIDE = 5_000
+"""Limit of the values that are looked through for a name, the nearest first."""
 
 
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
@@ -82,13 +84,15 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     bases = tuple(each for each in others if known.keys() & vars(each).keys())
     derived = [each for each in users if issubclass(each, bases)]
     inherited = {name for each in {*others, *users} - {*derived} for name in dir(each)}
+    beside: set[str] = set()
     for kind in derived:
         left = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
         for name in [*vars(kind)]:
             if name.startswith("_") or name in inherited or not isinstance(vars(kind)[name], FunctionType):
                 continue
             meant = _meant(vars(kind)[name], name, known, left)
-            if meant and not _is_named(name, _names_beside(instance, users)):
+            beside = beside or (_names_beside(instance, users) if meant else set())
+            if meant and not _is_named(name, beside):
                 code, said = vars(kind)[name].__code__, " or ".join(meant)
                 raise ConfigError(
                     f"{kind.__name__}.{name} is never called, at {code.co_filename}:{code.co_firstlineno}",
@@ -129,11 +133,11 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
     """Returns the names that the code of classes, of their modules and of what these hold loads, the texts in it, and
     the names of the functions that tables and other objects hold."""
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
-    waiting: list[Any] = [instance, *users, *(value for space in modules for value in list(space.values()))]
+    waiting = deque[Any]([instance, *users, *(value for space in modules for value in list(space.values()))])
     seen: dict[int, Any] = {}
     found: set[str] = set()
-    while waiting:
-        value = waiting.pop()
+    while waiting and len(seen) < _MOST_BESIDE:
+        value = waiting.popleft()
         kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
         if id(value) in seen or (issubclass(kind, type | FunctionType) and not _is_users(value)):
             continue
@@ -141,8 +145,7 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
         if issubclass(kind, type):
             waiting.extend(vars(value).values())
         elif kind is FunctionType:
-            waiting.extend(each for each in _named(value) if issubclass(type(each), _CONTAINERS))
-            waiting.extend(_wrapped(value))
+            waiting.extend(_named(value))
             for code in _codes(value.__code__):
                 loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD"))
                 found.update(text for load in loads for text in _texts(load))

@@ -6,6 +6,7 @@ from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatchmethod, wraps
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -178,6 +179,26 @@ def asked(policy: OfOthers) -> bool:
     return policy.on_question(None, None)
 
 
+def of_another_module(policy: Any) -> bool:
+    """Stands in a module that a hook names."""
+    return bool(policy.on_answer(None, None))
+
+
+ELSEWHERE = ModuleType("elsewhere")
+vars(ELSEWHERE)["asks"] = FunctionType(of_another_module.__code__, {})
+del of_another_module
+
+
+class OfAnotherModule(Never):
+    """Called by a function of a module that the module of the class imports."""
+
+    def track(self, event: Any, context: Any) -> Any:
+        return ELSEWHERE.asks(self)
+
+    def on_answer(self, event: Any, context: Any) -> bool:
+        return True
+
+
 class WithOtherArguments(Never):
     def on_level(self) -> float:
         return 1.0
@@ -296,6 +317,7 @@ class OfTheOtherKind(All):
         Spikes(),
         Chosen(),
         OfOthers(),
+        OfAnotherModule(),
         WithOtherArguments(),
         BesideTheHook(),
         InATable(),
