@@ -146,9 +146,7 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
             waiting.extend(vars(value).values())
         elif kind is FunctionType:
             waiting.extend(_named(value))
-            for code in _codes(value.__code__):
-                loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD"))
-                found.update(text for load in loads for text in _texts(load))
+            found.update(text for code in _codes(value.__code__) for text in _texts_loaded(code))
         elif issubclass(kind, (property, MethodType, staticmethod, classmethod, *_WRAPPERS)):
             waiting.extend(_inside(value, objects=False))
         elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
@@ -156,6 +154,16 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
             found.update(each.__name__ for each in held if type(each) is FunctionType)
             waiting.extend(held)
     return found
+
+
+def _texts_loaded(code: CodeType) -> Iterator[str]:
+    """Yields the names and texts in code, without the names that the body of a class gives to its methods."""
+    if code.co_flags & inspect.CO_OPTIMIZED:
+        yield from (*code.co_names, *_texts(code.co_consts))
+    else:
+        for instruction in dis.get_instructions(code):
+            if instruction.opname.startswith("LOAD"):
+                yield from _texts(instruction.argval)
 
 
 def is_users_class(kind: type) -> bool:
