@@ -370,6 +370,36 @@ def test_other_logical_types_of_arrow(tmp_path: Path) -> None:
         read(path, pa.schema([("other", pa.int64())]))
 
 
+def test_a_time_outside_a_day_is_bad(tmp_path: Path) -> None:
+    """DuckDB has 24:00 as a time; Arrow's text of it says that it is out of range."""
+    path, schema = tmp_path / "1.parquet", pa.schema([("at", pa.string())])
+    with closing(duckdb.connect()) as connection:
+        connection.execute(
+            f"COPY (SELECT unnest([TIME '24:00:00', NULL, TIME '23:59:59']) AS at) TO '{path}' (FORMAT parquet)"
+        )
+    good, bad = read(path, schema)
+    assert (good, len(bad)) == (shown([{"at": None}, {"at": "23:59:59.000000"}]), 1)
+    assert "this time64[us] is no time of a day" in str(bad)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.uuid()])
+def test_runs_of_any_type_stand_beside_bad_rows(kind: pa.DataType, tmp_path: Path) -> None:
+    """Arrow decodes runs of some types only, and takes no rows of any."""
+    first, second = (str(UUID(int=number)) for number in (1, 2))
+    if kind == pa.uuid():
+        values = pa.ExtensionArray.from_storage(kind, pa.array([UUID(int=1).bytes, UUID(int=2).bytes], pa.binary(16)))
+    else:
+        values = pa.array([first, second], kind)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 4], pa.int32()), values)
+    table = pa.table({"id": runs, "n": [1.0, 1.0, 2.5, 3.0]}).slice(1)
+    path = tmp_path / "1.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    good, bad = read(path, pa.schema([("id", pa.string()), ("n", pa.int64())]))
+    assert good == shown([{"id": first, "n": 1}, {"id": second, "n": 3}])
+    assert [second in str(each) for each in bad] == [True]
+
+
 def test_times_of_all_zones_are_those_of_zoneinfo(tmp_path: Path) -> None:
     """A local time beside each change of a zone's clocks, and its extremes."""
     for zone in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia"):

@@ -132,7 +132,7 @@ def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR
     if _kinds.is_dictionary(source):
         return _checked_after(values.dictionary_decode(), target)
     if _kinds.is_run_end_encoded(source):
-        return _checked_after(pc.run_end_decode(values), target)
+        return _of_runs(values, _checked_after(values.values, target))
     if isinstance(source, pa.BaseExtensionType):
         return _checked_after(_stored(values, target), target)
     if _kinds.is_nested(target):
@@ -158,10 +158,23 @@ def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
     if _kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
     elif _kinds.is_run_end_encoded(values.type):
-        values = pc.run_end_decode(values)
+        return _of_runs(values, _declared(values.values, target, form))
     texts, bad = _checked(values.cast(pa.string()), pa.string()) if is_text(values.type) else (_digits(values), None)
     moments, flags = form_of(form).parse(texts, target)
     return moments, either(bad, flags)
+
+
+def _of_runs(values: pa.Array, converted: Converted) -> Converted:
+    """Repeats what was converted once for each run: Arrow repeats no views, dictionaries or logical types itself."""
+    places = _runs(values)
+    each, bad = converted
+    return each.take(pa.array(places)), None if bad is None else bad[places]
+
+
+def _runs(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
+    """The place of each row's run."""
+    rows = np.arange(values.offset, values.offset + len(values))
+    return np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
 
 
 def _digits(numbers: pa.Array) -> pa.Array:
@@ -248,11 +261,12 @@ def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
     return all(place >= 0 and convertible(source.field(place).type, kind) for place, kind in places)
 
 
-def _plain(values: pa.Array, target: pa.DataType) -> Converted:
+def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911 - one for each kind
     source = values.type
+    if _kinds.is_time(source):
+        return _times_of_day(values, target)
     if is_text(target):
-        spelled = values if _kinds.is_time(source) else as_bytes(values)
-        return isolate(spelled, target, lambda some: some.cast(target))
+        return isolate(as_bytes(values), target, lambda some: some.cast(target))
     if _kinds.is_integer(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
         return whole_numbers(values, target)
     if _kinds.is_floating(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
@@ -263,6 +277,19 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:
         whole = attempt(values, (partial(rescaled, target=target),)) if _kinds.is_decimal(source) else None
         return decimals(values.cast(pa.string()), target) if whole is None else (whole, None)
     return isolate(values, target, lambda some: some.cast(target))
+
+
+def _times_of_day(values: pa.Array, target: pa.DataType) -> Converted:
+    """Converts times of day to texts; one outside a day is bad, in place of which Arrow would write what is wrong."""
+    ticks = values.cast(pa.int32() if _kinds.is_time32(values.type) else pa.int64()).fill_null(0)
+    numbers = ticks.to_numpy(zero_copy_only=False).astype(np.int64)
+    beyond = (numbers < 0) | (numbers >= 86_400 * _TICKS[values.type.unit])
+    texts = values.cast(target)
+    return (blank(texts, beyond), beyond) if beyond.any() else (texts, None)
+
+
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Of a second, by the unit of a type."""
 
 
 def _moments(values: pa.Array, target: pa.DataType) -> Converted:
@@ -617,12 +644,20 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
-    """Returns the table with view types replaced, because Arrow cannot take rows of some of them."""
+    """Returns the table with view types and runs replaced, because Arrow cannot take rows of some of them."""
     for index, field in enumerate(raw.schema):
-        if _kinds.is_string_view(field.type) or _kinds.is_binary_view(field.type):
-            column = pa.chunked_array([as_bytes(chunk) for chunk in raw.column(index).chunks], pa.binary())
-            raw = raw.set_column(index, field.name, column)
+        chunks = raw.column(index).chunks
+        if _kinds.is_run_end_encoded(field.type):
+            chunks = [_without_views(chunk.values).take(pa.array(_runs(chunk))) for chunk in chunks]
+        else:
+            chunks = [_without_views(chunk) for chunk in chunks]
+        if any(chunk.type != field.type for chunk in chunks):
+            raw = raw.set_column(index, field.name, pa.chunked_array(chunks))
     return raw
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    return as_bytes(values) if _kinds.is_string_view(values.type) or _kinds.is_binary_view(values.type) else values
 
 
 def _with_bytes(raw: pa.Table) -> pa.Table:
@@ -634,7 +669,7 @@ def _with_bytes(raw: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=raw.column_names)
 
 
-def _reason(
+def _reason(  # noqa: PLR0911 - one for each kind
     field: pa.Field,
     given: pa.DataType,
     wrong: dict[str, list[Any]],
@@ -649,6 +684,8 @@ def _reason(
         return too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))
     if _kinds.is_timestamp(given) or _kinds.is_date(given):
         return f"column {field.name!r}: {value!s} as {given} is outside the years 1 to 9999 in UTC; {_BEYOND}"
+    if _kinds.is_time(given):
+        return f"column {field.name!r}: this {given} is no time of a day, which ends before 24:00"
     if not isinstance(value, bytes):
         return misfit(field.name, value, field.type, form)
     try:
