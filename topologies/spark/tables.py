@@ -7,6 +7,7 @@ folder of files, and so is a sink of files: there the sink becomes one (decision
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -188,6 +189,8 @@ class _Batch:
     run: str
     before: str
     """SQL that restores the table to what it was before this batch."""
+    sure: bool = True
+    """False where the table was restored to a time since, so that nobody says whether it still has the batch."""
 
 
 class Appender:
@@ -199,9 +202,9 @@ class Appender:
         self._table = _found(spark, node, node.sink)
         self._tried = -1
         """The last batch that this object has begun to append."""
-        self._restored = ""
-        """The commit that restored a Delta table to an earlier version, the last one before its batches were looked at;
-        empty where there was none."""
+        self._undone = ""
+        """The commit that restored a Delta table to a version before the batch at hand, which it had; empty where there
+        is none."""
 
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
@@ -210,12 +213,14 @@ class Appender:
         was planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         if self._tried >= batch.serial or self._tried < 0:
-            there = next(iter(self._batches(batch)), None)
-            if there is not None and (there.serial, there.run) == (batch.serial, batch.run):
-                self._tried = batch.serial
-                return
-            if there is not None and there.serial > batch.after:
-                raise self._later(batch)
+            there = list(self._batches(batch))
+            if there and there[0].sure:
+                if (there[0].serial, there[0].run) == (batch.serial, batch.run):
+                    self._tried = batch.serial
+                    return
+                del there[1:]  # each was appended because the one before it was committed
+            if any(found.serial > batch.after for found in there):
+                raise self._later(batch, there[0])
         self._tried = batch.serial
         writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
         for option, value in self._options(batch).items():
@@ -253,8 +258,9 @@ class Appender:
             return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
         note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
         # Of an application Delta takes a number once, also where the table was restored to before it. That of the run
-        # is in the name: after going back the next run plans the batches anew, and they are others.
-        return {"txnAppId": f"{who}/{batch.run}{self._restored}", "txnVersion": serial, "userMetadata": note}
+        # is in the name: after going back the next run plans the batches anew, and they are others. So is the commit
+        # that has undone the batch, and no other: Delta is to skip one that is there.
+        return {"txnAppId": f"{who}/{batch.run}{self._undone}", "txnVersion": serial, "userMetadata": note}
 
     def _batches(self, batch: SinkBatch) -> Iterator[_Batch]:
         """The batches of this sink that are in the table now, the last one first."""
@@ -263,22 +269,21 @@ class Appender:
     def _of_delta(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
         history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
-        valid: int | None = None
-        self._restored = ""
+        valid, restored, sure = sys.maxsize, 0, True
+        self._undone = ""
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
-            version = row["version"]
-            if valid is not None and version > valid:
-                continue  # restored to before it
-            if row["operation"] == "RESTORE":
-                self._restored = self._restored or f"/{version}"
-                to = (row["operationParameters"] or {}).get("version", "")
-                if not str(to).isdigit():
-                    return  # to a time: what of these commits is left is not said
-                valid = int(to)
-                continue
-            note = _note(row["userMetadata"])
-            if note.get("windbolt") == who:
-                yield _Batch(note["batch"], note["run"], f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}")
+            version, note = row["version"], _note(row["userMetadata"])
+            ours = note.get("windbolt") == who
+            if version > valid:  # restored to before it
+                if ours and (note["batch"], note["run"]) == (batch.serial, batch.run):
+                    self._undone = self._undone or f"/{restored}"
+            elif ours:
+                before = f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}"
+                yield _Batch(note["batch"], note["run"], before, sure)
+            elif row["operation"] == "RESTORE" and sure:
+                to = str((row["operationParameters"] or {}).get("version", ""))
+                sure = to.isdigit()  # else to a time: what of the commits before is left is not said
+                valid, restored = int(to) if sure else valid, version
 
     def _of_iceberg(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
@@ -298,13 +303,22 @@ class Appender:
                     f"TRUNCATE TABLE {name}" if parent is None else before,
                 )
 
-    def _later(self, batch: SinkBatch) -> CheckpointError:
+    def _later(self, batch: SinkBatch, last: _Batch) -> CheckpointError:
         later = [found for found in self._batches(batch) if found.serial > batch.after]
+        do = f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)"
+        if not last.sure:
+            return CheckpointError(
+                f"sink {self.name!r}: whether the table {self._table.name} has {len(later)} batches that come after "
+                "the checkpoint is not known",
+                why="it was restored to a time since, and Delta notes no version of that: their rows could be lost, or "
+                "be there twice",
+                do=do,
+            )
         return CheckpointError(
             f"sink {self.name!r}: the table {self._table.name} has {len(later)} batches that come after the checkpoint",
             why="the checkpoint was gone back, repaired or reset since, or an older copy of it restored: the run would "
             "append their rows again",
-            do=f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)",
+            do=do,
         )
 
 

@@ -1,0 +1,169 @@
+"""Which batches a Delta table has, by its history, once somebody has restored it to a version or to a time.
+
+The history is as Delta 4.4 writes it; ``tests/spark/tables`` has the tables themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql.types import StructType
+
+from topologies.engine.work import SinkBatch
+from topologies.spark import tables
+from topologies.spark.tables import Appender
+from windbolt import CheckpointError, sinks
+
+
+class Delta:
+    """A table, as far as appending to it goes: in place of the session, of its answers, of a DataFrame and its writer.
+
+    Each version of it is a list of what was appended.
+    """
+
+    def __init__(self) -> None:
+        self.versions: list[list[str]] = [[]]
+        self.history: list[dict[str, Any]] = [self._row("CREATE TABLE")]
+        self.taken: set[tuple[str, str]] = set()
+        self.options: dict[str, str] = {}
+        self.rows = ""
+
+    def _row(self, operation: str, parameters: dict[str, Any] | None = None, note: str | None = None) -> dict[str, Any]:
+        return {
+            "version": len(self.versions) - 1, "operation": operation, "operationParameters": parameters or {},
+            "userMetadata": note,
+        }  # fmt: skip
+
+    @property
+    def now(self) -> list[str]:
+        return self.versions[-1]
+
+    def insert(self, rows: str, note: str | None = None) -> None:
+        self.versions.append([*self.now, rows])
+        self.history.append(self._row("WRITE", {"mode": "Append"}, note))
+
+    def restore(self, version: int, *, by_time: bool = False) -> None:
+        self.versions.append(self.versions[version])
+        given = {"version": None, "timestamp": "2026-11-30 03:12:09.0"}
+        self.history.append(self._row("RESTORE", given if by_time else {"version": str(version), "timestamp": None}))
+
+    # What a session, its answers, a DataFrame and its writer are asked.
+
+    def sql(self, text: str) -> Delta:
+        assert text == "DESCRIBE HISTORY shop.totals LIMIT 1000"
+        return self
+
+    def select(self, *names: str) -> Delta:
+        assert set(names) == set(self.history[0])
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        return self.history[::-1]
+
+    def coalesce(self, parts: int) -> Delta:
+        return self
+
+    def writeTo(self, name: str) -> Delta:  # noqa: N802 - Spark's name
+        self.options = {}
+        return self
+
+    def option(self, name: str, value: str) -> Delta:
+        self.options[name] = value
+        return self
+
+    def append(self) -> None:
+        """Skips a transaction whose number the application has used, also where the table was restored since."""
+        transaction = self.options["txnAppId"], self.options["txnVersion"]
+        if transaction not in self.taken:
+            self.taken.add(transaction)
+            self.insert(self.rows, self.options["userMetadata"])
+
+
+class Checkpoint:
+    """The batches of one sink, each attempt in a process of its own."""
+
+    def __init__(self, delta: Delta) -> None:
+        self.delta = delta
+
+    def attempt(self, batch: int, run: str = "run 1") -> None:
+        """An attempt to append a batch, after the one before was committed."""
+        self.delta.rows = f"batch {batch} of {run}"
+        found = tables._Table("shop.totals", "delta", "", "", StructType())
+        node: Any = type("Node", (), {"name": "out", "sink": sinks.table("shop.totals")})
+        spark: Any = self.delta
+        with (
+            patch.object(tables, "_found", lambda *given: found),
+            patch.object(Appender, "_in_full", lambda self, frame: frame),
+        ):
+            Appender(spark, node).append(spark, 1, SinkBatch("t", "ck", str(batch), 2 * batch, 2 * (batch - 1), run))
+
+
+@pytest.fixture
+def delta() -> Delta:
+    return Delta()
+
+
+@pytest.fixture
+def checkpoint(delta: Delta) -> Checkpoint:
+    """With two batches in the table, of which the second is not committed."""
+    checkpoint = Checkpoint(delta)
+    checkpoint.attempt(0)
+    checkpoint.attempt(1)
+    assert delta.now == ["batch 0 of run 1", "batch 1 of run 1"]
+    return checkpoint
+
+
+def test_a_batch_that_is_there_is_not_appended_again(delta: Delta, checkpoint: Checkpoint) -> None:
+    """Whatever else was undone, and however long ago."""
+    there = delta.now
+    delta.insert("of others")
+    delta.restore(2)
+    checkpoint.attempt(1)
+    assert delta.now == there
+    for number in range(1000):  # beyond what is looked at
+        delta.insert(str(number))
+    delta.restore(4)
+    with patch.object(delta, "collect", lambda: delta.history[:-1001:-1]):
+        checkpoint.attempt(1)
+    assert delta.now == there
+
+
+def test_a_batch_that_was_undone_is_appended_each_time(delta: Delta, checkpoint: Checkpoint) -> None:
+    delta.restore(1)
+    delta.insert("of others")
+    for _ in range(3):
+        checkpoint.attempt(1)
+        assert delta.now == ["batch 0 of run 1", "of others", "batch 1 of run 1"]
+        checkpoint.attempt(1)
+        assert delta.now == ["batch 0 of run 1", "of others", "batch 1 of run 1"]
+        delta.restore(4)
+    checkpoint.attempt(1)
+    checkpoint.attempt(2)
+    assert delta.now == ["batch 0 of run 1", "of others", "batch 1 of run 1", "batch 2 of run 1"]
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["before the batch", "after it"])
+@pytest.mark.parametrize("run", ["run 1", "run 2"])
+def test_a_table_that_was_restored_to_a_time_has_to_be_restored_to_a_version(
+    delta: Delta, checkpoint: Checkpoint, version: int, run: str
+) -> None:
+    """Delta does not note which version that was: the batch was there twice, or went missing."""
+    delta.restore(version, by_time=True)
+    delta.insert("of others")
+    with pytest.raises(CheckpointError, match="has 1 batches that come after the checkpoint is not known") as refused:
+        checkpoint.attempt(1, run)
+    assert refused.value.do is not None
+    assert "RESTORE TABLE shop.totals TO VERSION AS OF 1 " in refused.value.do
+    delta.restore(1)
+    checkpoint.attempt(1, run)
+    assert delta.now == ["batch 0 of run 1", f"batch 1 of {run}"]
+    delta.restore(len(delta.versions) - 1, by_time=True)
+    checkpoint.attempt(2, run)  # what was restored is committed
+    assert delta.now[-1] == f"batch 2 of {run}"
+
+
+def test_a_batch_of_another_run_is_refused(delta: Delta, checkpoint: Checkpoint) -> None:
+    with pytest.raises(CheckpointError, match=r"the table shop\.totals has 1 batches that come after"):
+        checkpoint.attempt(1, "run 2")
