@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,9 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import examples
 from tests.helpers.places import ROOT
 from tests.spark.tools import Crash, run
+from topologies.graph.declarations import with_needed_columns
 from topologies.graph.describing import topology_text
+from topologies.graph.frame_sums import frame_sums
 from topologies.io.sinks import MemorySink
 from topologies.spark import source
 from topologies.spark.frame_sums import SummedFrame
@@ -354,3 +357,27 @@ def test_the_description_says_who_adds_up(tmp_path: Path) -> None:
     )
     texts = topology(tmp_path, "ts timestamp, k string, v string", question | {"value": "string"})[0]
     assert "in Python: what is kept of v (string) is no sum of numbers" in topology_text(texts)
+
+
+def test_it_also_says_who_looks_at_the_times_that_no_sum_is_of() -> None:
+    """A row may be bad by them: where its errors are read, by any column, also inside others."""
+
+    def built(columns: str, *, errors: bool = True, **asked: Any) -> Topology:
+        builder = TopologyBuilder("sums")
+        builder.set_spout("events", spouts.stream(lambda spark: None, f"ts timestamp, k long, {columns}"))
+        bolt = AggregateBolt(by="k", n=aggregates.count(), **asked).with_tumbling_window("10s")
+        builder.set_bolt("sums", bolt.with_timestamp_field("ts")).fields_grouping("events", "k")
+        builder.set_sink("out", sinks.memory()).from_("sums")
+        if errors:
+            builder.set_sink("bad", sinks.memory()).from_("events", "errors")
+        return builder.build()
+
+    for kind in ("struct<deep: timestamp>", "array<date>"):
+        why = "in Python: w .* may have times that Python has not, whose rows are bad"
+        assert re.search(why, topology_text(built(f"w {kind}")))
+        assert re.search(why, topology_text(built(f"w {kind}", errors=False, present=aggregates.count("w"))))
+        assert "in Java" in topology_text(built(f"w {kind}", errors=False))
+    for errors, looked_at in ((True, ["w"]), (False, [])):
+        found = frame_sums(with_needed_columns(built("w timestamp", errors=errors)))
+        assert found is not None
+        assert [term.field for term in found.terms] == looked_at

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from topologies.graph.declarations import with_needed_columns
 from topologies.graph.groupings import AllGrouping
+from topologies.io.formats.conform import holds_times
 from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
 from windowing.aggregates.accumulators import Accumulator, Extreme, Present, State, Total, WideTotal
@@ -115,7 +117,7 @@ class FrameSums:
     kinds: tuple[pa.DataType, ...]
     """The types of the columns of the key."""
     terms: tuple[Term, ...]
-    """Each once."""
+    """Each once; also one for each other column of times, so that Java looks at its values."""
     accumulators: tuple[tuple[Accumulator, tuple[int, ...]], ...]
     """In the order of the bolt, each with its terms, by their places."""
 
@@ -128,7 +130,7 @@ def frame_sums(topology: Graph) -> FrameSums | None:
     """The sums that Java makes in a run of a topology; None where all rows go to Python."""
     for node in topology.windowed.values():
         if reads_frame(topology, node) and why_rows(topology, node) is None:
-            return _sums(node)
+            return _sums(topology, node)
     return None
 
 
@@ -166,6 +168,9 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
     if node.deferred or settings.arrival is not None or settings.watermark_field is not None:
         yield "which events are late is not decided by the watermark before the batch alone"
     yield from _types(node, settings.timestamp_field)
+    for field in _other_times(topology, node):
+        if _letter(field.type) is None:
+            yield f"{field.name} ({field.type}) may have times that Python has not, whose rows are bad"
 
 
 def _types(node: WindowedNode, time: str) -> Iterator[str]:
@@ -186,6 +191,21 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
             yield f"what is kept of {what} is no sum of numbers"
 
 
+def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
+    """The columns of dates and times, also inside lists and structs, that a run reads and that no sum is of: a row may
+    be bad by one of them."""
+    slicing = node.slicing(traced=False)
+    assert slicing is not None
+    of_sums = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
+    of_sums |= {getattr(accumulator, "field", None) for accumulator in slicing.accumulators}
+    spout = with_needed_columns(topology).spouts[node.inputs[0].stream[0]]
+    return [
+        field
+        for field in spout.schema
+        if holds_times(field.type) and (field.name not in of_sums or _letter(field.type) is None)
+    ]
+
+
 _MOST_KEYS = 60
 """So many columns have a bit each that says where they are null."""
 
@@ -196,12 +216,13 @@ def _is_frame(topology: Graph, stream: tuple[str, str]) -> bool:
     return spout is not None and name == DEFAULT_STREAM and isinstance(spout.spout, FrameSpout)
 
 
-def _sums(node: WindowedNode) -> FrameSums:
+def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
     slicing, time = node.slicing(traced=False), node.bolt.settings.timestamp_field
     assert slicing is not None
     assert time is not None
     made = [(each, _terms(each, node.schema) or ()) for each in slicing.accumulators]
-    terms = tuple(dict.fromkeys(term for _, of_one in made for term in of_one))
+    looked_at = [Term(each.name, str(_letter(each.type)), "n") for each in _other_times(topology, node)]
+    terms = tuple(dict.fromkeys([*(term for _, of_one in made for term in of_one), *looked_at]))
     types: dict[str, Any] = {field.name: field.type for field in node.schema}
     return FrameSums(
         spout=node.inputs[0].stream[0],

@@ -346,14 +346,15 @@ def _within(values: pa.Array, target: pa.DataType) -> Converted:
     """Checks values that have the declared type already: times must be within the calendar, also inside lists and
     structs."""
     if _kinds.is_nested(target):
-        return _nested(values, target) if _holds_times(target) else (values, None)
+        return _nested(values, target) if holds_times(target) else (values, None)
     return within_calendar(values)
 
 
-def _holds_times(kind: pa.DataType) -> bool:
+def holds_times(kind: pa.DataType) -> bool:
+    """True for dates and times, and for lists, maps and structs with some inside."""
     if not _kinds.is_nested(kind):
         return bool(_kinds.is_date(kind) or _kinds.is_timestamp(kind))
-    return any(_holds_times(kind.field(index).type) for index in range(kind.num_fields))
+    return any(holds_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _checked_after(values: pa.Array, target: pa.DataType) -> Converted:
@@ -500,7 +501,7 @@ def within_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
     flags: dict[str, Flags] = {}
     table = rows
     for place, field in enumerate(rows.schema):
-        if _holds_times(field.type):
+        if holds_times(field.type):
             column, beyond = convert_column(rows.column(place), field.type)
             if beyond is not None and beyond.any():
                 flags[field.name] = beyond
