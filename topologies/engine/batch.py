@@ -84,7 +84,7 @@ class BatchPlan:
 
 
 _INPUT = "input"
-"""Origin of rows that came with the input. The origin of rows of a bolt ends in a period and a task number."""
+"""Origin of rows that came with the input."""
 
 
 @dataclass
@@ -183,7 +183,14 @@ class BatchProgress:
         else:
             tasks[item.task] = outcome.state
         self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.done.fired
-        self.take(outcome.output, f"{item.bolt}.{item.task}of{len(tasks)}")
+        self.take(outcome.output, self._origin(item.bolt, item.task))
+
+    def _origin(self, bolt: str, task: int) -> str:
+        """Names a task of a bolt, and how many tasks there are of the bolts before it, and of itself: with other
+        numbers, rows come to it in another order, and leave it in another one."""
+        node = self.context.topology.windowed[bolt]
+        before = [each.name for each in self.context.topology.windowed.values() if each.level < node.level]
+        return f"{bolt}.{task}of{'-'.join(str(len(self.state.bolts[name].tasks)) for name in (*before, bolt))}"
 
     def check_accounts(self) -> None:
         """Raise an error if the accounts of a bolt do not add up."""

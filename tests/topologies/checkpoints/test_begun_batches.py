@@ -123,6 +123,42 @@ def test_no_two_rows_have_the_same_id(
         assert "a 200" in set.union(*topic.sent.values())
 
 
+class Users(WindowedBolt):
+    """A row for each event, in order of arrival."""
+
+    outputs = "value string"
+
+    def execute(self, window: Any) -> Any:
+        """Rows."""
+        return [(value,) for value in window.column("value")]
+
+
+def test_no_two_rows_have_the_same_id_where_a_bolt_before_has_other_numbers_of_tasks(tmp_path: Path) -> None:
+    """Its rows come in another order then."""
+
+    def built(tasks: int) -> Topology:
+        builder = TopologyBuilder("shop")
+        builder.set_spout(
+            "orders",
+            spouts.files(tmp_path / "in", "user string, price long, ts timestamp", format="jsonl", files_per_batch=1),
+        )
+        total = Total().with_tumbling_window("5s").with_key("user").with_timestamp_field("ts")
+        builder.set_bolt("revenue", total, tasks).fields_grouping("orders", "user")
+        builder.set_bolt("users", Users().with_tumbling_window("5s"), 1).global_grouping("revenue")
+        builder.set_sink("out", KAFKA).from_("users")
+        return builder.build()
+
+    write(tmp_path)
+    topic, checkpoint = Topic(), tmp_path / "ck"
+    crashed(topic.run(built(2), checkpoint), at_phase(BEGUN, "commit"))
+    before = len(topic.sent)
+    move_tasks(PairedCheckpoint(str(checkpoint)), {"revenue": 3})
+    with topic.run(built(3), checkpoint) as attempt:
+        attempt.run()
+    assert len(topic.sent) > before > 0
+    assert {name: values for name, values in topic.sent.items() if len(values) > 1} == {}
+
+
 def test_a_repaired_batch_does_not_replace_the_files_of_the_one_that_was_not(tmp_path: Path) -> None:
     """The checkpoint goes on too: a reader would have the rows of both."""
     write(tmp_path)
