@@ -615,7 +615,7 @@ class Counted(Listed):
 
     def take_out(self, event: Event) -> None:
         """ "Others have their places by it": one that no window will hold again is counted on."""
-        if event not in self.settled():
+        if self.needs(event, lambda end: False):
             super().take_out(event)
 
     def first_end_after(self, time: int) -> int:
