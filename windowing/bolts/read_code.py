@@ -152,7 +152,7 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
         elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
             held = gc.get_referents(value)
             found.update(each.__name__ for each in held if type(each) is FunctionType)
-            waiting.extend(held)
+            waiting.extend(filter(gc.is_tracked, held))  # numbers and texts hold nothing
     return found
 
 

@@ -199,6 +199,10 @@ class OfAnotherModule(Never):
         return True
 
 
+class BesideManyNumbers(OfAnotherModule):
+    numbers: ClassVar[list[int]] = list(range(1_000, 11_000))
+
+
 class WithOtherArguments(Never):
     def on_level(self) -> float:
         return 1.0
@@ -318,6 +322,7 @@ class OfTheOtherKind(All):
         Chosen(),
         OfOthers(),
         OfAnotherModule(),
+        BesideManyNumbers(),
         WithOtherArguments(),
         BesideTheHook(),
         InATable(),
