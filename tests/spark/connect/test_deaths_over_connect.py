@@ -22,7 +22,7 @@ from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from windbolt import RunOptions, run_local, run_on_spark
 
-KILLS = 10
+KILLS = 5
 
 
 def client(server: ConnectServer, files: Path, folder: Path, *how: str) -> subprocess.Popen[bytes]:
@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_within_a_bolt(session: Any, tmp_path: Path) -> 
 
 @pytest.mark.extended
 def test_clients_that_are_killed_at_drawn_moments(server: ConnectServer, tmp_path: Path) -> None:
-    """Until there have been ten; each goes on where the one before was killed, or begins anew."""
+    """Until there have been five; each goes on where the one before was killed, or begins anew."""
     files = tmp_path / "in"
     write_input(files)
     whole = expected(files, tmp_path / "whole")

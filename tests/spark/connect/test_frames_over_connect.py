@@ -378,7 +378,7 @@ def test_clients_that_are_killed(server: ConnectServer, tmp_path: Path) -> None:
             while process.poll() is None and _progress(folder) == before:
                 time.sleep(0.01)
             time.sleep(0.03 * kills % 0.4)
-            if process.poll() is not None or kills == 10:
+            if process.poll() is not None or kills == 5:
                 assert process.wait() == 0, (folder / "client.log").read_text()[-2000:]
                 break
             process.send_signal(signal.SIGKILL)
