@@ -171,28 +171,29 @@ class PaneDecisions:
         fresh: NDArray[np.int64],
         sizes: NDArray[np.int64],
         opened_at: NDArray[np.int64] | None = None,
-        grew_at: NDArray[np.int64] | None = None,
+        grown: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Which of the windows fire, and the pane of each firing.
 
         Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
         window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
-        each came, in microseconds; None where none close by a watermark. ``grew_at``: the same of its first new event;
-        None as well where windows do not grow.
+        each came, in microseconds; None where none close by a watermark. ``grown``: which have a new event that was in
+        time for a session of its own; None as well where windows are no sessions.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
         ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
-        # Of a session that has grown since it fired at its end, wherever the batch ends in which it grew.
+        # A session that has grown since it fired at its end fires at its new one: where that is still to come, and
+        # where the watermark has reached it since it grew.
         states.on_time[~ended] = 0
-        if grew_at is not None and moment.lateness is not None:
-            states.on_time[windows.moved & ~self._passed_before(states, grew_at)] = 0
+        if grown is not None and moment.lateness is not None:
+            states.on_time[windows.moved & grown] = 0
         revised = self._revised(windows, fresh)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
-        in_time = on_time & ~self._passed_before(states, opened_at)
+        in_time = on_time if opened_at is None else on_time & ~self.passed_before(states.end, opened_at)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
         fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
@@ -253,12 +254,12 @@ class PaneDecisions:
         asked: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
         return asked
 
-    def _passed_before(self, states: PaneStates, came_at: NDArray[np.int64] | None) -> NDArray[np.bool_]:
-        """Which windows had ended by the watermark before an event came."""
-        if came_at is None or self.moment.lateness is None:
-            return np.zeros(len(states), np.bool_)
-        late: NDArray[np.bool_] = (came_at > NONE) & (came_at >= states.end - self.moment.lateness)
-        return late
+    def passed_before(self, ends: NDArray[np.int64], came_at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which ends the watermark had passed before an event came, given up to when windows had closed then."""
+        if self.moment.lateness is None:
+            return np.zeros(len(ends), np.bool_)
+        passed: NDArray[np.bool_] = (came_at > NONE) & (came_at >= ends - self.moment.lateness)
+        return passed
 
     def states(self) -> PaneStates:
         """The states of the windows that are still open."""

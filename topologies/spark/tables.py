@@ -191,6 +191,8 @@ class _Batch:
     """SQL that restores the table to what it was before this batch."""
     sure: bool = True
     """False where the table was restored to a time since, so that nobody says whether it still has the batch."""
+    undone_by: int | None = None
+    """The commit that restored a Delta table to a version before this batch; None where the table has it."""
 
 
 class Appender:
@@ -202,9 +204,6 @@ class Appender:
         self._table = _found(spark, node, node.sink)
         self._tried = -1
         """The last batch that this object has begun to append."""
-        self._undone = ""
-        """The commit that restored a Delta table to a version before the batch at hand, which it had; empty where there
-        is none."""
 
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
@@ -212,18 +211,21 @@ class Appender:
         Raises CheckpointError where the table has a batch that the checkpoint has not, and that is not this one as it
         was planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
+        undone_by = None
         if self._tried >= batch.serial or self._tried < 0:
-            there = list(self._batches(batch))
+            found = list(self._batches(batch))
+            undone_by = next((each.undone_by for each in found if each.undone_by is not None), None)
+            there = [each for each in found if each.undone_by is None]
             if there and there[0].sure:
                 if (there[0].serial, there[0].run) == (batch.serial, batch.run):
                     self._tried = batch.serial
                     return
                 del there[1:]  # each was appended because the one before it was committed
-            if any(found.serial > batch.after for found in there):
+            if any(each.serial > batch.after for each in there):
                 raise self._later(batch, there[0])
         self._tried = batch.serial
         writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
-        for option, value in self._options(batch).items():
+        for option, value in self._options(batch, undone_by).items():
             writer = writer.option(option, value)
         try:
             writer.append()
@@ -251,7 +253,7 @@ class Appender:
         """Names the sink, and the checkpoint whose batches it gets."""
         return f"windbolt/{batch.origin}/{self.name}"
 
-    def _options(self, batch: SinkBatch) -> dict[str, str]:
+    def _options(self, batch: SinkBatch, undone_by: int | None) -> dict[str, str]:
         who, serial = self._id(batch), str(batch.serial)
         if self._table.format == "iceberg":
             said = {"sink": who, "batch": serial, "run": batch.run}
@@ -260,23 +262,23 @@ class Appender:
         # Of an application Delta takes a number once, also where the table was restored to before it. That of the run
         # is in the name: after going back the next run plans the batches anew, and they are others. So is the commit
         # that has undone the batch, and no other: Delta is to skip one that is there.
-        return {"txnAppId": f"{who}/{batch.run}{self._undone}", "txnVersion": serial, "userMetadata": note}
+        application = f"{who}/{batch.run}" + ("" if undone_by is None else f"/{undone_by}")
+        return {"txnAppId": application, "txnVersion": serial, "userMetadata": note}
 
     def _batches(self, batch: SinkBatch) -> Iterator[_Batch]:
-        """The batches of this sink that are in the table now, the last one first."""
+        """The batches of this sink that are in the table now, the last one first; and this one where it was undone."""
         return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch)
 
     def _of_delta(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
         history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
         valid, restored, sure = sys.maxsize, 0, True
-        self._undone = ""
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version, note = row["version"], _note(row["userMetadata"])
             ours = note.get("windbolt") == who
             if version > valid:  # restored to before it
                 if ours and (note["batch"], note["run"]) == (batch.serial, batch.run):
-                    self._undone = self._undone or f"/{restored}"
+                    yield _Batch(note["batch"], note["run"], "", undone_by=restored)
             elif ours:
                 before = f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}"
                 yield _Batch(note["batch"], note["run"], before, sure)
@@ -304,7 +306,7 @@ class Appender:
                 )
 
     def _later(self, batch: SinkBatch, last: _Batch) -> CheckpointError:
-        later = [found for found in self._batches(batch) if found.serial > batch.after]
+        later = [each for each in self._batches(batch) if each.serial > batch.after and each.undone_by is None]
         do = f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)"
         if not last.sure:
             return CheckpointError(

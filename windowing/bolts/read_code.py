@@ -85,14 +85,18 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     derived = [each for each in users if issubclass(each, bases)]
     inherited = {name for each in {*others, *users} - {*derived} for name in dir(each)}
     beside: set[str] = set()
+    beginnings: tuple[str, ...] = ()
     for kind in derived:
         left = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
         for name in [*vars(kind)]:
             if name.startswith("_") or name in inherited or not isinstance(vars(kind)[name], FunctionType):
                 continue
             meant = _meant(vars(kind)[name], name, known, left)
-            beside = beside or (_names_beside(instance, users) if meant else set())
-            if meant and not _is_named(name, beside):
+            if meant and not beside:
+                beside = _names_beside(instance, users)
+                cut = {re.split("[%{]", text, maxsplit=1)[0] for text in beside}  # of on_{kind} and on_%s
+                beginnings = tuple(each for each in cut if each.endswith("_"))
+            if meant and name not in beside and not name.startswith(beginnings):
                 code, said = vars(kind)[name].__code__, " or ".join(meant)
                 raise ConfigError(
                     f"{kind.__name__}.{name} is never called, at {code.co_filename}:{code.co_firstlineno}",
@@ -121,12 +125,6 @@ def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _is_named(name: str, texts: set[str]) -> bool:
-    """True where a name is among texts, or they have its beginning, up to an underscore: ``on_``, ``on_%s``."""
-    beginnings = {re.split("[%{]", text, maxsplit=1)[0] for text in texts}
-    return name in texts or any(each.endswith("_") and name.startswith(each) for each in beginnings)
 
 
 def _names_beside(instance: object, users: list[type]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.oracles.interpreter.kinds import Sessions
 from tests.oracles.interpreter.values import FOREVER, Event, Json, Window, in_order
 from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, PaneMode
 
@@ -66,7 +67,7 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
         asked = panes.early is not None and fires(bolt, panes.early, window, fresh)
         return "early" if revised or asked else None
     moved = window.ended_at is not None and window.ended_at < window.end and new
-    if moved and tells_moments(bolt) and not passed_before(bolt, window, new):
+    if moved and tells_moments(bolt) and not all(was_behind(bolt, event, window) for event in new):
         window.ended_at = None  # the same, in a batch in which the watermark reaches the new end as well
     if window.ended_at is None:  # "a window that fires more than once fires at its end"
         enough = panes.at_end is None or len(window.events) >= panes.at_end.value
@@ -89,8 +90,19 @@ def tells_moments(bolt: Bolt) -> bool:
 def passed_before(bolt: Bolt, window: Window, events: list[Event]) -> bool:
     """Whether the watermark had passed the end of the window before the first of these events came."""
     met = [event.met for event in events if event.met is not None]
-    first = min(met) if len(met) == len(events) else -FOREVER
-    return first > window.end if bolt.waits else first >= window.end
+    return passed(bolt, window.end, min(met) if len(met) == len(events) else None)
+
+
+def passed(bolt: Bolt, end: int, watermark: int | None) -> bool:
+    if watermark is None:
+        return False
+    return watermark > end if bolt.waits else watermark >= end
+
+
+def was_behind(bolt: Bolt, event: Event, window: Window) -> bool:
+    """Whether the watermark had passed the session that an event would make alone when it came."""
+    kind = bolt.of(window.key, window.place)
+    return isinstance(kind, Sessions) and passed(bolt, kind.end_alone(event), event.met)
 
 
 def has_ended(bolt: Bolt, window: Window) -> bool:
@@ -99,10 +111,7 @@ def has_ended(bolt: Bolt, window: Window) -> bool:
         return bolt.over(window.key)(window.end)
     if bolt.by_idleness is not None and window.end <= bolt.by_idleness:
         return True
-    watermark = bolt.times.watermark(window.key)
-    if watermark is None:
-        return False
-    return watermark > window.end if bolt.waits else watermark >= window.end
+    return passed(bolt, window.end, bolt.times.watermark(window.key))
 
 
 def fires(bolt: Bolt, trigger: Any, window: Window, fresh: int) -> bool:
