@@ -28,7 +28,7 @@ def share(number: int, least: int = 1) -> int:
 
 def with_all() -> bool:
     """True where all cases run: with ``--all``, or a larger profile."""
-    return settings().max_examples >= _HUNDRED
+    return settings().max_examples > settings.get_profile("fast").max_examples
 
 
 def every(nth: int) -> int:

@@ -46,13 +46,14 @@ def rows(cluster: Standalone, name: str) -> dict[str, list[str]]:
 
 
 def scenarios(
-    cluster: Standalone, folder: str, checkpoints: str = "-", by: Sequence[str] = (sys.executable,), **settings: str
-) -> int:
+    cluster: Standalone, folder: str, checkpoints: str = "-", by: Sequence[str] = (sys.executable,),
+    *, one_in: int = 1, **settings: str
+) -> int:  # fmt: skip
     """Play the scenarios of a folder on a cluster, and return how many there are. Their checkpoints are in the folder
-    that all machines see, or in another place; ``by`` runs the program."""
+    that all machines see, or in another place; ``by`` runs the program. One of every so many files is played."""
     (cluster.shared / "tmp").mkdir(exist_ok=True)
     found = sorted(path for path in (TESTS / "scenarios" / folder).iterdir() if path.suffix in (".yaml", ".jsonl"))
-    command = [*by, "every_scenario.py", cluster.url, checkpoints, *map(str, found)]
+    command = [*by, "every_scenario.py", cluster.url, checkpoints, *map(str, found[::one_in])]
     played = ended(cluster.run(*command, TMPDIR=f"{cluster.shared}/tmp", **settings))
     said = json.loads(played.stdout.splitlines()[-1])
     assert said["wrong"] == {}

@@ -41,7 +41,7 @@ from windbolt import (
 )
 from windbolt.aggregates import count, sum, window_end
 
-FILES = 6
+FILES = 5
 
 
 def write_orders(folder: Path) -> None:

@@ -19,7 +19,7 @@ from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from manager.storage.sealed_files import Committed
 from servers.s3 import S3
-from tests.helpers.examples import sampled, share, with_all
+from tests.helpers.examples import sampled, share
 from tests.helpers.store_changes import (
     CHANGES,
     CHANGING,
@@ -96,7 +96,7 @@ def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, chang
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1, 2 if with_all() else 4):
+    for at in itertools.count(1, 4):
         empty_store.restore()
         if not died(shop, change, at):
             break
