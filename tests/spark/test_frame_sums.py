@@ -315,7 +315,8 @@ session.stop()
 """
 
 
-@pytest.mark.parametrize(("width", "in_java"), [pytest.param(4, True, marks=pytest.mark.extended), (40_000, False)])
+@pytest.mark.extended
+@pytest.mark.parametrize(("width", "in_java"), [(4, True), (40_000, False)])
 def test_sums_beyond_the_memory_of_a_task_go_to_python(width: int, in_java: bool, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", OF_LITTLE_MEMORY, str(tmp_path), str(width)]

@@ -111,12 +111,11 @@ def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expec
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("what", ["master@fire", "executor@commit"])
-def test_whatever_dies_between_jobs_the_rows_are_the_same(
-    cluster: Standalone, expected: dict[str, list[str]], what: str
+def test_the_master_dies_between_jobs_and_the_rows_are_the_same(
+    cluster: Standalone, expected: dict[str, list[str]]
 ) -> None:
     """All that may die, in all phases: ``python -m tests.spark.cluster``."""
-    assert crashed(cluster, what) == expected
+    assert crashed(cluster, "master@fire") == expected
 
 
 @pytest.mark.extended

@@ -186,6 +186,7 @@ def test_nothing_is_late_that_one_ordered_partition_would_not_make_late(
     as_one_in_order(kafka, partitions, filling, tmp_path, run_here)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("spark")
 def test_nothing_is_on_spark_either(kafka: Kafka, tmp_path: Path) -> None:
     as_one_in_order(kafka, 8, uneven, tmp_path, run)

@@ -91,7 +91,7 @@ def killed(files: Path, folder: Path, where: str, batch: int) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("place", sampled(PLACES, 10))
+@pytest.mark.parametrize("place", sampled(PLACES[::2], 5))
 def test_a_run_that_is_killed_goes_on(place: tuple[str, int], files: Path, right: Any, tmp_path: Path) -> None:
     where, batch = place
     killed(files, tmp_path, where, batch)

@@ -63,7 +63,7 @@ class Drawn:
         return run_local(topology, RunOptions(str(folder / "ck"), keep_open=keep_open, clock=clock))
 
 
-@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING}), 20, first=3))
+@pytest.mark.parametrize("kind", sampled(sorted({*KINDS, *JOINS, *PASSING})[1::2], 10, first=1))
 def test_a_bolt_is_then_as_in_a_run_that_begins_there(kind: str, tmp_path: Path) -> None:
     chance, tried = random.Random(f"anew {kind}"), 0
     for seed in itertools.count():

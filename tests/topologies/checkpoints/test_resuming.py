@@ -177,7 +177,7 @@ def test_a_changed_setting_is_refused_exactly_where_the_page_says_so() -> None:
     assert not otherwise, "\n".join(otherwise)
 
 
-KINDS = list(walk.KINDS) if with_all() else ["hopping", "session"]
+KINDS = list(walk.KINDS) if with_all() else ["session"]
 """The kinds of windows on which every setting is changed."""
 
 

@@ -44,17 +44,11 @@ class Case:
     expected: Expected
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((timedelta(days=7), 53, hours(1)), id="a week a batch"),
-        pytest.param((timedelta(days=3), 122, hours(2)), id="three days a batch", marks=pytest.mark.extended),
-    ],
-)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    span, batches, lag = request.param
-    files = write_flights(tmp_path_factory.mktemp("demo") / "flights", span)
-    return Case(files, batches, lag, expectation(files.directory, lag))
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    lag = hours(1)
+    files = write_flights(tmp_path_factory.mktemp("demo") / "flights", timedelta(days=7))
+    return Case(files, 53, lag, expectation(files.directory, lag))
 
 
 def expectation(flights: Path, lag: Duration) -> Expected:
