@@ -212,7 +212,8 @@ class Appender:
         was planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         undone_by = None
-        if self._tried >= batch.serial or self._tried < 0:
+        may_be_there = self._tried >= batch.serial or self._tried < 0
+        if may_be_there:
             found = list(self._batches(batch))
             undone_by = next((each.undone_by for each in found if each.undone_by is not None), None)
             there = [each for each in found if each.undone_by is None]
@@ -239,6 +240,17 @@ class Appender:
                     do="correct that, then rerun: the batch was not committed, and is appended then",
                 )
             ) from error
+        if may_be_there and self._table.format == "delta" and not self._has(batch):
+            raise CheckpointError(
+                f"sink {self.name!r}: the table {self._table.name} has not taken a batch that it had before",
+                why=f"it was restored to before this batch, more than {_RECENT:,} commits ago: that is not looked for, "
+                "and Delta appends what it knows only once",
+                do="go back a batch (windbolt checkpoint CK --back-to BATCH), then rerun: this one is planned anew",
+            )
+
+    def _has(self, batch: SinkBatch) -> bool:
+        this = (batch.serial, batch.run)
+        return any((each.serial, each.run) == this for each in self._batches(batch) if each.undone_by is None)
 
     def _in_full(self, frame: DataFrame) -> DataFrame:
         """The rows with the table's columns, in its order."""

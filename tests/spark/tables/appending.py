@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ from tests.spark.tools import CONF, at_phase, crashed, run
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
+from topologies.spark import tables
 from topologies.spark.connect.connect_run import ConnectRun
 from topologies.spark.jvm.session import open_session
 from topologies.spark.runner import SparkRun
@@ -199,6 +201,9 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     else:
         parent = spark.sql("SELECT parent_id FROM shop.undone.snapshots ORDER BY committed_at DESC LIMIT 1").collect()
         spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {parent[0][0]})")
+    if format == "delta":
+        with patch.object(tables, "_RECENT", 1), pytest.raises(CheckpointError, match="has not taken a batch"):
+            run(undone, folder / "undone")
     run_until(undone, folder / "undone", at_phase(2, "commit"))
     run(undone, folder / "undone")
     assert spark.table("shop.undone").count() == spark.table("shop.totals").count()
