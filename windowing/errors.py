@@ -126,6 +126,15 @@ class SpoutError(WindboltError):
         """The name of the spout."""
 
 
+class SinkError(WindboltError):
+    """An exception in the function of a sink (``foreach_batch``), with the sink and the batch."""
+
+    def __init__(self, what: str, *, why: str = "", do: str = "", sink: str = "", transient: bool = False) -> None:
+        super().__init__(what, why=why, do=do, transient=transient)
+        self.sink = sink
+        """The name of the sink."""
+
+
 class ScenarioError(WindboltError, ValueError):
     """A scenario file, line or step that does not follow the contract."""
 

@@ -24,7 +24,7 @@ from tests.simulation.always import differing, rows_after
 from tests.simulation.broker import Ends
 from tests.simulation.case import Case
 from tests.simulation.disk import Crash, Disk
-from tests.simulation.faults import NEW_CODE, OLD_LISTINGS, WRITES, SinkFailed, Weather
+from tests.simulation.faults import NEW_CODE, OLD_LISTINGS, WRITES, Weather
 from tests.simulation.judging import Outcome, differences, outcome
 from tests.simulation.layouts import Layouts, Tasks
 from tests.simulation.pauses import Stopped, flip_a_bit, flip_back, go_back_somewhere
@@ -475,12 +475,10 @@ def _may_only_read(operation: str, path: str) -> None:
 
 
 def clear(error: Exception) -> bool:
-    """Whether an error says what and what to do; a failure of the user's own function is the user's."""
+    """Whether an error says what and what to do."""
     if isinstance(error, StorageError):
         return bool(error.doing and error.what and error.why and error.do)
-    if isinstance(error, WindboltError):
-        return bool(error.what and error.do)
-    return isinstance(error, SinkFailed)
+    return isinstance(error, WindboltError) and bool(error.what and error.do)
 
 
 def _check_accounts(report: BatchReport) -> None:

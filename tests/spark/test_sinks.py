@@ -13,7 +13,7 @@ from tests.spark.shop import SCHEMA, at
 from tests.spark.tools import drafts, file_rows, in_order, published, run
 from topologies.io.sinks import Sink
 from windbolt import TopologyBuilder, sinks, spouts
-from windowing.errors import ConfigError
+from windowing.errors import ConfigError, SinkError
 
 pytestmark = pytest.mark.usefixtures("spark")
 BATCHES: list[list[tuple[Any, ...]]] = [[("a", 1.0, at(1)), ("b", 2.0, None)], [], [("c", None, at(3))]]
@@ -79,5 +79,5 @@ def test_a_function_that_ends_the_process_ends_the_query(tmp_path: Path) -> None
     def leave(table: Any, batch: int) -> None:
         raise SystemExit(3)
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(SinkError, match="SystemExit: 3 at "):
         deliver(tmp_path / "checkpoint", out=sinks.foreach_batch(leave, "arrow"))

@@ -14,6 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from manager.remote import is_transient
 from manager.storage import hdfs, object_store
 from manager.storage.files import (
     as_storage_error,
@@ -27,18 +28,18 @@ from manager.storage.files import (
     sync_names,
 )
 from manager.storage.hdfs import is_hdfs
-from manager.storage.manifest import Manifest, SinkFiles, batch_key, batch_name, batch_of
+from manager.storage.manifest import Manifest, SinkFiles, batch_in_words, batch_key, batch_name, batch_of
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import delete_all
 from manager.storage.segment_files import epoch_of
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.failures import in_this_process
+from topologies.engine.failures import FIX, cause, in_this_process
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
 from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, TableSink
-from windowing.errors import CheckpointError, ConfigError
+from windowing.errors import CheckpointError, ConfigError, SinkError, WindboltError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
 
@@ -314,26 +315,43 @@ def write_rows(
 ) -> None:
     """Writes the rows of a batch to a sink that the driver serves. ``frames``: None where no sink is one of the
     engine's, as in tests, whose sinks are all in memory."""
-    sink, key, serial = node.sink, batch.key, batch.serial
+    sink, key = node.sink, batch.key
     refs = [rows.ref for rows in sink_rows]
     match sink:
         case MemorySink():
             sink.batches[key] = _table(store, refs)
         case ConsoleSink():
             _show(node.name, key, store, refs, sink.rows)
-        case FunctionSink(function, "spark"):
+        case FunctionSink(_, "spark"):
             assert frames is not None
-            in_this_process(lambda: function(frames.frame(store, refs, node.schema), serial))
-        case FunctionSink(function, "arrow"):
-            in_this_process(lambda: function(_table(store, refs), serial))
-        case FunctionSink(function, _):
-            in_this_process(lambda: function(_table(store, refs).to_pandas(), serial))
+            _call(node.name, sink, frames.frame(store, refs, node.schema), batch)
+        case FunctionSink(_, "arrow"):
+            _call(node.name, sink, _table(store, refs), batch)
+        case FunctionSink():
+            _call(node.name, sink, _table(store, refs).to_pandas(), batch)
         case KafkaSink():
             assert frames is not None
             frames.send(node, batch, sink_rows, store)
         case TableSink():
             assert frames is not None
             frames.append(node, batch, refs, store)
+
+
+def _call(name: str, sink: FunctionSink, rows: object, batch: SinkBatch) -> None:
+    """Calls the function of a sink. Raises SinkError for its exceptions; an error of windbolt passes unchanged."""
+    try:
+        in_this_process(lambda: sink.function(rows, batch.serial))
+    except WindboltError:
+        raise
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+        words = batch_in_words(batch.key)
+        raise SinkError(
+            f"the function of sink {name!r} failed, in {words}",
+            why=cause(error, ()),
+            do=f"{FIX}: {words} was not committed, and runs again",
+            sink=name,
+            transient=is_transient(error),
+        ) from error
 
 
 def tells_others(node: SinkNode) -> bool:

@@ -19,7 +19,7 @@ from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
-from windowing.errors import CheckpointError
+from windowing.errors import CheckpointError, SinkError
 from windowing.schema import EmittedRows
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -276,7 +276,7 @@ def test_a_function_that_failed_is_called_again_with_the_same_batch(tmp_path: Pa
         builder.set_sink("out", sinks.foreach_batch(take, frame="arrow")).from_("orders")
         return builder.build()
 
-    with pytest.raises(ValueError, match="the database is gone"):
+    with pytest.raises(SinkError, match="ValueError: the database is gone at "):
         run(topology(), tmp_path / "checkpoint")
     run(topology(), tmp_path / "checkpoint")
     assert calls == [(0, 1), (2, 2), (2, 2), (4, 3)]

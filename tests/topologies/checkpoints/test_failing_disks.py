@@ -30,7 +30,7 @@ from topologies.io.sinks import Sink
 from topologies.local import LocalRun
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import Bolt
-from windowing.errors import BoltError, StorageError
+from windowing.errors import BoltError, SinkError, StorageError
 
 LONG_ROWS = """
 from windbolt import TopologyBuilder, sinks, spouts
@@ -244,7 +244,7 @@ def _fail(*_: Any) -> None:
 
 @pytest.mark.parametrize(
     ("bolt", "sink", "kind"),
-    [(Failing(), sinks.memory(), BoltError), (None, sinks.foreach_batch(_fail, frame="arrow"), OSError)],
+    [(Failing(), sinks.memory(), BoltError), (None, sinks.foreach_batch(_fail, frame="arrow"), SinkError)],
     ids=["bolt", "sink"],
 )
 def test_disks_of_the_users_functions_are_the_users(

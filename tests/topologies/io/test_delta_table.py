@@ -16,7 +16,7 @@ from tests.helpers.races import FILES, write_input
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
-from windbolt import AggregateBolt, TopologyBuilder, sinks, spouts
+from windbolt import AggregateBolt, SinkError, TopologyBuilder, sinks, spouts
 from windbolt.aggregates import count, sum, window_end
 
 Append = Callable[[pa.Table, int], None]
@@ -68,7 +68,7 @@ def test_a_batch_that_comes_again_is_in_the_table_once(after: bool, tmp_path: Pa
 
     again = RunOptions(str(tmp_path / "ck"))
     for _ in range(FILES + 1):  # each batch has due windows, and so has the closing
-        with pytest.raises(RuntimeError, match="the process dies here"):
+        with pytest.raises(SinkError, match="the process dies here"):
             run_local(topology(files, dies_at_first), again)
     run_local(topology(files, dies_at_first), again)
     assert len(seen) == 2 * len(set(seen)) > 2
