@@ -23,6 +23,7 @@ from windbolt import (
     AggregateBolt,
     ConfigError,
     SchemaError,
+    SpoutError,
     TopologyBuilder,
     WindowedBolt,
     report_of,
@@ -202,6 +203,17 @@ def test_a_frame_gives_its_columns_and_says_which_it_cannot(spark: SparkSession,
         spouts.stream(spark.range(3))
     with pytest.raises(ConfigError, match="given a NoneType"):
         spouts.stream(lambda session: None)
+
+
+def test_a_function_that_fails_is_told_with_its_spout_and_its_line(spark: SparkSession, tmp_path: Path) -> None:
+    def leave(_: SparkSession) -> None:
+        raise SystemExit(0)
+
+    builder = TopologyBuilder("leaves")
+    builder.set_spout("orders", spouts.stream(leave, "n long"))
+    builder.set_sink("out", sinks.discard()).from_("orders")
+    with pytest.raises(SpoutError, match=r"the function of spout 'orders' failed\. .*SystemExit: 0 at .*, in leave"):
+        run(builder.build(), tmp_path / "checkpoint")
 
 
 @pytest.mark.parametrize("source", ["rate", "socket"])

@@ -350,7 +350,7 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
             times, reasons, _ = read_times(node, rows)
         except WindboltError as error:
             return Findings(problems=(error,))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # else sys.exit() would end the command as if it had succeeded
             return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
         wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
         if not wrong:
@@ -373,19 +373,19 @@ def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int]
     )
 
 
-def _raised(node: WindowedNode, row: pa.Table) -> Exception | None:
+def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
     """Calls the extractor for a row and returns its exception, or None. The run has kept only the text of the
     exception, not the line."""
     extractor = node.bolt.settings.timestamp_extractor
     assert extractor is not None
     try:
         extractor(Tuple(row.to_pylist()[0], 0, ""))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return error
     return None
 
 
-def _fails(node: WindowedNode, spout: str, error: Exception, rows: pa.Table, which: str) -> ConfigError:
+def _fails(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table, which: str) -> ConfigError:
     settings = node.bolt.settings
     on_error = settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")
     stops = on_error == "stop" or not is_of_events(error)

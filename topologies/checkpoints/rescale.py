@@ -35,6 +35,7 @@ from topologies.checkpoints.paired_checkpoint import (
 )
 from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
 from topologies.checkpoints.topology_fit import check_fit, known_rules, note_change, noted_tasks, wanted_tasks
+from topologies.engine.failures import cause
 from topologies.engine.fire.bolt_calls import load_state
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
 from topologies.graph.graph import Graph
@@ -182,10 +183,10 @@ def _by_method(
         return [pack_state(state, bolt.state_types) for state in states]
     except CheckpointError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # else sys.exit() would end the command as if it had succeeded
         raise BoltError(
             f"bolt {route.bolt!r} failed in moving its state to other tasks",
-            why=f"{type(error).__name__}: {error}",
+            why=cause(error, ()),
             do="fix its method move_state and rerun; the checkpoint is as it was",
             bolt=route.bolt,
         ) from error

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import ModuleType
+from typing import TypeVar
 
 from topologies.engine.failures import line_of
 from topologies.graph.builder import GraphBuilder
@@ -40,7 +41,7 @@ def load_topology(reference: str) -> Graph:
     module = load_module(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)
     if callable(found) and not isinstance(found, (Graph, GraphBuilder)):
-        found = found()
+        found = _run(found, reference, os.path.dirname(place))
     if isinstance(found, GraphBuilder):
         found = found.build()
     if not isinstance(found, Graph):
@@ -137,13 +138,18 @@ def _hidden_by(folder: str) -> list[str]:
     return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
 
 
-def _run(load: Callable[[], object], place: str, folder: str) -> None:
+Loaded = TypeVar("Loaded")
+
+
+def _run(load: Callable[[], Loaded], place: str, folder: str) -> Loaded:
     try:
-        load()
+        return load()
     except WindboltError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a command as if it had succeeded
         do = "fix it, then try again"
+        if isinstance(error, SystemExit):
+            do = 'let it end the process only where it is run itself, below `if __name__ == "__main__":`'
         hidden = _hidden_by(folder) if isinstance(error, (ImportError, AttributeError)) else []
         if hidden:
             files = ", ".join(f"{name}.py" for name in hidden)

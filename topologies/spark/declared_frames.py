@@ -32,10 +32,13 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from manager.remote import is_transient
+from topologies.engine.failures import FIX, cause, in_this_process
 from topologies.graph.graph import SpoutNode
 from topologies.io.spouts import FrameSpout
 from topologies.spark.sessions import is_over_connect
-from windowing.errors import ConfigError
+from topologies.spark.spark_errors import FROM_JAVA, FROM_SPARK
+from windowing.errors import ConfigError, SpoutError, WindboltError
 from windowing.schema import DEFAULT_STREAM
 
 
@@ -48,7 +51,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
-    frame: DataFrame = node.spout.make(spark)
+    frame = _made(node.name, node.spout, spark)
     _check_stream(node.name, frame, spark)
     absent = [column for column in declared.names if column not in frame.columns]
     missing = [column for column in absent if column not in node.defaults.columns]
@@ -65,6 +68,22 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
             null = frame.selectExpr("*", f"NULL AS {quoted(column.name)}")
             frame = null.withColumn(column.name, null[quoted(column.name)].cast(column.dataType))
     return frame
+
+
+def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
+    """What a user's function returns; what Spark raised in it is told as anywhere else."""
+    try:
+        return in_this_process(lambda: spout.make(spark))
+    except (WindboltError, *FROM_SPARK, *FROM_JAVA):
+        raise
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+        raise SpoutError(
+            f"the function of spout {name!r} failed",
+            why=cause(error, ()),
+            do=FIX,
+            spout=name,
+            transient=is_transient(error),
+        ) from error
 
 
 def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:

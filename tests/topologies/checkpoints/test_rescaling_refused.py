@@ -73,6 +73,14 @@ class Wrong(Undeclared):
         return [{"total": 0}] * (tasks - 1)
 
 
+class Leaving(Undeclared):
+    """A method that ends the process."""
+
+    def move_state(self, states: Any, task_of: Any, tasks: int) -> list[dict[str, Any]]:
+        """Never returns."""
+        raise SystemExit(0)
+
+
 class PassedOn(StatefulBolt):
     """Passes on what it is given, in the order in which it comes."""
 
@@ -205,6 +213,8 @@ def test_a_bolt_with_a_method_needs_its_code_and_its_mistakes_change_nothing(fol
         move(folder, 3)
     with pytest.raises(BoltError, match="failed in moving its state"):
         move(folder, 3, build(folder, tumbling(Wrong()), 2))
+    with pytest.raises(BoltError, match=r"SystemExit: 0 at .*, in move_state"):
+        move(folder, 3, build(folder, tumbling(Leaving()), 2))
     written = {path: data for path, data in files_of(folder).items() if path in found}
     assert written == found
     move(folder, 3, topology)

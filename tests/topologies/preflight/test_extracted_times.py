@@ -64,6 +64,17 @@ def test_where_it_fails_on_all_it_is_a_problem_and_the_column_that_is_meant_is_n
     assert problem.why == f"KeyError: 'att'; did you mean 'at'? (there are user, at) at {line_of(by_wrong_name)}"
 
 
+def leaves(event: Any) -> datetime:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_one_that_ends_the_process_is_a_problem_and_does_not_end_the_command(columns: bool) -> None:
+    (problem,) = found(leaves, columns=columns).problems
+    assert problem.why == f"SystemExit: 0 at {line_of(leaves)}"
+    assert "a run stops" in problem.do
+
+
 def test_of_whole_tables_too() -> None:
     assert found(lambda table: pa.array([5, 6]), columns=True).problems == ()
     (problem,) = found(lambda table: table["att"], columns=True).problems

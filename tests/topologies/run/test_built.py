@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from topologies.checkpoints.state_tables import begin
+from topologies.cli.app import app
 from topologies.local import run_local
 from topologies.scenarios.named_topology import load_topology
 from topologies.testing.driver import TopologyDriver
@@ -41,3 +44,22 @@ def test_a_topology_is_called_as_users_know_it(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "nothing_in_it.py").write_text("orders = 3\n")
     with pytest.raises(ConfigError, match=r"is not a topology.*name what TopologyBuilder\.build\(\) returned"):
         load_topology(f"{tmp_path}/nothing_in_it.py:orders")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [("import sys\nsys.exit()\n", ":2, in <module>"), ("def made():\n    raise SystemExit(0)\n", ":2, in made")],
+    ids=["the file", "its function"],
+)
+def test_a_file_that_ends_the_process_is_told_and_no_success(
+    text: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "leaves_early.py").write_text(text)
+    done = CliRunner().invoke(app, ["check", f"{tmp_path}/leaves_early.py:made"])
+    assert done.exit_code == 2
+    assert "cannot be loaded" in done.stderr
+    assert "SystemExit" in done.stderr
+    assert where in done.stderr
+    (tmp_path / "scenario.json").write_text(json.dumps({**SCENARIO, "topology": "leaves_early.py:made"}))
+    assert CliRunner().invoke(app, ["replay", f"{tmp_path}/scenario.json"]).exit_code == 2
