@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
+from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pyarrow as pa
 
+from manager.remote import has_query
 from topologies.graph.compile_windowed import (
     SourceRules,
     checked_source_time,
@@ -44,7 +46,9 @@ from topologies.graph.graph import (
 )
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
+from topologies.io.paths import may_stand_for, shown_path
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
@@ -288,13 +292,37 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
     folders: dict[str, list[str]] = {}
     for declarer in sinks:
         if isinstance(declarer.sink, FileSink):
-            folders.setdefault(os.path.realpath(declarer.sink.path), []).append(declarer.name)
+            folders.setdefault(_as_known(declarer.sink.path), []).append(declarer.name)
     for folder, names in folders.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
             yield ConfigError(
                 f"sinks {listed} write to {folder!r}", why="their files would bear the same names", do="use two"
             )
+
+
+def own_results(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+    """Yields an error for each spout that would read the files of a sink, as new events, in the next batch or run."""
+    for declarer in sinks:
+        if not isinstance(declarer.sink, FileSink):
+            continue
+        ways = (_as_known(declarer.sink.path), shown_path(declarer.sink.path).rstrip("/"))
+        places = [each.partition("?")[0] if has_query(each) else each for each in ways]
+        files = [f"{place}/batch-000000000-0000.{declarer.sink.format.name}" for place in places]
+        for name, spout in spouts:
+            paths = spout.paths if isinstance(spout, FileSpout) else ()
+            if any(may_stand_for(*pair) for pair in product(paths, files)):
+                yield ConfigError(
+                    f"spout {name!r} reads what sink {declarer.name!r} writes",
+                    why=f"its files, in {places[0]}, would come back as new events",
+                    do="write to a folder that is not read",
+                )
+
+
+def _as_known(folder: str) -> str:
+    """Returns the folder of a sink by one name, however it is written: ``s3a://b/out/`` is ``s3://b/out``."""
+    named = shown_path(folder)
+    return named.rstrip("/") if "://" in named else os.path.realpath(named)
 
 
 # From declarations to a topology: every mistake is found here, and all are reported together.
@@ -328,6 +356,7 @@ class _Compilation:
             mistakes.extend(self.source_rules.without_use())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
         mistakes.extend(shared_folders(declared.sinks))
+        mistakes.extend(own_results(declared.spouts, declared.sinks))
         by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
         mistakes.extend(idle_chains(by_name))
         mistakes.extend(missing_marks(by_name, self.known.schemas))

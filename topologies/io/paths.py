@@ -151,6 +151,13 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
     return found
 
 
+def may_stand_for(path: str, file: str) -> bool:
+    """True if a path that a user wrote may stand for a file, named by its absolute path or URI, whatever else there
+    is."""
+    found = ((base.rstrip("/") + "/", parts) for base, parts in _parsed(path).ways)
+    return any(file.startswith(base) and _stands_for(parts, file[len(base) :].split("/")) for base, parts in found)
+
+
 def literal(name: str) -> str:
     """Returns the pattern that matches this name alone."""
     return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)

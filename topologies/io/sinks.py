@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
+from topologies.io.paths import shown_path
 from topologies.io.topics.declared import KeyForm, Subject, TopicFormat
 from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
 from topologies.io.topics.registry import Registry
@@ -142,8 +143,19 @@ def files(path: str | os.PathLike[str], format: FormatName = "parquet", **option
     ``escape_formulas=True``, for files that are opened in spreadsheets, puts an apostrophe before text that one would
     take for a formula.
     """
-    text = os.fspath(path)
-    return FileSink(text if "://" in text else os.path.abspath(text), file_format(format, "writing", files, **options))
+    return FileSink(_folder(os.fspath(path)), file_format(format, "writing", files, **options))
+
+
+def _folder(path: str) -> str:
+    """Returns a folder that users name: absolute, or a URI. Of ``file:/out`` and ``dbfs:/out``, as Spark writes them,
+    it is the folder itself. Raises ConfigError for a blank name, which would stand for the current folder."""
+    if not path.strip():
+        raise ConfigError(
+            f"files({path!r}) names no folder",
+            why="the sink writes files into a folder; perhaps a variable in its name is not set",
+            do="name a folder, such as out/",
+        )
+    return path if "://" in path else shown_path(path)
 
 
 @checked_value

@@ -247,11 +247,11 @@ def _fitting(times: Times, columns: pa.Schema) -> Times:
 def _paths(path: object) -> tuple[str, ...]:
     """The paths that a user gave, as texts."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)  # type: ignore[call-overload]
-    wrong = [each for each in given if not isinstance(each, str | os.PathLike)]
+    wrong = [each for each in given if not isinstance(each, str | os.PathLike) or not os.fspath(each).strip()]
     if wrong or not given:
         raise ConfigError(
             f"files({path!r:.60})",
-            why="it reads a path, or several of them" if given else "it reads nothing",
+            why="it reads a path, or several of them, of which none is blank" if given else "it reads nothing",
             do="give a path, or a list of paths",
         )
     return tuple(os.fspath(each) for each in given)

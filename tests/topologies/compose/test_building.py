@@ -364,6 +364,59 @@ def test_two_file_sinks_of_one_folder(tmp_path: Any) -> None:
     assert "sinks 'one', 'two' write to" in the_problem(builder)
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("s3://shop/out", "s3a://shop/out/"), ("/out", "file:/out/"), ("/out", "file:///out"), ("dbfs:/out", "/dbfs/out")],
+)
+def test_two_file_sinks_of_one_folder_that_is_written_in_two_ways(one: str, two: str) -> None:
+    builder = a_builder()
+    builder.set_sink("one", sinks.files(one)).from_("orders")
+    builder.set_sink("two", sinks.files(two)).from_("total")
+    assert "sinks 'one', 'two' write to" in the_problem(builder)
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "format"),
+    [
+        ("{}", "{}", "jsonl"),
+        ("{}/*.jsonl", "{}/", "jsonl"),
+        ("{}/**/*.parquet", "{}/out", "parquet"),
+        ("{}", "{}/day=1", "jsonl"),
+        (["other", "{}/b*"], "{}", "jsonl"),
+        ("s3a://shop/in/*", "s3://shop/in?region=x", "jsonl"),
+    ],
+)
+def test_a_spout_that_would_read_the_files_of_a_sink(read: Any, written: str, format: Any, tmp_path: Any) -> None:
+    paths = [each.format(tmp_path) for each in ([read] if isinstance(read, str) else read)]
+    builder = a_builder()
+    builder.set_spout("again", spouts.files(paths, ORDERS, format=format))
+    builder.set_bolt("also", timed()).global_grouping("again")
+    builder.set_sink("more", sinks.files(written.format(tmp_path), format)).from_("total")
+    assert "spout 'again' reads what sink 'more' writes" in the_problem(builder)
+
+
+@pytest.mark.parametrize(("read", "written"), [("{}", "{}/out"), ("{}/*.jsonl", "{}"), ("{}/in", "{}/in2")])
+def test_results_beside_the_input_are_not_read(read: str, written: str, tmp_path: Any) -> None:
+    builder = a_builder()
+    builder.set_spout("others", spouts.files(read.format(tmp_path), ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("others")
+    builder.set_sink("more", sinks.files(written.format(tmp_path), "parquet")).from_("total")
+    assert "more" in builder.build().sinks
+
+
+def test_a_folder_as_spark_writes_it_is_the_folder_itself() -> None:
+    assert sinks.files("file:/out/of it").path == "/out/of it"
+    assert sinks.files("s3://shop/out/").path == "s3://shop/out/"
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_path_is_not_the_current_folder(blank: str) -> None:
+    with pytest.raises(ConfigError, match="names no folder"):
+        sinks.files(blank)
+    with pytest.raises(ConfigError, match="of which none is blank"):
+        spouts.files(["in/", blank])
+
+
 @pytest.mark.parametrize("sink", [sinks.MemorySink, sinks.memory, "out/", None, sinks.FileSink])
 def test_a_sink_that_is_none(sink: Any) -> None:
     builder = a_builder()
