@@ -222,6 +222,7 @@ def replay(
         files_of = PictureFiles(html=html, svg=svg, png=png)
         if record is not None:
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
+            others["--engine spark"] = engine is Engine.SPARK
             others |= dict.fromkeys(files_of.options, True)
             _alone("--record", [name for name, given in others.items() if given])
             raise typer.Exit(_record(record, files or []))

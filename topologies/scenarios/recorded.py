@@ -16,6 +16,7 @@ from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.event_files import reached
 from topologies.io.paths import locate_file
+from topologies.io.spout_columns import FileMetadata
 from topologies.io.spouts import MemorySpout, files
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import AnswerWindow, Replayed, plain
@@ -137,10 +138,10 @@ def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> 
     for file in batch:
         with reached(file.path):
             filesystem, path = locate_file(file.path)
-        for table, _, bad in chunks_of(
-            spout, filesystem, FileSplit(path), schema, optional=node.defaults.columns.keys()
-        ):
-            yield table, len(bad)
+            about = FileMetadata(filesystem, path, file.path, spout.metadata)
+        optional = node.defaults.columns.keys()
+        for table, numbers, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=optional):
+            yield about.beside(table, numbers), len(bad)
 
 
 def _check_number(rows: int) -> None:

@@ -85,6 +85,17 @@ def test_a_scenario_has_the_defaults_of_its_topology() -> None:
     replay("real.yaml").check()
 
 
+def test_a_scenario_has_what_a_spout_says_of_its_files() -> None:
+    topology = Path("shop_recorded.py").read_text().replace("files_per_batch=1", "metadata=['path', 'row']")
+    raw = 'builder.set_sink("raw", sinks.memory()).from_("orders")\ntopology = builder.build()'
+    Path("metadata_recorded.py").write_text(topology.replace("topology = builder.build()", raw))
+    done = _recorded("metadata_recorded.py:topology", "orders=input/1.jsonl", "tips=tips.jsonl")
+    assert done.exit_code == 0, done.output
+    rows = yaml.safe_load(done.stdout)["expect"]["outputs"]["raw"]
+    path = str(Path("input/1.jsonl").absolute())
+    assert [(row["id"], row["file_path"], row["file_row"]) for row in rows] == [("a", path, 0), ("b", path, 2)]
+
+
 def test_a_change_of_the_bolt_is_found() -> None:
     Path("real.yaml").write_text(_recorded("shop_recorded.py:topology", "orders=input", "tips=tips.jsonl").stdout)
     text = Path("shop_recorded.py").read_text()
@@ -138,3 +149,9 @@ def test_a_scenario_is_not_made_of_a_flood(monkeypatch: pytest.MonkeyPatch) -> N
     done = _recorded("shop_recorded.py:topology", "orders=input", "tips=tips.jsonl")
     assert done.exit_code == 2
     assert "more than 2 rows" in done.stderr
+
+
+def test_a_scenario_is_recorded_in_this_process_alone() -> None:
+    done = _recorded("shop_recorded.py:topology", "--engine", "spark")
+    assert done.exit_code == 2
+    assert "--record and --engine spark" in done.stderr
