@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from manager.remote import has_query
 from topologies.graph.builder import GraphBuilder
-from topologies.graph.graph import Graph, Stream
+from topologies.graph.graph import ERRORS, Graph, Stream
 from topologies.io import sinks, spouts
 from topologies.io.documents import brief, dotted, exact_float, no_constant, unique_pairs
 from topologies.io.file_spout import FileSpout
@@ -45,6 +46,7 @@ from topologies.step.read_bolt import (
     LinesFormat,
     OpenEnvelopes,
     ReadMessages,
+    UnreadLines,
 )
 from topologies.step.rules import file_below, load_rule, look_at_rule
 from windowing.errors import ConfigError, WindboltError, did_you_mean
@@ -258,6 +260,7 @@ def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[
 
 
 SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
+UNREAD = "unread"
 
 
 @dataclass(frozen=True)
@@ -333,8 +336,11 @@ class _Building:
             builder.set_bolt(OPEN, OpenEnvelopes(config.source.topic, config.error_details)).shuffle_grouping(SOURCE)
             first = OPEN
             failing = [(OPEN, UNREADABLE)]
+            if config.error is not None or config.source.on_missing == "stop":
+                builder.set_bolt(UNREAD, UnreadLines(config.source.topic)).shuffle_grouping(SOURCE, ERRORS)
+                failing.append((UNREAD, DEFAULT_STREAM))
         parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
-        step_sinks = _Sinks(builder, config, {SOURCE, OPEN, *parts})
+        step_sinks = _Sinks(builder, config, {SOURCE, OPEN, UNREAD, *parts})
         if self.feed is None:
             step_sinks.send(self.routes)
         else:
@@ -487,7 +493,7 @@ class _Sinks:
                 bolt = self.builder.set_bolt(closing, CloseEnvelopes())
                 for route in given:
                     bolt.shuffle_grouping(*route.stream)
-                folder = os.path.join(connection.path.place, given[0].to.topic)
+                folder = _below(connection.path.place, given[0].to.topic)
                 self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
             else:
                 assert not isinstance(where, str)
@@ -528,6 +534,12 @@ class _Sinks:
             name += "-1"
         self.names.add(name)
         return name
+
+
+def _below(place: str, name: str) -> str:
+    """Returns a folder within a place; the options of a place in a store stay behind."""
+    folder, sign, options = place.partition("?") if has_query(place) else (place, "", "")
+    return f"{os.path.join(folder, name)}{sign}{options}"
 
 
 def _slug(name: str) -> str:

@@ -75,15 +75,20 @@ class FilePath:
     @property
     def place(self) -> str:
         """The path of a folder, also on other file systems."""
-        return self.text if "://" in self.text else str(self.file)
+        return self.text if _names_its_system(self.text) else str(self.file)
 
     @property
     def location(self) -> str:
         """The location, for readers that also support folders, patterns and other file systems: only what the user
         wrote is a pattern."""
-        if "://" in self.text or os.path.isabs(self.text):
+        if _names_its_system(self.text) or os.path.isabs(self.text):
             return self.text
         return f"{literal(str(self.folder))}/{self.text}"
+
+
+def _names_its_system(path: str) -> bool:
+    """Whether a path says itself on which file system it is."""
+    return "://" in path or path.startswith(("file:/", "dbfs:/"))
 
 
 def _text(value: object) -> str:

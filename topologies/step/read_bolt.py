@@ -245,6 +245,30 @@ class OpenEnvelopes(BatchBolt):
         }
 
 
+class UnreadLines(BatchBolt):
+    """Makes failed messages of what could not be read of files: lines that are too long, and whole files."""
+
+    outputs = FAILED
+
+    def __init__(self, topic: str | None = None) -> None:
+        """``topic``: the topic of the messages in the files."""
+        self.topic = topic
+
+    def execute(self, batch: pa.Table) -> EmittedRows:
+        """Called with error rows of the source. Of a line there is the beginning, of a file nothing."""
+        for row in batch.to_pylist():
+            at = row["_source"] if row["_row"] is None else f"{row['_source']}, row {row['_row']}"
+            data = row["_data"]
+            yield {
+                **dict.fromkeys(MESSAGE_NAMES),
+                "topic": self.topic,
+                "value": None if data is None else data.encode(),
+                "headers": [],
+                KEY: None,
+                REASON: " ".join(f"{at}: {row['_reason']}".split())[:1_000],
+            }
+
+
 class CloseEnvelopes(BatchBolt):
     """Turns messages into envelopes, which are written to files and can be read again."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import re
@@ -14,7 +15,9 @@ import pytest
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import Graph
+from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink
+from topologies.io.sinks import FileSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 from topologies.step.compile_step import named_by, step_topology
@@ -165,6 +168,27 @@ def test_a_step_that_fails_without_an_error_section_is_named(tmp_path: Path) -> 
         run_local(topology(tmp_path, destination=shops), RunOptions())
 
 
+def test_what_cannot_be_read_of_a_file_fails_as_a_message_does(tmp_path: Path) -> None:
+    source = {"type": "files", "path": "in/*.gz", "topic": "orders"}
+    changes = {"source": source, "destination": topic("totals"), "trigger": {"type": "count", "count": 1, "timeout": 1}}
+    (tmp_path / "in").mkdir()
+    whole = gzip.compress(b"\n".join(json.dumps(order(f"u{n}@a", n=n)).encode() for n in range(2_000)))
+    (tmp_path / "in" / "1.jsonl.gz").write_bytes(whole[:-2_000])
+    with pytest.raises(BoltError, match=r"step 'users': .*1\.jsonl\.gz.*has no error section"):
+        run_local(topology(tmp_path, **changes, error=None), RunOptions())
+    run_local(topology(tmp_path, **changes, error=topic("wrong")), RunOptions())
+    (wrong,) = out(tmp_path, "wrong")
+    told = {each["key"]: each["value"] for each in wrong["headers"]}
+    assert "1.jsonl.gz" in told["windbolt-reason"]
+    assert told["windbolt-topic"] == "orders"
+
+
+def test_files_that_are_counted_as_invalid_where_they_are_missing_stop_no_step(tmp_path: Path) -> None:
+    source = {"type": "files", "path": "in/*.jsonl", "topic": "orders", "onMissing": "invalid"}
+    assert "unread" not in topology(tmp_path, source=source, error=None).plain
+    assert "unread" in topology(tmp_path, source=source).plain
+
+
 def test_the_parts_of_a_step_are_named_by_it_and_those_of_the_first_as_ever(tmp_path: Path) -> None:
     found = topology(tmp_path)
     assert {"aggregate", "shops-aggregate", "large-aggregate", "rescue-aggregate"} == set(found.windowed)
@@ -211,6 +235,25 @@ def test_destinations_of_one_place_share_a_sink_across_steps(tmp_path: Path) -> 
     assert set(topology(tmp_path, destination=shops).sinks) == {
         "alarms", "lost", "rescued", "large-none",
     }  # fmt: skip
+
+
+def test_folders_of_destinations_are_below_a_place_in_a_store_that_has_options(tmp_path: Path) -> None:
+    place = "s3://shop/out?endpoint_override=minio:9000"
+    found = topology(tmp_path, connections={"disk": {"type": "files", "path": place}})
+    sink = found.sinks["totals"].sink
+    assert isinstance(sink, FileSink)
+    assert sink.path == "s3://shop/out/totals?endpoint_override=minio:9000"
+
+
+def test_a_folder_as_spark_writes_it_is_not_below_that_of_the_configuration(tmp_path: Path) -> None:
+    source = {"type": "files", "path": "file:/data/in", "topic": "orders"}
+    found = topology(tmp_path, source=source, connections={"disk": {"type": "files", "path": "file:/data/out"}})
+    sink = found.sinks["totals"].sink
+    assert isinstance(sink, FileSink)
+    assert sink.path == "/data/out/totals"
+    (spout,) = (node.spout for node in found.spouts.values())
+    assert isinstance(spout, FileSpout)
+    assert spout.paths == ("file:/data/in",)
 
 
 def test_on_kafka_destinations_share_a_sink_where_their_undeliverable_messages_go_the_same_way(tmp_path: Path) -> None:
