@@ -46,7 +46,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
 }
-_TOKEN = re.compile(r"\s*(?:(`[^`]*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S)
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S)
 
 
 def parse_schema(declared: str | pa.Schema) -> pa.Schema:
@@ -66,15 +66,25 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
         )
     parser = _Parser(declared)
     fields = parser.fields(closing="")
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = _twice(fields)
     if twice:
         raise ConfigError(
-            f"schema {declared!r} names {', '.join(map(repr, twice))} more than once",
+            f"schema {declared!r} names {twice} more than once",
             why="a column is known by its name",
             do="give each column a name of its own",
         )
     return pa.schema(fields)
+
+
+def _twice(fields: list[pa.Field]) -> str:
+    names = [field.name for field in fields]
+    return ", ".join(map(repr, sorted({name for name in names if names.count(name) > 1})))
+
+
+def written_schema(text: str) -> pa.Schema:
+    """Returns the schema of a text of ``format_schema``; what only Arrow has a name for, such as ``uint8``, is of type
+    null in it."""
+    return pa.schema(_Parser(text, any_type=True).fields(closing=""))
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -100,7 +110,14 @@ def format_schema(schema: pa.Schema) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else f"`{name}`"
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return name
+    inside = name.replace("`", "``")
+    return f"`{inside}`"
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -121,8 +138,9 @@ def _type_name(kind: pa.DataType) -> str:
 class _Parser:
     """A recursive descent over ``name type, name type``; the grammar has four productions."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, *, any_type: bool = False) -> None:
+        """``any_type``: a type that cannot be declared is that of null, and no mistake."""
+        self.text, self.any_type = text, any_type
         self.tokens = list(self._tokens(text))
         self.at = 0
 
@@ -141,13 +159,31 @@ class _Parser:
 
     def _field(self) -> pa.Field:
         name = self._next()
-        if not re.match(r"[A-Za-z_]|`[^`]", name):
+        if not re.match(r"[A-Za-z_]|`.+`", name, re.S):
             self._fail(f"expected a column name, found {name!r}" if name else "expected a column name", _odd_name(name))
         if self._peek() == ":":
             self._next()
-        return pa.field(name.strip("`"), self._type())
+        return pa.field(_unquoted(name), self._type())
 
     def _type(self) -> pa.DataType:
+        at = self.at
+        try:
+            return self._declared()
+        except ConfigError:
+            if not self.any_type:
+                raise
+        self.at = at
+        self._pass_over()
+        return pa.null()
+
+    def _pass_over(self) -> None:
+        """Go on to the comma or bracket that follows a type."""
+        depth = 0
+        while (token := self._peek()) and (depth or token not in (",", ">")):
+            depth += (token in ("<", "(", "[")) - (token in (">", ")", "]"))
+            self.at += 1
+
+    def _declared(self) -> pa.DataType:
         name = self._next().lower()
         if name in _SIMPLE:
             return _SIMPLE[name]
@@ -177,7 +213,11 @@ class _Parser:
 
     def _nested(self, name: str) -> pa.DataType:
         if name == "struct":
-            return pa.struct(self.fields(closing=">"))
+            fields = self.fields(closing=">")
+            twice = _twice(fields)
+            if twice:
+                self._fail(f"a struct names {twice} more than once", "give each field a name of its own")
+            return pa.struct(fields)
         first = self._type()
         if name == "array":
             self._expect(">")

@@ -81,8 +81,10 @@ def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.
 
 def joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
     """Joins tables one after another; a column that a table lacks is null there. ``empty`` has the columns that the
-    result has in any case."""
-    return pa.concat_tables([empty, *parts], promote_options="default").combine_chunks()
+    result has in any case; rows may have them in other types."""
+    types = {field.name: field.type for part in parts for field in part.schema if not pa.types.is_null(field.type)}
+    schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in empty.schema])
+    return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 
 # Which rows of a checkpoint's state are wanted: by task, key and time.
@@ -430,7 +432,8 @@ class StoredState:
                 os.makedirs(inside, exist_ok=True)
         paths = []
         for name, table in self.tables.items():
-            path = f"{inside}/{name}.{chosen.name}"
+            file = name.replace("/", "%2F")  # a bolt may call a state of its own so
+            path = f"{inside}/{file}.{chosen.name}"
             with as_storage_error(path, "written"):
                 write_table(filesystem, path, table, chosen)
             paths.append(path)

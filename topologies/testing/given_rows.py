@@ -242,4 +242,4 @@ def _as_time(field: pa.Field) -> pa.Field:
 
 
 def _shown(field: pa.Field) -> str:
-    return format_schema(pa.schema([field])).split(" ", 1)[1]
+    return format_schema(pa.schema([field.with_name("c")]))[2:]

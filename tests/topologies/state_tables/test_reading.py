@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ class Visits(StatefulWindowedBolt):
             self.state["users"][user] = self.state["users"].get(user, 0) + 1
         self.state["last"] = window.table.select(["user", "task"])
         return users[0], len(window)
+
+
+class Counting(WindowedBolt):
+    """How many events there are."""
+
+    outputs = "n long"
+
+    def execute(self, window: TupleWindow) -> Any:
+        """A row."""
+        return (len(window),)
 
 
 def visits() -> WindowedBolt:
@@ -223,6 +234,40 @@ def test_of_a_checkpoint_in_an_object_store(store: S3, tmp_path: Path) -> None:
     written = read(there).write(store.uri("tables"))
     assert "tables/windows.parquet" in store.names()
     assert len(written) == len(tables)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.uint8(), pa.uint64(), pa.large_string(), pa.timestamp("ms"), pa.timestamp("ns", "UTC"),
+        pa.timestamp("us", "Europe/Berlin"), pa.dictionary(pa.int32(), pa.string()), pa.decimal256(50, 2),
+        pa.large_list(pa.uint8()), pa.struct([("a", pa.list_(pa.binary(4))), ("b", pa.int8())]), pa.duration("us"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_columns_of_types_that_only_arrow_has_a_name_for(kind: pa.DataType, tmp_path: Path) -> None:
+    schema = pa.schema([("v", kind), ("`odd` n", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+    for number, rows in enumerate([[], [{"v": None, "`odd` n": 1, "ts": NOON + 1}]]):
+        builder = TopologyBuilder("typed")
+        builder.set_spout("in", spouts.memory(schema, pa.Table.from_pylist(rows, schema)))
+        bolt = Counting().with_tumbling_window("1m").with_key("v").with_timestamp_field("ts")
+        builder.set_bolt("n", bolt).fields_grouping("in", "v")
+        builder.set_sink("out", sinks.memory()).from_("n")
+        checkpoint = str(tmp_path / str(number))
+        run_local(builder.build(), RunOptions(checkpoint, keep_open=True))
+        found = read(checkpoint)
+        assert found["events"].num_rows == found["windows"].num_rows == len(rows)
+        assert {"v", "`odd` n"} < set(found["events"].column_names)
+        if rows:
+            assert found["events"].column("v").type == kind
+
+
+def test_a_state_with_a_slash_in_its_name_is_a_file_of_the_folder(tmp_path: Path) -> None:
+    found = read(ran(tmp_path / "a", visits()))
+    named = replace(found, tables={"state.per/user": found["state.last"]})
+    (written,) = named.write(tmp_path / "tables", "csv")
+    assert written == str(tmp_path / "tables" / "state.per%2Fuser.csv")
+    assert Path(written).is_file()
 
 
 def test_before_the_first_batch(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowing import ConfigError
-from windowing.schema import TIMESTAMP, format_schema, parse_schema
+from windowing.schema import TIMESTAMP, format_schema, parse_schema, written_schema
 
 
 def test_every_type_by_its_names() -> None:
@@ -58,6 +58,7 @@ def test_an_arrow_schema_is_taken_as_it_is() -> None:
         ("a decimal(5, -2)", 14, "found '-'"),
         ("a decimal(5, 6)", 14, "from 0 to 5"),
         ("a decimal(5", 12, "expected ')'"),
+        ("a struct<x: int, y: int, x: long>", 33, "a struct names 'x' more than once"),
     ],
 )
 def test_mistakes_are_reported_with_their_place(declared: str, at: int, complaint: str) -> None:
@@ -65,6 +66,11 @@ def test_mistakes_are_reported_with_their_place(declared: str, at: int, complain
         parse_schema(declared)
     assert f"at character {at}: " in str(found.value)
     assert complaint in str(found.value)
+
+
+def test_a_backtick_in_a_name_is_written_twice() -> None:
+    assert parse_schema("`a``b` int, ```` long").names == ["a`b", "`"]
+    assert format_schema(pa.schema([("a`b", pa.int32())])) == "`a``b` int"
 
 
 def test_a_name_that_is_given_twice_is_refused() -> None:
@@ -78,7 +84,7 @@ def test_what_is_no_schema_at_all_is_refused(declared: Any) -> None:
         parse_schema(declared)
 
 
-NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}|[a-z] [a-z,:<>()]{1,4}", fullmatch=True)
+NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}|[a-z] [a-z,:<>()`]{1,4}", fullmatch=True)
 SIMPLE = [pa.string(), pa.binary(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32()]
 KINDS = st.recursive(
     st.sampled_from([*SIMPLE, pa.float64(), pa.date32(), TIMESTAMP, pa.decimal128(12, 3), pa.decimal128(38, 0)]),
@@ -95,3 +101,17 @@ KINDS = st.recursive(
 def test_what_is_written_is_read_back(fields: list[tuple[str, pa.DataType]]) -> None:
     schema = pa.schema(fields)
     assert parse_schema(format_schema(schema)) == schema
+
+
+@given(st.lists(st.tuples(NAMES, KINDS), min_size=1, max_size=5, unique_by=lambda pair: pair[0]))
+def test_what_is_written_is_read_back_beside_types_that_have_no_name(fields: list[tuple[str, pa.DataType]]) -> None:
+    others = [
+        ("o1", pa.uint8()), ("o2", pa.dictionary(pa.int32(), pa.string())), ("o3", pa.decimal256(50, 2)),
+        ("o4", pa.list_(pa.int32(), 2)), ("o5", pa.duration("s")), ("o6", pa.list_(pa.time64("us"))),
+    ]  # fmt: skip
+    mixed = [each for pair in zip(others, [*fields, *[None] * 6], strict=False) for each in pair if each is not None]
+    found = written_schema(format_schema(pa.schema(mixed)))
+    assert found.names == [name for name, _ in mixed]
+    assert [found.field(name).type for name, _ in fields] == [kind for _, kind in fields]
+    assert {found.field(f"o{number}").type for number in range(1, 6)} == {pa.null()}
+    assert found.field("o6").type == pa.list_(pa.null())
