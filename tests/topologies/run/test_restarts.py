@@ -161,7 +161,8 @@ def test_all_attempts_are_one_run_in_the_list_of_runs(tmp_path: Path) -> None:
 
     run(made, tmp_path / "ck", on_restart=look)
     (after_one,), (after_two,) = notes
-    assert (after_one.how, after_one.restarts, after_one.error) == ("restarting", 0, "ConnectionRefusedError: nobody")
+    assert (after_one.how, after_one.restarts) == ("restarting", 0)
+    assert "'out' failed, in batch 1. ConnectionRefusedError: nobody at" in str(after_one.error)
     assert (after_two.how, after_two.restarts) == ("restarting", 1)
     (last,) = read_runs(PairedCheckpoint(str(tmp_path / "ck")).files)
     assert (last.how, last.restarts, last.error, last.run) == ("finished", 2, None, after_one.run)
@@ -176,7 +177,8 @@ def test_status_metrics_health_and_page_tell_of_restarts(tmp_path: Path) -> None
         while started.status.phase is not RunPhase.RESTARTING:
             assert not started.end_within(0.01)
         status = started.status
-        assert (status.restarts, status.error, started.failure) == (1, "ConnectionRefusedError: nobody", None)
+        assert (status.restarts, started.failure) == (1, None)
+        assert "'out' failed, in batch 1. ConnectionRefusedError: nobody at" in str(status.error)
         assert "1 restart" in str(status)
         found = scrape(port)
         assert value(found, "windbolt_restarts_total", topology="written") == 1
@@ -186,7 +188,8 @@ def test_status_metrics_health_and_page_tell_of_restarts(tmp_path: Path) -> None
         assert (answered, of_run["state"], of_run["restarts"]) == (200, "restarting", 1)
         assert get(port, "/ready")[0] == 503
         (shown, *_) = json.loads(get(port, "/state?")[2])["runs"]
-        assert (shown["how"], shown["restarts"], shown["error"]) == ("restarting", 1, "ConnectionRefusedError: nobody")
+        assert (shown["how"], shown["restarts"]) == ("restarting", 1)
+        assert "ConnectionRefusedError: nobody at" in shown["error"]
         assert started.stop().stopped
         assert started.status.error is None
 
