@@ -51,7 +51,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
-    frame = _made(node.name, node.spout, spark)
+    frame: DataFrame = _made(node.name, node.spout, spark)
     _check_stream(node.name, frame, spark)
     absent = [column for column in declared.names if column not in frame.columns]
     missing = [column for column in absent if column not in node.defaults.columns]
@@ -70,11 +70,14 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     return frame
 
 
+_TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FROM_JAVA)
+
+
 def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
     """What a user's function returns; what Spark raised in it is told as anywhere else."""
     try:
         return in_this_process(lambda: spout.make(spark))
-    except (WindboltError, *FROM_SPARK, *FROM_JAVA):
+    except _TOLD_ELSEWHERE:
         raise
     except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
         raise SpoutError(
