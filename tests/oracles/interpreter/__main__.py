@@ -1,28 +1,31 @@
-"""``python -m tests.oracles.interpreter 5000 [seed]``: so many drawn cases, and what differs, made small."""
+"""``python -m tests.oracles.interpreter 5000 [seed]``: so many drawn bolts and topologies; what differs, made small."""
 
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from random import randrange
 
-from tests.oracles.interpreter.holding import Held, hold
+from tests.oracles.interpreter import graph_holding, holding
 
 
-def _part(first: int, last: int, seed: int) -> Held:
-    return hold(range(first, last), seed, stop_at=3)
+def _part(first: int, last: int, seed: int) -> tuple[int, int, list[str]]:
+    """How many were held and refused, and what differs."""
+    bolts = holding.hold(range(first, last), seed, stop_at=3)
+    graphs = graph_holding.hold(range(first, last), seed, stop_at=3)
+    found = [*(each.shown() for each in bolts.differences), *graphs.differences]
+    return bolts.held + graphs.held, bolts.refused + graphs.refused.total(), found
 
 
 def main(number: int, seed: int) -> int:
-    done = Held()
+    held, refused, differ = 0, 0, 0
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-        parts = [pool.submit(_part, n, min(n + 100, number), seed) for n in range(0, number, 100)]
-        for part in parts:
-            held = part.result()
-            done.add(held)
-            for difference in held.differences:
-                print(difference.shown(), flush=True)
-    print(f"seed {seed}: {done.held} held, {len(done.differences)} differ, {done.refused} refused")
-    return 1 if done.differences else 0
+        for part in [pool.submit(_part, n, min(n + 100, number), seed) for n in range(0, number, 100)]:
+            more_held, more_refused, found = part.result()
+            held, refused, differ = held + more_held, refused + more_refused, differ + len(found)
+            for difference in found:
+                print(difference, flush=True)
+    print(f"seed {seed}: {held} held, {differ} differ, {refused} refused")
+    return 1 if differ else 0
 
 
 if __name__ == "__main__":

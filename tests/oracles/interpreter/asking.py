@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from manager.storage.manifest import Manifest
 from manager.storage.segments import SegmentStore
 from tests.oracles.interpreter import panes
-from tests.oracles.interpreter.values import Key, Window
+from tests.oracles.interpreter.values import FOREVER, Key, Window
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, WhyReason
 from topologies.checkpoints.state_tables import event_table
 from topologies.checkpoints.stored_tasks import readers_of
@@ -111,12 +111,12 @@ class Known:
 def known(bolt: Bolt) -> Known:
     """What can be told of it now (monitoring, "Why has this window not fired?")."""
     windows = [window for each in bolt.formed.values() for window in each.listed()]
-    left_out = {*bolt.unwindowed(), *bolt.thrown_away()}
+    left_out = {*bolt.unwindowed(), *bolt.thrown_away(), *bolt.half}
     waits = [event for event in bolt.accepted if event not in bolt.windowed and event not in left_out]
     marks = dict(marks_of(bolt))
     imports = {} if bolt.rules.watermark_imports_beside else bolt.rules.watermark_imports or {}
     return Known(
-        closed=bolt.closed,
+        closed=bolt.closed or bolt.without_end,
         counts=bolt.counts(),
         pending=[(event.id, text_of(event.key), event.time) for event in waits],
         gaps=[event.id for event in bolt.gone | bolt.at_the_watermark()],
@@ -229,6 +229,8 @@ def unlike_timed(bolt: Bolt, state: Known, question: Question, answer: WhyAnswer
         end = min(ends, default=None)
     else:
         end = question.window
+    if end is not None and end >= FOREVER:
+        return
     chosen = [window for window in of_key if window.end == end]
     if not chosen:
         yield from unlike_none(bolt, state, question, answer)

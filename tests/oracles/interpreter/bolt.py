@@ -21,10 +21,12 @@ from tests.oracles.interpreter.kinds import (
     waits_past_the_end,
     windows_of,
 )
-from tests.oracles.interpreter.own import Own, Triggered
+from tests.oracles.interpreter.own import Own, Refused, Triggered
 from tests.oracles.interpreter.times import Times
 from tests.oracles.interpreter.values import (
     FOREVER,
+    NO_END,
+    OPEN_END,
     Event,
     Json,
     Key,
@@ -112,7 +114,11 @@ class Bolt:
     formed: dict[tuple[Key, int], Kind] = field(default_factory=dict)
     accepted: list[Event] = field(default_factory=list)
     gone: set[Event] = field(default_factory=set)
-    """Accepted, and in a gap between windows."""
+    """Accepted, and in a gap between windows; or an end edge that has ended its event."""
+    half: list[Event] = field(default_factory=list)
+    """The end edges whose start has not come."""
+    refused: list[Event] = field(default_factory=list)
+    """The events on which a rule failed in this batch."""
     ends_before: dict[tuple[Key, int], list[int]] = field(default_factory=dict)
     """The ends of the windows that were open when the last batch ended."""
     windowed: set[Event] = field(default_factory=set)
@@ -139,7 +145,7 @@ class Bolt:
     """The events that repairs have taken out before a window had held them."""
     given_up: int = 0
     """Those that no window would have held."""
-    opened: list[list[Json]] = field(default_factory=list)
+    opened: list[list[Json] | None] = field(default_factory=list)
     """The windows that were open after each batch."""
     of_keys: list[dict[Key, Json] | None] = field(default_factory=list)
     """What was known of keys then: their watermarks, the ends of their last windows with events, and the caches of
@@ -152,7 +158,6 @@ class Bolt:
     events: list[Json] = field(default_factory=list)
     ticks: list[int | None] = field(default_factory=list)
     clocks: list[int | None] = field(default_factory=list)
-    metrics: dict[str, int] = field(default_factory=dict)
     known: dict[Key, int] = field(default_factory=dict)
     """The end of the last window of each key that held an event, where windows without events fire."""
     latest_event: int | None = None
@@ -254,7 +259,7 @@ class Bolt:
             own = times.clock
         event = Event(fields["id"], own or 0, self.number, key, stream=stream, fields=fields, task=task)
         self.extras(event, fields)
-        if own is None or (event.until is not None and event.until <= own):
+        if own is None or event.shape is None or (event.until is not None and event.until <= own):
             self.account("invalid", fields["id"])
             if last:
                 times.touch(where)
@@ -281,14 +286,16 @@ class Bolt:
                 times.touch(where)
             else:
                 moved = action == "adjusted_out_of_order"
-                times.count(where, event.came if moved else event.time)  # being moved shows nothing about time
+                if event.shape == "end_edge":  # SI-10
+                    times.of(where).arrived = times.clock
+                else:
+                    times.count(where, event.came if moved else event.time)  # being moved shows nothing about time
                 self.latest_event = max(event.time, event.time if self.latest_event is None else self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
             if action != "accepted":
                 self.account("adjusted", event.id)
-            if not self.let_in(event):
-                action = "unwindowed"
+            action = self.let_in(event) or action
         else:
             account = {"dropped_late": "dropped", "dropped_out_of_order": "dropped"}.get(action, action)
             if account in ("late", "early"):
@@ -301,9 +308,14 @@ class Bolt:
 
     def extras(self, event: Event, fields: Json) -> None:
         """What lasts, and gaps of events."""
-        if self.rules.lifetime is not None and self.rules.lifetime.end_field != NO_COLUMN:  # else points
-            end = fields.get(self.rules.lifetime.end_field)
-            event.until = FOREVER if end is None else moment(end)
+        lifetime = self.rules.lifetime
+        if lifetime is not None and lifetime.end_field != NO_COLUMN:  # else points
+            end = fields.get(lifetime.end_field)
+            event.until = FOREVER if end is None or moment(end) >= OPEN_END else moment(end)
+            if lifetime.shape_field is not None:
+                self.shape(event, str(fields.get(lifetime.shape_field)), end)
+                of = tuple(_text(fields.get(name)) for name in lifetime.edge_key)
+                event.edge = event.stream, event.task, event.time, of
         if event.stream == self.lasting:
             event.until = FOREVER if event.until is None else event.until
         for kind in self.kinds:
@@ -311,15 +323,22 @@ class Bolt:
             if name is not None and fields.get(name) is not None:
                 event.gap = duration(fields[name])
 
+    def shape(self, event: Event, shape: str, end: Any) -> None:
+        """SI-3: points and start edges say no end, and the two others must; anything else is no event."""
+        event.shape = shape if shape in ("point", "interval", "start_edge", "end_edge") else None
+        if shape == "point":
+            event.until = None
+        elif shape == "start_edge":
+            event.until = FOREVER
+        elif end is None:
+            event.shape = None
+
     def partition(self, fields: Json) -> str | None:
         column = self.rules.watermark_partition
         return f"={_text(fields.get(column))}" if isinstance(column, str) else None
 
     def account(self, name: str, event: str) -> None:
         self.accounts.setdefault(name, []).append(event)
-
-    def count_metric(self, name: str) -> None:
-        self.metrics[name] = self.metrics.get(name, 0) + 1
 
     # ---- lateness
 
@@ -393,11 +412,14 @@ class Bolt:
 
     def is_late(self, event: Event, where: Any) -> bool:
         """ "Lateness", an event is late; "Ties", at exactly the watermark."""
+        edge = event.until if event.shape == "end_edge" else None  # "the end of an edge is judged by its end"
         if self.rules.late_by is LateBy.WATERMARK:
             reference = self.reference(event.key, where)
-            if reference is not None and event.time < reference:
+            if reference is not None and (event.time if edge is None else edge) < reference:
                 return True
-        return self.has_no_place(event)
+            if edge is not None:
+                return False
+        return self.has_no_place(event if edge is None else replace(event, time=edge, until=None))
 
     def has_no_place(self, event: Event) -> bool:
         """ "When all windows that could hold it have closed"; what is in a gap is never late for that."""
@@ -442,13 +464,23 @@ class Bolt:
 
     def needs(self, event: Event) -> bool:
         over = self.over(event.key)
-        return any(self.of(event.key, place).needs(event, over) for place in range(len(self.kinds)))
+        return event in self.half or any(
+            self.of(event.key, place).needs(event, over) for place in range(len(self.kinds))
+        )
 
-    def let_in(self, event: Event) -> bool:
-        """Put an event into the windows that are open for it; whether there are any."""
+    def let_in(self, event: Event) -> str:
+        """Put an event into the windows that are open for it; what it is where it is in none of them."""
         self.accepted.append(event)
         event.met = self.times.watermark(event.key)
         over, found = self.over(event.key), False
+        if event.shape == "end_edge":
+            self.end_start(event)
+            return ""
+        for edge in [each for each in self.half if event.shape == "start_edge" and each.edge == event.edge][:1]:
+            self.half.remove(edge)
+            self.put_together(event, edge)
+            if event in self.gone:
+                return "unwindowed"
         for place, kind in enumerate(self.kinds):
             windows = self.formed.setdefault(
                 (event.key, place), windows_of(self.rules, kind, event.key, place, self.began)
@@ -456,11 +488,47 @@ class Bolt:
             if windows.in_gap(event):
                 continue
             if isinstance(windows, Sessions) or windows.takes(event, over):
-                windows.put(event, over)
+                try:
+                    windows.put(event, over)
+                except Refused:
+                    self.accepted.remove(event)
+                    self.refused.append(event)
+                    self.account("invalid", event.id)
+                    return "invalid"
                 found = True
         if not found:
             self.gone.add(event)
-        return found
+        return "" if found else "unwindowed"
+
+    # ---- edges
+
+    def end_start(self, edge: Event) -> None:
+        """SI-3: an end edge ends the first event of its start that has no end; it waits for one that is to come."""
+        starts = [e for e in self.accepted if e.shape == "start_edge" and e.edge == edge.edge and e.until == FOREVER]
+        if not starts:
+            self.half.append(edge)
+            return
+        start = starts[0]
+        self.put_together(start, edge)
+        for place in range(len(self.kinds)):
+            self.of(start.key, place).ended(start, self.over(start.key))
+
+    def put_together(self, start: Event, edge: Event) -> None:
+        """joins, "By lifetime": of a start that was cut to begin where it ends, or later, nothing is left."""
+        assert edge.until is not None
+        start.until = max(edge.until, start.time)
+        self.gone |= {edge, start} if start.until == start.time else {edge}
+
+    def give_up_edges(self) -> None:
+        """joins, "By lifetime": no start can come any more for an end that the watermark has reached, or passed where
+        late events are cut."""
+        for edge in list(self.half):
+            watermark = self.times.watermark(edge.key)
+            assert edge.until is not None
+            if watermark is not None and watermark >= edge.until + (self.rules.late_action is LateAction.CUT):
+                self.half.remove(edge)
+                self.accepted.remove(edge)
+                self.account("invalid", edge.id)
 
     # ---- time advances
 
@@ -472,6 +540,7 @@ class Bolt:
 
     def close_windows(self) -> None:
         """Take out what time has closed: its content is final."""
+        self.give_up_edges()
         for (key, _), windows in list(self.formed.items()):
             if isinstance(windows, Counted | Own | Triggered):
                 watermark = self.times.watermark(key) if self.event_time else self.now
@@ -545,15 +614,22 @@ class Bolt:
         if self.event_time:
             self.ends_before = {at: windows.ends() for at, windows in self.formed.items()}
 
-    def now_open(self) -> list[Json]:
+    @property
+    def without_end(self) -> bool:
+        """True if an event is in windows without end, so that it is not said which of them are open."""
+        return any(isinstance(windows, Fixed) and windows.lasting for windows in self.formed.values())
+
+    def now_open(self) -> list[Json] | None:
         """guide, ``windbolt state``: the windows that hold events and have not fired for the last time."""
+        if self.without_end:
+            return None
         found = [window for windows in self.formed.values() for window in windows.listed()]
         shown = [
             {
                 "kind": window.place,
                 "key": list(window.key or ()),
                 "start": window.start,
-                "end": window.end,
+                "end": window.end if window.end < FOREVER else None,
                 "events": len(window.events),
                 "firings": window.fired,
             }
@@ -616,7 +692,7 @@ class Bolt:
         self.last_time = max(known, default=None)
         if not self.rules.close_fires:
             return
-        for key in {None, *(key for key, _ in self.formed)}:
+        for key in {None, *(key for key, _ in self.formed), *(edge.key for edge in self.half)}:
             self.times.watermarks[key] = FOREVER
         self.now = FOREVER
         self.close_windows()
@@ -662,8 +738,8 @@ class Bolt:
         due, self.due = self.due, []
         if self.rules.trigger is not None:  # those of one key and end stay in their order
             due.sort(key=lambda window: window.end)
-        elif not any(kind is None for kind in self.kinds):
-            due.sort(key=lambda window: (window.end, window.start or 0, window.place))
+        elif self.rules.key_trigger is not None or not any(kind is None for kind in self.kinds):
+            due.sort(key=lambda window: (window.at_end, window.end, window.start or 0, window.place))
         if self.rules.empty_windows_until is not None:
             due = self.with_empty(due)
         for window in due:
@@ -678,38 +754,20 @@ class Bolt:
             grid = self.of(key, 0)
             assert isinstance(grid, Fixed)
             held = sorted((window for window in due if window.key == key), key=lambda window: window.end)
-            last = self.known.get(key)
+            last = self.known.get(key, -FOREVER)
             done = self.passed_of.get(key, last)
-            while True:
-                ahead = held[0] if held else None
-                if last is None or done is None:
-                    if ahead is None:
+            for ahead in (*held, None):
+                while last > -FOREVER and (span := grid.next_edges(done))[1] <= last + until:
+                    if not (self.empty_is_over(span, key) if ahead is None else span[1] < ahead.end):
                         break
-                    nxt = None
-                else:
-                    nxt = grid.next_edges(done)
-                if ahead is not None and (nxt is None or nxt[1] >= ahead.end):
+                    found.append(grid.window(*span, []))
+                    done = span[1]
+                if ahead is not None:
                     found.append(ahead)
-                    held.pop(0)
-                    last = ahead.end if last is None else max(last, ahead.end)
-                    last = max(last, self.since(key))
+                    last = max(last, ahead.end, self.since(key))
                     done = max(ahead.end, self.since(key))
-                    continue
-                assert nxt is not None
-                assert last is not None
-                if nxt[1] - last > until:
-                    if ahead is None:
-                        break
-                    done = None
-                    last = None
-                    continue
-                if not self.empty_is_over(nxt, key):
-                    break
-                found.append(grid.window(*nxt, []))
-                done = nxt[1]
-            if last is not None:
-                self.known[key] = last
-                self.passed_of[key] = done if done is not None else last
+            if last > -FOREVER:
+                self.known[key], self.passed_of[key] = last, done
         return sorted(found, key=lambda window: (window.end, window.start or 0))
 
     def since(self, key: Key) -> int:
@@ -794,7 +852,7 @@ class Bolt:
         key = None if window.key is None else window.key[0] if len(window.key) == 1 else window.key
         return {
             "start": window.start,
-            "end": window.end,
+            "end": window.end if window.end < FOREVER else NO_END,
             "key": str(key),
             "kind": window.place if len(self.kinds) > 1 else None,
             "events": ",".join(ids(content)),

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tests.oracles.interpreter.values import UNITS, Json, milliseconds
-from windowing.settings import WindowSettings
+from tests.oracles.interpreter.values import UNITS, Json, milliseconds, moment
 
 WINDOWS: list[Json] = [
     {"length": "10ms", "tumbling": True},
@@ -28,6 +27,7 @@ WINDOWS: list[Json] = [
     {"session": {"gap": "3ms", "max_duration": "5ms"}},
     {"session": {"gap": "5ms", "max_duration": "4ms", "touching": True}},
     {"session": {"gap": "4ms", "gap_field": "gap"}},
+    {"session": {"gap": "3ms", "gap_field": "gap", "touching": True}},
     {"snapshot": True},
     {"sliding_log": "5ms"},
     {"sliding_log": "1us"},
@@ -44,16 +44,24 @@ WINDOWS: list[Json] = [
     {"calendar": {"unit": "day", "zone": "Europe/Berlin", "at": ["02:30", "14:00"]}},
     {"calendar": {"unit": "week", "zone": "America/New_York", "first_day": "sunday"}},
     {"calendar": {"unit": "quarter", "zone": "Asia/Tokyo", "first_month": 2}},
+    {"calendar": {"unit": "hour", "zone": "Asia/Kolkata"}},
+    {"calendar": {"unit": "day", "zone": "Europe/Berlin", "last": 3}},
+    {"calendar": {"unit": "day", "zone": "Europe/Berlin", "at": ["06:00", "18:00"], "last": 3}},
+    {"calendar": {"unit": "month", "zone": "UTC", "last": 2}},
+    {"calendar": {"unit": "year", "zone": "Asia/Tokyo", "first_month": 4}},
     {"windows": [{"tumbling": "4ms"}, {"hopping": {"length": "6ms", "slide": "3ms"}}]},
     {"windows": [{"tumbling": "5ms"}, {"session": {"gap": "3ms"}}]},
     {"windows": [{"sliding_log": "4ms"}, {"count_by_start": 2}]},
+    {"windows": [{"snapshot": True}, {"hopping": {"length": "3ms", "slide": "5ms"}}]},
+    {"windows": [{"calendar": {"unit": "day", "zone": "Europe/Berlin"}}, {"session": {"gap": "6h"}}]},
 ]
 """Every kind, with lengths that are multiples of the slide and that are none, with gaps, and at the least values."""
 
 EARLY: list[Any] = [
     1, 2, 5, "3ms", {"event_time": "2ms"}, {"any": [3, {"event_time": "2ms"}]}, {"count": 2, "once": True},
+    {"all": [2, "2ms"]},
 ]  # fmt: skip
-LATE: list[Any] = [True, 2, "2ms", {"all": [2, {"event_time": "1us"}]}]
+LATE: list[Any] = [True, 2, "2ms", {"all": [2, {"event_time": "1us"}]}, {"any": [3, "4ms"], "once": True}]
 PANES: list[Json] = [
     *({"early": early, **more} for early in EARLY for more in ({}, {"mode": "discarding"}, {"closes": True})),
     *({"early": early, "closes": True, "mode": "discarding"} for early in EARLY[:3]),
@@ -63,6 +71,10 @@ PANES: list[Json] = [
     *({"at_end": 2, **more} for more in ({}, {"early": 1}, {"late": True}, {"early": 3, "late": 2})),
     {"early": {"event_time": "3ms", "even_unchanged": True}},
     {"early": {"event_time": "1us", "even_unchanged": True}, "late": True},
+    {"early": {"clock": "3ms", "even_unchanged": True}},
+    {"early": {"any": [3, {"clock": "2ms", "even_unchanged": True}]}, "late": 2},
+    {"late": {"clock": "2ms", "even_unchanged": True}},
+    {"early": 2, "late": {"event_time": "2ms", "even_unchanged": True}},
 ]
 """Each trigger before the end and each after it, alone and together, and all that a firing may do with a window."""
 
@@ -72,12 +84,21 @@ VALUES: dict[str, list[Any]] = {
     "preset": [
         "storm",
         {"atlas": {"allowed_lateness": "0s"}},
+        {"storm": {"lag": "2ms"}},
         {"atlas": {"allowed_lateness": "4ms"}},
+        {"atlas": {"allowed_lateness": "1ms", "idle_timeout": "4ms", "idle_rule": "max_remaining"}},
+        {"atlas": {"idle_timeout": "3ms", "partition_idle_timeout": "2ms"}},
         {"streaminsight": {}},
         {"streaminsight": {"every": 2, "delay": "2ms", "policy": "adjust", "to_infinity": True}},
+        {"streaminsight": {"every": "3ms", "delay": "-2ms"}},
+        {"streaminsight": {"every": None, "field": "cti", "policy": "adjust"}},
+        {"streaminsight": {"imports": {"s2": "s1"}, "to_infinity": True}},
         "strictly_increasing_start_time",
+        "increasing_start_time",
         {"azure": {"late": "6ms", "out_of_order": "2ms", "early": "5ms", "arrival_field": "at"}},
         {"azure": {"late": None, "out_of_order": "0s", "action": "drop", "arrival_field": "at"}},
+        {"azure": {"late": "5ms", "early": "4ms"}},
+        {"azure": {"late": -1, "early": None, "out_of_order": "3ms"}},
     ],
     "processing_time": [True],
     "lag": ["0s", "1us", "3ms", "20ms"],
@@ -97,6 +118,7 @@ VALUES: dict[str, list[Any]] = {
         {"field": "at", "late": "0s", "action": "adjust"},
         {"field": "at", "early": "0s", "late": "5ms", "action": "drop"},
         {"late": "5ms", "action": "divert"},
+        {"field": "at", "early": "4ms", "late": "3ms"},
     ],
     "late_by": ["window"],
     "allowed_lateness": ["1us", "3ms", "12ms", "1d"],
@@ -115,8 +137,10 @@ VALUES: dict[str, list[Any]] = {
     "closes_after_end": [True],
     "longest_window": ["10d"],
     "end_field": ["until"],
+    "shape_field": ["shape"],
+    "edge_key": [["k"], ["q"], ["k", "q"]],
     "output_time": ["window start", "window last"],
-    "output_watermark": ["window start"],
+    "output_watermark": ["window start", "window end"],
     "close_fires": [False],
 }
 """Values of each setting beside its default, those at its bounds among them."""
@@ -128,6 +152,8 @@ NEEDS: dict[str, Json] = {
     "late_by_session": {"late_by": "window"},
     "estimate_arrival": {"arrival": {"field": "at", "late": "5ms"}},
     "listed_keys": {"empty_windows_until": "10ms", "key": ["k"]},
+    "shape_field": {"end_field": "until"},
+    "edge_key": {"end_field": "until", "shape_field": "shape"},
 }
 """What a setting is drawn with, since it changes nothing alone."""
 
@@ -161,6 +187,9 @@ GROUPS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("late_by",),
      ("allowed_lateness", "late_by_session", "watermark_every", "key", "lag", "late", "arrival", "substreams",
       "bounds")),
+    (("end_field", "shape_field"),
+     ("edge_key", "preset", "late_per_input", "imports", "watermark_field", "watermark_every", "late", "late_by",
+      "allowed_lateness", "key", "lag", "close_fires", "bounds", "watermark_combine")),
 ]  # fmt: skip
 """Settings whose rules meet: several of them at once change what becomes of one event. The first ones are always
 drawn."""
@@ -192,7 +221,8 @@ def with_settings(random: Random, names: Sequence[str], extras: Sequence[str]) -
         bolt["timestamp_field"] = "ts"
     elif random.random() < 0.5:
         del bolt["processing_time"]
-    return {**random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS), **bolt}
+    made = {**random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS), **bolt}
+    return {"bounds": "[start, end)"} | made if "snapshot" in made and "end_field" in made else made
 
 
 def fits(kind: Json, bolt: Json) -> bool:
@@ -222,8 +252,8 @@ def fits(kind: Json, bolt: Json) -> bool:
 def without_steps(random: Random, bolt: Json) -> Json:
     """A bolt with its inputs and partitions, and no events yet."""
     streams = ["s1"]
-    if set(SEVERAL) & set(bolt) or random.random() < 0.25:
-        streams = ["s1", "s2"] if "imports" in bolt or random.random() < 0.7 else ["s1", "s2", "s3"]
+    if any(each in str(bolt) for each in SEVERAL) or random.random() < 0.25:
+        streams = ["s1", "s2"] if "imports" in str(bolt) or random.random() < 0.7 else ["s1", "s2", "s3"]
     made: Json = {"name": "drawn", "bolt": bolt, "streams": streams, "steps": []}
     if "watermark_partition" in bolt and random.random() < 0.5:
         made["partitions"] = random.choice([["x", "y"], ["x"], {"s1": ["x", "y"]}])
@@ -232,20 +262,21 @@ def without_steps(random: Random, bolt: Json) -> Json:
 
 def scale_of(bolt: Json) -> int:
     """The unit of a stream's times in milliseconds: windows of the calendar are longer."""
-    return 10_000_000 if "calendar" in bolt else 1
+    return 10_000_000 if "calendar" in bolt or "calendar" in str(bolt.get("windows")) else 1
 
 
 def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
     """A stream: ties, disorder, jumps, nulls, several inputs, partitions and keys; and in some streams many times at
     the very distances that the bolt's settings name."""
     scale = scale_of(bolt) * 1000
-    now = random.choice([0, 0, -7, 100, 171_191 if scale > 1000 else 3]) * scale
+    now = random.choice([0, 0, -7, 100, random.choice([171_175, 171_191]) if scale > 1000 else 3]) * scale
     by_clock = "timestamp_field" not in bolt
     clocks = by_clock or random.random() < 0.4 or needs_clock(bolt)
     clock, calm = now, random.random()
     ticking, pointed = random.choice([0.1, 0.3, 0.6]), random.choice([0, 0, 0.3, 0.6])
     keys: list[Any] = random.choice([["a", "a", "b", None], ["a", "b"], ["a"], ["a", "b", "c", "d"]])
     spans, times = spans_of(bolt), [now]
+    edges: list[tuple[Json, str]] = []
     for number in range(random.choice([3, 8, 8, 14, 22])):
         now += random.choice([0, 0, 1, 1, 2, 3, 5] if random.random() < 0.93 else [20, 60]) * scale
         back = random.choice([0, 0, 1, 3, 6, 12]) * scale if random.random() > calm * 0.8 else 0
@@ -260,11 +291,14 @@ def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
         if random.random() < 0.1 and event["ts"] is not None and scale == 1000:
             event["ts"] = milliseconds(time + random.choice([1, -1]))
         fill(random, event, bolt, time, scale, keys)
-        if bolt.get("watermark_field") and random.random() < 0.25:
+        if "'cti'" in str(bolt) and random.random() < 0.25:
             event["cti"] = milliseconds(now - random.choice([0, 2, 5]) * scale)
         step: Json = {"event": event}
+        stream = random.choice(streams)
+        if "shape_field" in bolt:
+            stream = with_shape(random, event, edges, stream, now, scale)
         if len(streams) > 1:
-            step["stream"] = random.choice(streams)
+            step["stream"] = stream
         if clocks:
             clock += random.choice([0, 0, 0, 1, 2, 6]) * scale
             if random.random() < pointed / 2:
@@ -298,7 +332,7 @@ def with_numbers(random: Random, made: Json) -> Json:
 def spans_of(bolt: Json) -> list[int]:
     """The durations that a bolt's settings name, in microseconds."""
     hour = 3_600_000_000
-    if "calendar" in bolt:
+    if scale_of(bolt) > 1:
         return [hour, 24 * hour, 7 * 24 * hour]
     found = {int(number) * UNITS[unit] for number, unit in re.findall(r"'(\d+)(us|ms)'", str(bolt))}
     return sorted(found) or [1000]
@@ -318,12 +352,13 @@ def needs_clock(bolt: Json) -> bool:
     names = {"idle_timeout", "partition_idle_timeout", "estimate_arrival", "watermark_interval"}
     arrival = bolt.get("arrival")
     by_arrival = arrival is not None and "field" not in arrival
-    return bool(names & set(bolt)) or by_arrival or "ms" in str(bolt.get("panes", {}).get("early", ""))
+    by_clock = by_arrival or "azure" in str(bolt) or "ms" in str(bolt.get("panes", ""))
+    return by_clock or any(name in str(bolt) for name in names)
 
 
 def fill(random: Random, event: Json, bolt: Json, time: int, scale: int, keys: list[Any]) -> None:
     """The columns that settings name."""
-    for name in (*(bolt.get("key") or ()), *(bolt.get("substreams") or ())):
+    for name in dict.fromkeys(name for named in ("key", "substreams", "edge_key") for name in bolt.get(named) or ()):
         value = random.choice(keys)
         if value is not None:
             event[name] = value
@@ -336,8 +371,29 @@ def fill(random: Random, event: Json, bolt: Json, time: int, scale: int, keys: l
         event["m"] = random.choice(["1", "2", "3", "4"])
     if "end_field" in bolt:
         event["until"] = milliseconds(time + random.choice([1, 2, 2, 4, 9, 30]) * scale)
+        if random.random() < 0.08 and "idle_timeout" not in text:
+            event["until"] = random.choice([None, "9999-12-31T00:00:00Z"])
     if "gap_field" in text:
         event["gap"] = random.choice([1, 4, 9])
+
+
+def with_shape(random: Random, event: Json, edges: list[tuple[Json, str]], stream: str, now: int, scale: int) -> str:
+    """An event of some shape, often the other half of an edge before it; and the stream that it comes on."""
+    event["shape"] = random.choice(["point", "interval", "start_edge", "start_edge", "end_edge", "end_edge"])
+    if random.random() < 0.02:
+        event["shape"] = "edge"
+    if edges and random.random() < 0.6:
+        twin, stream = random.choice(edges[-4:])
+        event |= {name: twin[name] for name in ("ts", "k", "q") if name in twin}
+        event["shape"] = "end_edge" if twin["shape"] == "start_edge" else "start_edge"
+    if "edge" in event["shape"] and event["ts"] is not None:
+        edges.append((event, stream))
+    if event["shape"] == "end_edge":
+        ended = now + random.choice([-6, -3, -1, 0, 0, 1, 2, 4, 30]) * scale
+        event["until"] = milliseconds(max(ended, moment(event["ts"] or 0) + random.choice([0, 1, 1, 1000])))
+    elif event["shape"] == "start_edge" and random.random() < 0.9:
+        event.pop("until", None)
+    return stream
 
 
 def recut(random: Random, made: Json) -> Json:
@@ -353,6 +409,3 @@ def recut(random: Random, made: Json) -> Json:
             else:
                 found.append({"clock": clock})
     return {**made, "steps": found}
-
-
-SETTINGS = WindowSettings

@@ -259,9 +259,10 @@ class Drive:
     def ask(self, name: str, chance: Random) -> Said:
         """Asks the checkpoint, of windows that are open and of windows that were, and of some key."""
         node, before = self.topology.windowed[name], {row["end"] for opened in self.opened for row in opened[name]}
-        columns, ends = node.bolt.settings.key, {row["end"] for row in self.opened[-1][name]}
+        columns, ends = node.bolt.settings.key, {row["end"] for row in self.opened[-1][name]} - {None}
         keys = {",".join(str(step.event.get(each)) for each in columns) for step in self.case.scenario.event_steps}
-        drawn = asking.questions(chance, name, sorted(keys) if columns else [], sorted(ends), sorted(before - ends))
+        past = sorted(before - ends - {None})
+        drawn = asking.questions(chance, name, sorted(keys) if columns else [], sorted(ends), past)
         return asking.said(self.step.manifest, self.checkpoint.segments, self.rules, node, list(drawn))
 
     def open_windows(self, name: str, clock: int) -> list[Json]:
@@ -355,10 +356,10 @@ class Drive:
         rows = chance.sample(rows, min(len(rows), chance.choice([1, 1, 2])))
         if not rows:
             return None
-        cut = any(
-            isinstance(kind, Session) and kind.max_duration is not None for kind in self.case.scenario.rules.kinds
-        )
-        if chance.random() < 0.6 and not cut:  # where a longest duration has cut sessions, events behind it stay
+        rules = self.case.scenario.rules
+        stays = any(isinstance(kind, Session) and kind.max_duration is not None for kind in rules.kinds)
+        stays |= rules.lifetime is not None and rules.lifetime.shape_field is not None
+        if chance.random() < 0.6 and not stays:  # what a longest duration has cut off, and halves of edges, stay
             return DrawnRepair([], rows)
         return DrawnRepair([{**row, "id": f"{row['id']}'"} for row in rows], [])
 
@@ -374,9 +375,9 @@ def _micros(time: Any) -> int | None:
 # ---- the ways
 
 
-def in_one_go(case: Played, chance: Random) -> Driven:
+def in_one_go(case: Played, chance: Random, *, asks: Random | None = None) -> Driven:
     """Every batch in the process of the one before."""
-    drive = Drive(case, MemoryCheckpoint())
+    drive = Drive(case, MemoryCheckpoint(), asks=asks)
     for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
     return drive.driven()
@@ -384,10 +385,7 @@ def in_one_go(case: Played, chance: Random) -> Driven:
 
 def asked(case: Played, chance: Random) -> Driven:
     """In one go, and after each batch the checkpoint is asked what waits, and for what."""
-    drive = Drive(case, MemoryCheckpoint(), asks=chance)
-    for number, batch in enumerate(script(case.scenario)):
-        drive.run(number, batch, "commit" if batch.crash else None)
-    return drive.driven()
+    return in_one_go(case, chance, asks=chance)
 
 
 def hashed_alike(case: Played, chance: Random) -> Driven:
@@ -527,7 +525,8 @@ def repaired(case: Played, chance: Random) -> Driven:
 def may_have_tasks(scenario: Scenario) -> bool:
     """True if the answer is the same for any number of tasks: all is decided by key."""
     rules = scenario.rules
-    return bool(rules.key) and rules.message_id_field is None
+    edges = set(rules.key) if rules.lifetime is None or rules.lifetime.shape_field is None else rules.lifetime.edge_key
+    return bool(rules.key) and rules.message_id_field is None and set(rules.key) <= set(edges)
 
 
 WAYS: dict[str, Callable[[Played, Random], Driven]] = {

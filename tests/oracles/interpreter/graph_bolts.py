@@ -27,6 +27,7 @@ from windowing import (
     Silence,
     StatefulBatchBolt,
     StatefulBolt,
+    StatefulWindowedBolt,
     TemporalJoin,
     TopN,
     Tuple,
@@ -42,7 +43,7 @@ from windowing.settings import WindowSettings
 
 SCHEMA = (
     "id string, k string, q string, v long, x double, ts timestamp, m string, p string, at timestamp, until timestamp, "
-    "gap long, cti timestamp"
+    "gap long, cti timestamp, shape string"
 )
 PASSED = "id string, k string, q string, v long, ts timestamp, m string"
 
@@ -75,6 +76,20 @@ class Fired(Gather):
 
     def named(self, window: TupleWindow) -> str:
         return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{window.end_timestamp}"
+
+
+class Numbered(Gather, StatefulWindowedBolt):
+    """Tells how many windows of the key have fired since it was forgotten."""
+
+    state_types: ClassVar[dict[str, Any]] = {"fired": dict}
+
+    def named(self, window: TupleWindow) -> str:
+        fired, key = self.state["fired"], str(window.key)
+        fired[key] = fired.get(key, -1) + 1
+        return f"{super().named(window)}!{fired[key]}"
+
+    def forget(self, key: Any) -> None:
+        self.state["fired"].pop(str(key), None)
 
 
 class Gone(Gather):
@@ -193,9 +208,8 @@ def made(node: Json) -> Any:
             bolt: WindowedBolt = Fired(node["name"]).with_policies(
                 trigger=TRIGGERS[trigger](), eviction=EVICTIONS[eviction]()
             )
-        case ["triggered", trigger, most]:
-            limits = {} if most is None else {"max_events": most}
-            bolt = Gather(node["name"]).with_trigger(KEY_TRIGGERS[trigger](), **limits)
+        case ["triggered", trigger, limits]:
+            bolt = Numbered(node["name"]).with_trigger(KEY_TRIGGERS[trigger](), **limits)
         case ["deduplicate", by, within]:
             bolt = Deduplicate(by, within=millis(within), rest="rest")
         case ["rate_limit", limit, by, per]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 from tests.oracles.interpreter import cases
-from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, TRIGGERS
-from tests.oracles.interpreter.values import Json
+from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, LIMITS, TRIGGERS
+from tests.oracles.interpreter.values import EPOCH, Json, moment
 
 AFTER = {
     "idle_timeout", "panes", "key", "message_id_field", "late_by", "allowed_lateness", "bounds", "offset", "aligned",
@@ -50,9 +51,11 @@ def draw(random: Random, shape: str | None = None) -> Json:
                 bolts.append(one(random, "b", [random.choice(["o", "o.each"])], behind=True))
             return case(random, bolts)
         case "triggered":
-            make = ["triggered", random.choice(sorted(KEY_TRIGGERS)), random.choice([None, None, 3])]
-            by = random.choice([["k"], ["k", "q"]])
-            return case(random, [ready_bolt(random, "t", make, ["s1"], by, {"key": by})])
+            bolts = [triggered(random, "t", "s1")]
+            if random.random() < 0.4:
+                bolts[0]["tasks"] = 1  # else the order of its rows is not that of their moments
+                bolts.append(triggered(random, "u", random.choice(["t", "t.each"])))
+            return case(random, bolts)
         case other:
             raise AssertionError(other)
 
@@ -62,8 +65,11 @@ def case(random: Random, bolts: list[Json]) -> Json:
     merged: Json = {"key": ["k", "q"], "message_id_field": "m", "watermark_partition": "p"}
     for node in bolts:
         merged |= {name: value for name, value in node.get("bolt", {}).items() if name != "key"}
-    if not all("calendar" in node["bolt"] for node in bolts if "bolt" in node):
-        merged.pop("calendar", None)  # times so far apart are millions of the other bolts' windows
+    if any("calendar" in str(node["bolt"]) or "daily" in str(node["make"]) for node in bolts if "bolt" in node):
+        merged["calendar"] = True
+    if not all("calendar" in str(node["bolt"]) or "triggered" in node["make"] for node in bolts if "bolt" in node):
+        for name in ("calendar", "windows"):  # times so far apart are millions of the other bolts' windows
+            merged.pop(name, None)
     if all("timestamp_field" not in node.get("bolt", {}) for node in bolts):
         merged.pop("timestamp_field", None)
     steps = list(cases.steps(random, {**merged, "also": "'at' end_field gap_field"}, spouts))
@@ -103,10 +109,6 @@ def of_one_clock(steps: list[Json]) -> Iterator[Json]:
 
 
 def iso(time: float) -> str:
-    from datetime import timedelta
-
-    from tests.oracles.interpreter.values import EPOCH, moment
-
     return (EPOCH + timedelta(microseconds=moment(time))).isoformat()
 
 
@@ -199,6 +201,20 @@ def with_state(random: Random) -> list[Json]:
             behind["bolt"]["timestamp_field"] = "ts"
         bolts.append(behind)
     return bolts
+
+
+def triggered(random: Random, name: str, source: str) -> Json:
+    """A bolt whose windows a trigger fires, and what becomes of events on which its rule fails."""
+    trigger = random.choice(sorted(KEY_TRIGGERS))
+    limits = {**random.choice(LIMITS)}
+    if "count" in trigger:  # which is a limit itself
+        limits.pop("max_events", None)
+    fails = "failing" in trigger or "by rule" in trigger
+    by = random.choice([["k"], ["k", "q"]])
+    make = ["triggered", trigger, limits | ({"refused_stream": "refused"} if fails else {})]
+    node = ready_bolt(random, name, make, [source], by, {"key": by})
+    node["sinks"] += [f"{name}.refused"] if fails else []
+    return node
 
 
 def plain(name: str, make: list[Any], source: str) -> Json:
@@ -301,8 +317,10 @@ def with_join(random: Random) -> list[Json]:
     if random.random() < 0.5:
         places = random.choice(cases.WINDOWS) | random.choice([{}, {}, {"key": on}])
         return [ready_bolt(random, "j", ["window_join", "s1", "s2", on, how], ["s1", "s2"], on, timed(random, places))]
-    bolt = timed(random) | random.choice([{"end_field": "until"}, {}]) | random.choice([{}, {}, {"late": "cut"}])
     versions = random.random() < 0.3
+    lasting: list[Json] = [{"end_field": "until"}, {}]
+    lasting += [] if versions else [{"end_field": "until", "shape_field": "shape", "edge_key": on}]
+    bolt = timed(random) | random.choice(lasting) | random.choice([{}, {}, {"late": "cut"}])
     if versions or how in ("semi", "anti"):
         bolt.pop("message_id_field", None)  # how long its id lives depends on the other events
     return [ready_bolt(random, "j", ["temporal_join", "s1", "s2", on, how, versions], ["s1", "s2"], on, bolt)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,17 +11,15 @@ from functools import cache
 from random import Random
 from typing import Any
 
-import yaml
-
 from tests.oracles.interpreter import asking, graph_bolts, graph_cases
 from tests.oracles.interpreter.bolt import Bolt
 from tests.oracles.interpreter.driving import WAYS, Driven, Played
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
+from tests.oracles.interpreter.holding import accounts, first_problem, shown, unlike
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json, moment
 from topologies.scenarios.scenario_model import read_scenario
 from windbolt import replay
-from windowing.errors import ConfigError, ScenarioError, TopologyError
 
 VARIANTS = ("as it is", "in one batch", "cut", "a batch per event")
 DRIVEN = ("as it is", "asked", "saved", "gone back", "asked", "copied")
@@ -63,7 +60,7 @@ def hold(
         if wrong:
             if small:
                 case, wrong = smaller(case, wrong)
-            found.differences.append(shown(number, case, wrong))
+            found.differences.append(shown(f"case {number}", wrong, case))
             if len(found.differences) >= stop_at:
                 break
     return found
@@ -81,19 +78,9 @@ def variant(random: Random, case: Json, number: int) -> Json:
     return case
 
 
-def shown(number: int, case: Json, found: list[str]) -> str:
-    lines = [f"# case {number}", *(f"# {line}" for line in found)]
-    return "\n".join([*lines, yaml.safe_dump(json.loads(json.dumps(case)), sort_keys=False, width=160)])
-
-
 def refusal(case: Json) -> str | None:
-    """Why ``build()`` refuses a topology, in its first line; None if it does not."""
-    try:
-        graph_bolts.build(case)
-    except (ConfigError, ScenarioError, TopologyError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return lines[min(1, len(lines) - 1)] if "problem" in lines[0] else lines[0]
-    return None
+    """Why ``build()`` refuses a topology; None if it does not."""
+    return first_problem(lambda: graph_bolts.build(case))
 
 
 def differs(case: Json) -> list[str]:
@@ -127,7 +114,7 @@ def told(node: Node, bolt: Bolt, driven: Driven) -> Iterator[str]:
     name, without = node.name, bolt.counts_events or None in bolt.kinds or bolt.rules.empty_windows_until is not None
     if node.tasks_are_known and not without:
         for number, (opened, expected) in enumerate(zip(driven.opened, bolt.opened, strict=True)):
-            if sorted(opened[name], key=str) != of_keys(expected):
+            if expected is not None and sorted(opened[name], key=str) != of_keys(expected):
                 yield f"open in {name} after batch {number}: {opened[name]}, expected {of_keys(expected)}"
     for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=bool(driven.said))):
         yield from (f"{name} asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said[name]))
@@ -227,18 +214,7 @@ def compared(case: Json, mine: Json, theirs: Json) -> Iterator[str]:
         yield f"late: {theirs['late']}, expected {mine['late']}"
     if {each["make"][0] for each in case["bolts"]} & {"silence", "temporal_join"}:  # which events it needs is its own
         theirs = {**theirs, "pending": mine["pending"], "counts": {**theirs["counts"], **of_windows(mine["counts"])}}
-    waits, told = Counter[str](mine["pending"]), Counter[str](theirs["pending"])
-    late_gaps = list(((told - waits) & Counter(mine["gaps"])).elements())
-    if waits != told - Counter(late_gaps):
-        yield f"pending: {theirs['pending']}, expected {mine['pending']}"
-    counts = {**theirs["counts"]}
-    counts["unwindowed"] = counts.get("unwindowed", 0) + len(late_gaps)
-    counts["pending"] = counts.get("pending", 0) - len(late_gaps)
-    wrong = {
-        name: (counts.get(name, 0), wanted) for name, wanted in mine["counts"].items() if wanted != counts.get(name, 0)
-    }
-    if wrong:
-        yield "counts (found, expected): " + ", ".join(f"{name} {pair}" for name, pair in wrong.items())
+    yield from accounts(mine, theirs)
     for node in case["bolts"]:
         for stream in node["sinks"]:
             mine_of, names = mine["outputs"].get(stream, []), set[str]()
@@ -247,7 +223,7 @@ def compared(case: Json, mine: Json, theirs: Json) -> Iterator[str]:
             rows = sorted(map(text, mine_of))
             got_of = theirs["outputs"][graph_bolts.sink_of(stream)]
             got_rows = sorted(text({name: row[name] for name in row if name in names}) for row in got_of)
-            if stream.endswith(".late"):
+            if stream.endswith((".late", ".refused")):
                 rows, got_rows = [each.split(",")[0] for each in rows], [each.split(",")[0] for each in got_rows]
             more = sorted((Counter(got_rows) - Counter(rows)).elements())
             less = sorted((Counter(rows) - Counter(got_rows)).elements())
@@ -309,34 +285,9 @@ def windows(case: Json, bolt: str, mine: list[Json], theirs: list[Json]) -> Iter
             one.pop("new", None)
             one.pop("pane", None)
 
-    def order(window: Json) -> str:
-        return str(
-            [
-                window.get("key"),
-                window.get("task") if tasks else None,
-                window.get("kind"),
-                window["end"],
-                window["start"],
-                window.get("pane"),
-                window["events"],
-            ]
-        )
-
-    wanted, got = sorted(mine, key=order), sorted(theirs, key=order)
-    for one, other in zip(wanted, got, strict=False):
-        for key in one:
-            if key in ("new", "expired") and other.get(key) is None:
-                continue
-            if one[key] != other.get(key):
-                yield f"window of {bolt}: {brief(other)}, expected {brief(one)}"
-                return
-    if len(wanted) != len(got):
-        more = wanted[len(got) :] or got[len(wanted) :]
-        yield f"window of {bolt} {'missing' if len(wanted) > len(got) else 'too many'}: {brief(more[0])}"
-
-
-def brief(window: Json) -> str:
-    return ", ".join(f"{name} {value}" for name, value in window.items() if name not in ("bolt",) and value is not None)
+    names = ("key", *(["task"] if tasks else []), "kind", "end", "start", "pane", "events")
+    wanted, got = (sorted(each, key=lambda one: str([one.get(name) for name in names])) for each in (mine, theirs))
+    yield from unlike(f"window of {bolt}", wanted, got)
 
 
 # ---- making small

@@ -16,7 +16,7 @@ from tests.oracles.interpreter import rows as rows_of
 from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
 from tests.oracles.interpreter.keeping import Keeping
 from tests.oracles.interpreter.kinds import Fixed
-from tests.oracles.interpreter.values import FOREVER, Json, milliseconds, moment
+from tests.oracles.interpreter.values import FOREVER, Json, duration, milliseconds, moment
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Hopping, Onset
 from windowing.settings.rules import Bounds, OutputTime
@@ -41,6 +41,8 @@ class Row:
     time: int | None = None
     place: int | None = None
     """Its place in its source."""
+    at: int | None = None
+    """When it comes to a bolt with a trigger of keys, if one has emitted it."""
 
 
 @dataclass
@@ -91,7 +93,7 @@ class Graph:
             if node.make[0] in PLAIN:
                 if inner and len(inner) == len(streams) == 1:
                     bolt, shift = self.inner[streams[0]]
-                    more = moment_of(node.make[1]) if node.make[0] == "shift" else 0
+                    more = duration(node.make[1]) if node.make[0] == "shift" else 0
                     for stream in PLAIN[node.make[0]]:
                         self.inner[label(node.name, stream)] = bolt, shift + more
                 continue
@@ -164,9 +166,10 @@ class Graph:
     def deliver(self, node: Node, stream: str, grouping: str, columns: list[str], row: Row) -> None:
         bolt = node.bolt
         assert bolt is not None
-        bolt.times.clock = max(bolt.times.clock, self.clock)
+        clock = self.clock if row.at is None or bolt.rules.key_trigger is None else row.at
+        bolt.times.clock = max(bolt.times.clock, clock)
         if not bolt.event_time:
-            bolt.move_clock(self.clock)
+            bolt.move_clock(clock)
         own = row.time if bolt.rules.timestamp_field == INHERITED else None
         if bolt.rules.timestamp_field not in (None, INHERITED):
             said = row.fields.get(str(bolt.rules.timestamp_field))
@@ -247,8 +250,11 @@ class Graph:
         in_turn = [one for _, group in alike for one in sorted(group, key=partial(self.place, node))]
         for one in sorted(in_turn, key=task_of):
             time = self.time_of(node, one)
+            at = None
+            if node.rules.key_trigger is not None:  # "at the moment its window fired; at the end, at the last clock"
+                at = self.clock if one.window.at_end else one.window.end
             for stream, fields, own in rows_of.rows(node, one):
-                row = Row(fields, time if own is None else own)
+                row = Row(fields, time if own is None else own, at=at)
                 self.arrive(label(node.name, stream), row)
         if node.make[0] == "temporal_join":
             assert node.bolt is not None
@@ -275,8 +281,11 @@ class Graph:
         return window.end + waited
 
     def divert(self, node: Node, bolt: Bolt) -> None:
-        """The late stream: the events, and the time that each had."""
+        """The late stream: the events, and the time that each had; and those that a rule has refused."""
         turned, bolt.turned_away = bolt.turned_away, []
+        refused, bolt.refused = bolt.refused, []
+        for event in refused:
+            self.arrive(label(node.name, str(node.rules.refused_stream)), Row(event.fields))
         if node.rules.late_stream is not None:
             for event in turned:
                 self.arrive(
@@ -364,18 +373,12 @@ PLAIN = {
 }
 
 
-def moment_of(text: str) -> int:
-    from tests.oracles.interpreter.values import duration
-
-    return duration(text)
-
-
 def _filter(make: list[Any], row: Row) -> list[tuple[str, Row]]:
     return [("default", row)] if row.fields["v"] % make[1] else []
 
 
 def _shift(make: list[Any], row: Row) -> list[tuple[str, Row]]:
-    by = moment_of(make[1])
+    by = duration(make[1])
     return [("default", replace(row, time=None if row.time is None else row.time + by))]
 
 

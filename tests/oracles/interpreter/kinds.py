@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.oracles.interpreter.values import EPOCH, FOREVER, Event, Json, Key, Over, Window, in_order
+from tests.oracles.interpreter.values import EPOCH, FOREVER, Event, Key, Over, Window, in_order
+from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, CountByStart, Hopping, Lull, Onset, Session, SlidingLog, Snapshot
@@ -64,6 +66,9 @@ class Kind:
         for window in self.open:
             window.repaired |= event in window.events and window.fired > 0
 
+    def ended(self, event: Event, over: Over) -> None:
+        """An event that had no end has one now; where that is its start, nothing is left of it."""
+
     def take_out(self, event: Event) -> None:
         """The windows that are still to fire are as if it had never come."""
         for window in self.open:
@@ -95,6 +100,13 @@ class Kind:
 
 class Fixed(Kind):
     """Tumbling, hopping and calendar windows, and snapshots of points: each window is two moments."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.lasting: dict[Event, int] = {}
+        """The events without an end, each with the end of the last window that time has reached since it came."""
+        self.latest = -FOREVER
+        """The latest moment at which an event is known to be."""
 
     def spans(self, event: Event) -> list[tuple[int, int]]:
         """Every window that holds the event, in order."""
@@ -137,11 +149,15 @@ class Fixed(Kind):
                 yield start, start + length
             start += slide
 
+    def is_open(self, event: Event) -> bool:
+        """True if the event has no end, so that there is no last window that holds it."""
+        return event.until == FOREVER and not isinstance(self.kind, Onset)
+
     def in_gap(self, event: Event) -> bool:
-        return not self.spans(event)
+        return not self.is_open(event) and not self.spans(event)
 
     def takes(self, event: Event, over: Over) -> bool:
-        return bool(self.taking(event, over))
+        return self.is_open(event) or bool(self.taking(event, over))
 
     def taking(self, event: Event, over: Over) -> list[tuple[int, int]]:
         """The windows that hold it and have not closed, neither by time nor by a firing."""
@@ -149,23 +165,59 @@ class Fixed(Kind):
         return [span for span in self.spans(event) if not over(span[1]) and span not in shut]
 
     def put(self, event: Event, over: Over) -> None:
-        for start, end in self.taking(event, over):
-            found = [window for window in self.open if (window.start, window.end) == (start, end)]
-            if not found:
-                found = [self.window(start, end, [])]
-                self.open += found
-            found[0].events.append(event)
+        last = event.time if event.until in (None, FOREVER) else event.until - 1
+        self.latest = max(self.latest, last)
+        if self.is_open(event):
+            self.lasting[event] = event.time - 1  # windows that have closed are passed over
+            list(self.reach(event, over))
+        else:
+            for span in self.taking(event, over):
+                self.at(span).events.append(event)
+
+    def at(self, span: tuple[int, int]) -> Window:
+        """The open window with these edges."""
+        found = [window for window in self.open if (window.start, window.end) == span]
+        if not found:
+            found = [self.window(*span, [])]
+            self.open += found
+        return found[0]
+
+    def reach(self, event: Event, over: Over) -> Iterator[tuple[int, int]]:
+        """The windows that time has reached since it last asked for those of an event without an end."""
+        if over(FOREVER):  # "Bounds": an event without an end
+            ended = replace(event, until=self.latest + 1)
+            yield from (span for span in self.spans(ended) if span[1] > self.lasting[event])
+            return
+        while over((span := self.next_edges(self.lasting[event]))[1]):
+            self.lasting[event] = span[1]
+            if self.holds(event, *span):
+                yield span
+
+    def close(self, over: Over) -> list[Window]:
+        """An event without an end is in each window that time reaches."""
+        for event in self.lasting:
+            for span in self.reach(event, over):
+                self.at(span).events.append(event)
+        if over(FOREVER):
+            self.lasting = {}
+        return super().close(over)
+
+    def ended(self, event: Event, over: Over) -> None:
+        if self.lasting.pop(event, None) is not None and event.until != event.time:
+            self.put(event, over)
 
     def needs(self, event: Event, over: Over) -> bool:
         """guide, "Messages that come again": in a join, as long as the event lasts."""
         if isinstance(self.kind, Onset):
             return not over(event.time + 1 if event.until is None else event.until)
-        return super().needs(event, over)
+        return (event in self.lasting and not over(FOREVER)) or super().needs(event, over)
 
     def remembers(self, event: Event, over: Over) -> bool:
         """Until the last window of its time has ended, also where a firing has closed that before."""
         if isinstance(self.kind, Onset):
             return self.needs(event, over)
+        if self.is_open(event):
+            return not over(FOREVER)
         return any(not over(end) for _, end in self.spans(event))
 
     def next_edges(self, end: int) -> tuple[int, int]:
@@ -182,7 +234,7 @@ class Fixed(Kind):
 def calendar_grid(kind: Calendar, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Windows in a time zone, from well before the first time until after the last one (guide, "Other kinds")."""
     zone = ZoneInfo(kind.zone)
-    reach = {"hour": 1, "day": 3, "week": 9, "month": 34, "quarter": 100, "year": 370}[kind.unit]
+    reach = kind.last * {"hour": 1, "day": 3, "week": 9, "month": 34, "quarter": 100, "year": 370}[kind.unit]
     begin = (EPOCH + timedelta(microseconds=first)).astimezone(zone).date() - timedelta(days=reach)
     end = (EPOCH + timedelta(microseconds=last)).astimezone(zone).date() + timedelta(days=reach)
     edges: set[int] = set()
@@ -195,7 +247,7 @@ def calendar_grid(kind: Calendar, first: int, last: int) -> Iterator[tuple[int, 
     found = sorted(edges)
     if kind.unit == "hour":
         found = list(range(found[0], found[-1] + 1, 3_600_000_000))
-    for start, stop in itertools.pairwise(found):
+    for start, stop in zip(found, found[kind.last :], strict=False):
         if start <= last and stop >= first:
             yield start, stop
 
@@ -214,10 +266,19 @@ def begins_unit(kind: Calendar, day: date) -> bool:
     return True
 
 
-def local_moment(day: date, at: int, zone: ZoneInfo) -> int:
+def local_moment(day: date, at: int, zone: tzinfo) -> int:
     """A local time; one that is skipped is taken with the offset before, one that is there twice is the first."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
     return ((midnight + timedelta(microseconds=at)).astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def next_time(time: DayTime, after: int) -> int:
+    """When a time of day comes next, after a moment; once a day."""
+    offset = datetime.fromisoformat(f"2000-01-01T00:00{time.zone}").tzinfo if time.zone[0] in "+-" else None
+    zone = offset or ZoneInfo(time.zone)
+    day = (EPOCH + timedelta(microseconds=after)).astimezone(zone).date()
+    moments = [local_moment(day + timedelta(days=each), time.micros, zone) for each in (-1, 0, 1, 2)]
+    return min(moment for moment in moments if moment > after)
 
 
 # ---- sessions
@@ -392,6 +453,10 @@ class Listed(Kind):
         super().__init__(*given)
         self.events: list[Event] = []
 
+    def ended(self, event: Event, over: Over) -> None:
+        if event.until == event.time:
+            self.take_out(event)
+
     def take_out(self, event: Event) -> None:
         self.events = [each for each in self.events if each is not event]
 
@@ -494,8 +559,7 @@ class Lives(Listed):
         self.done: list[tuple[int, int]] = []
 
     def life(self, event: Event) -> tuple[int, int]:
-        early = 1 if self.rules.bounds is Bounds.END and event.until is None else 0
-        return event.time - early, event.time + 1 - early if event.until is None else event.until
+        return event.time, event.time + 1 if event.until is None else event.until
 
     def slices(self) -> list[Window]:
         lives = [(*self.life(event), event) for event in self.events]
@@ -734,8 +798,3 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
     with_events = rules.watermark_every is not None or rules.estimate_arrival
     by_count = kinds == [None] and with_events
     return (rules.closes_after_end or by_count) and rules.bounds is Bounds.END
-
-
-def as_json(window: Window) -> Json:
-    """For a reader of differences."""
-    return {"start": window.start, "end": window.end, "events": [event.id for event in window.events]}

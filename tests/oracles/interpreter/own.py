@@ -5,12 +5,14 @@ docs/windows-of-your-own.md; semantics, "Windows that a trigger fires".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from policies.protocol import forget_after
-from tests.oracles.interpreter.kinds import Kind
+from tests.oracles.interpreter.kinds import Kind, next_time
 from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order
+from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, TriggerCall
 
 
 @dataclass
@@ -201,16 +203,15 @@ class Own(Kind):
 # ---- triggers of keys
 
 
-@dataclass
-class Open:
-    """The window of a key."""
-
-    events: list[Event] = field(default_factory=list)
-    timer: int | None = None
+class Refused(Exception):
+    """A rule failed on an event: it is in no window, and has changed nothing."""
 
 
 class Triggered(Kind):
-    """Windows of a key by the clock: each lasts until its trigger fires and purges it (UH-10 to UH-18)."""
+    """Windows of a key by the clock: each lasts until its trigger fires and purges it (UH-10 to UH-23).
+
+    semantics, "Windows that a trigger fires".
+    """
 
     counts = True
     now: int | None = None
@@ -218,58 +219,108 @@ class Triggered(Kind):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.held = Open()
-        self.cache: Json = {}
-        self.due: list[Window] = []
         self.trigger: Any = self.rules.key_trigger
-        self.limit = self.rules.capacity
+        self.limit = self.rules.capacity or Capacity()
+        self.daily = isinstance(self.trigger, DailyTrigger | DailyByRule)
+        self.waits = not getattr(self.trigger, "from_first", True)
+        """Whether an event at the very moment of the timer comes before it."""
+        self.due: list[Window] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """As before the first event of the key."""
+        self.timer: int | None = None
+        self.day: Any = getattr(self.trigger, "time", None)
+        self.came, self.empty, self.calls = False, 0, 0
+        self.clear()
+
+    def clear(self) -> None:
+        self.held: list[Event] = []
+        self.cache: Json = {}
+        self.timer = self.timer if self.daily else None
 
     def takes(self, event: Event, over: Over) -> bool:
         return True
 
     def needs(self, event: Event, over: Over) -> bool:
-        return event in self.held.events
+        return event in self.held
 
     def ends(self) -> list[int]:
         return []
 
     def put(self, event: Event, over: Over) -> None:
         """The timer first; then the event is in the window, and the trigger is asked."""
-        trigger, timeout = self.trigger, self.trigger.timeout
-        timer = self.held.timer
-        if timer is not None and (event.time > timer or (event.time == timer and trigger.from_first)):
-            self.fire(timer)
-        self.held.events.append(event)
-        if timeout is not None and (self.held.timer is None or not trigger.from_first):
-            self.held.timer = event.time + timeout.micros
-        asked = self.asked(event)
-        most = None if self.limit is None else self.limit.events
-        if most is not None and len(self.held.events) >= most:
-            asked = "fire_and_purge"  # "a window that is full fires and is cleared, whatever the trigger says"
-        if asked == "fire":
-            self.fire(event.time, purge=False)
-        elif asked == "purge":
-            self.purged += self.held.events
-            self.held, self.cache = Open(), {}
-        elif asked == "fire_and_purge":
+        self.pass_timers(lambda timer: event.time > timer or (event.time == timer and not self.waits))
+        fits = not self.held or self.limit.bytes is None or self.size([*self.held, event]) <= self.limit.bytes
+        held, cache = ([*self.held, event], deepcopy(self.cache)) if fits else ([event], {})
+        said, day = self.asked(held, cache)
+        if not fits:
             self.fire(event.time)
+        self.held, self.cache, self.day, self.came = held, cache, day, True
+        if self.daily:
+            self.timer = next_time(day, event.time)
+        elif self.trigger.timeout is not None and (self.timer is None or self.waits):
+            self.timer = event.time + self.trigger.timeout.micros
+        if said == "purge":
+            self.purged += held
+            self.clear()
+        elif self.is_full() or said not in ("continue", "fire"):
+            self.fire(event.time)
+        elif said == "fire":
+            self.fire(event.time, purge=False)
 
-    def asked(self, event: Event) -> str:
-        if hasattr(self.trigger, "rule"):
-            return str(self.trigger.rule(event.fields, self).name).lower()
-        return "fire_and_purge" if len(self.held.events) >= self.trigger.count.value else "continue"
+    def asked(self, held: list[Event], cache: Json) -> tuple[str, Any]:
+        """What the trigger says of the last of these events, and the time of day at which they fire."""
+        match self.trigger:
+            case CountTrigger(count=count):
+                return ("purge and fire" if len(held) >= count.value else "continue"), None
+            case DailyTrigger(time=time):
+                return "continue", time
+        try:
+            if isinstance(self.trigger, DailyByRule):
+                return "continue", self.trigger.rule(held[-1].fields)
+            said = self.trigger.rule(held[-1].fields, TriggerCall(self.key, cache, held[-1].time))
+        except ValueError as error:
+            raise Refused from error
+        return str(said), None
+
+    def is_full(self) -> bool:
+        limit = self.limit
+        enough = limit.events is not None and len(self.held) >= limit.events
+        return enough or (limit.bytes is not None and self.size(self.held) >= limit.bytes)
+
+    def size(self, events: list[Event]) -> int:
+        """Texts with their own length, other values with eight bytes."""
+        values = [event.fields.get(name) for event in events for name in self.limit.columns]
+        return sum(len((value or "").encode()) if isinstance(value, str | None) else 8 for value in values)
 
     def fire(self, at: int, *, purge: bool = True) -> None:
-        events = list(self.held.events)
-        self.due.append(self.window(events[0].time, at, events))
+        window = self.window(self.held[0].time, at, list(self.held))
+        window.fired, self.calls = self.calls, self.calls + 1
+        self.due.append(window)
         if purge:
-            self.held, self.cache = Open(), {}
+            self.clear()
+
+    def pass_timers(self, is_over: Over) -> None:
+        """Fire at the timers that are over; a time of day comes again, also to a key without events."""
+        while self.timer is not None and is_over(self.timer):
+            moment = self.timer
+            if self.held:
+                self.fire(moment)
+            if not self.daily:
+                return
+            self.came, self.empty = False, 0 if self.came else self.empty + 1
+            if self.empty == self.trigger.max_empty:
+                self.forget()
+            else:
+                self.timer = next_time(self.day, moment)
 
     def close(self, over: Over) -> list[Window]:
-        timer = self.held.timer
-        if timer is not None and over(timer + (0 if self.trigger.from_first else 1)) and not over(FOREVER):
-            self.fire(timer)
-        if over(FOREVER) and self.held.events:
-            self.fire(timer if timer is not None else self.held.events[-1].time)
+        """At the end of the streams every window fires once: at its timer, or with its last event if it has none."""
+        if not over(FOREVER):
+            self.pass_timers(lambda timer: over(timer + self.waits))
+        elif self.held:
+            self.fire(self.timer if self.timer is not None else self.held[-1].time)
+            self.due[-1].at_end = True
         due, self.due = self.due, []
         return due

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from policies.protocol import Action, EvictionPolicy, Fire, TriggerPolicy
-from windowing import Count, millis
-from windowing.settings.triggers import CountTrigger, FireResult, RuleTrigger
+from windowing import Count, DayTime, hours, millis, minutes
+from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, FireResult, RuleTrigger
 
 
 class Marked(TriggerPolicy):
@@ -156,6 +156,35 @@ def by_value(event: Any, call: Any) -> FireResult:
     return FireResult.FIRE_AND_PURGE if event["v"] == 0 or call.cache["n"] == 4 else FireResult.CONTINUE
 
 
+ANSWERS: dict[int, Any] = {1: None, 2: FireResult.FIRE, 5: FireResult.PURGE, 6: "anything else"}
+
+
+def failing(event: Any, call: Any) -> Any:
+    """A rule that answers whatever a rule may, and fails on a value."""
+    call.cache["n"] = call.cache.get("n", 0) + 1
+    if event["v"] == 3:
+        raise ValueError("a value of which it cannot say anything")
+    return ANSWERS.get(event["v"], FireResult.CONTINUE)
+
+
+HALF_PAST_TWO = DayTime(minutes(150).micros, "Europe/Berlin")
+"""A time that the clocks skip on one day of a year, and show twice on another."""
+
+DAY_TIMES = {
+    0: DayTime(hours(18).micros),
+    1: HALF_PAST_TWO,
+    2: DayTime(0, "America/New_York"),
+    5: DayTime(hours(9).micros, "+05:30"),
+}
+
+
+def by_event(event: Any) -> DayTime:
+    """A time of day for each value; it fails on others."""
+    if event["v"] not in DAY_TIMES:
+        raise ValueError("a value without a time")
+    return DAY_TIMES[event["v"]]
+
+
 KEY_TRIGGERS: dict[str, Any] = {
     "count": lambda: CountTrigger(Count(2)),
     "count in time": lambda: CountTrigger(Count(3), millis(5)),
@@ -163,4 +192,22 @@ KEY_TRIGGERS: dict[str, Any] = {
     "rule": lambda: RuleTrigger(by_value),
     "rule in time": lambda: RuleTrigger(by_value, millis(6)),
     "rule after": lambda: RuleTrigger(by_value, millis(3), from_first=False),
+    "failing": lambda: RuleTrigger(failing),
+    "failing in time": lambda: RuleTrigger(failing, millis(6)),
+    "failing after": lambda: RuleTrigger(failing, millis(3), from_first=False),
+    "daily": lambda: DailyTrigger(DayTime(hours(18).micros)),
+    "daily in a place": lambda: DailyTrigger(HALF_PAST_TWO, max_empty=1),
+    "daily for a while": lambda: DailyTrigger(DayTime(hours(9).micros, "-03:00"), max_empty=3),
+    "daily by rule": lambda: DailyByRule(by_event),
+    "daily by rule for a while": lambda: DailyByRule(by_event, max_empty=2),
 }
+
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"max_events": 3},
+    {"max_bytes": 6, "bytes_of": ["id"]},
+    {"max_bytes": 22, "bytes_of": ["id", "v", "m"]},
+    {"max_events": 4, "max_bytes": 8, "bytes_of": ["id"]},
+]
+"""Of the windows of keys that a trigger fires."""

@@ -136,7 +136,7 @@ def moments_ahead(make: list[Any], memory: Memory, bolt: Bolt) -> list[int]:
 def all_pairs(
     left: str, right: str, on: list[str], how: str, versions: bool, bolt: Bolt
 ) -> Iterator[tuple[Json, int, Any]]:
-    events = in_order(bolt.accepted)
+    events = in_order(event for event in bolt.accepted if event.shape != "end_edge")
     ends = {event: event.until if event.until is not None else event.time + 1 for event in events}
     if versions:
         for event in events:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from tests.oracles.interpreter.bolt import Bolt, Repairs, resolved
-from tests.oracles.interpreter.values import FOREVER, Json, moment
+from tests.oracles.interpreter.values import Json, moment
 from topologies.scenarios.scenario_model import read_scenario
 from windowing.settings import WindowSettings
 
@@ -117,7 +117,3 @@ class _Player:
         if upto > bolt.times.clock:
             bolt.move_clock(upto)
             bolt.end_batch()
-
-
-def is_forever(time: Any) -> bool:
-    return isinstance(time, int) and time >= FOREVER

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "k", "q", "v", "ts", "m")
 """The columns that every bolt of the tests passes on."""
 
-OTHERS = ("x", "p", "at", "until", "gap", "cti")
+OTHERS = ("x", "p", "at", "until", "gap", "cti", "shape")
 """The others, which ready bolts pass on."""
 
 Made = tuple[str, Json, int | None]
@@ -70,6 +70,8 @@ def gathered(node: Node, fired: Fired) -> Iterator[Made]:
     name = f"{node.name}({'+'.join(ids(content))})@{end}"
     if fired.pane is not None:
         name += f"#{fired.pane['index']}"
+    if node.make[0] == "triggered":
+        name += f"!{window.fired}"
     if content:
         times = [moment(event.fields["ts"]) for event in content if event.fields.get("ts") is not None]
         first = content[0].fields

@@ -18,6 +18,10 @@ Over = Callable[[int], bool]
 
 FOREVER = 1 << 62
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+OPEN_END = (datetime(9999, 12, 30, 10, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+"""Ends from here on are none (joins, "By lifetime")."""
+NO_END = (1 << 63) - 1
+"""The end that a bolt is told of a window without one (bolts)."""
 UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
@@ -35,6 +39,10 @@ class Event:
     gap: int | None = None
     """The gap of a session after it, where it has one of its own."""
     message: str | None = None
+    shape: str | None = ""
+    """Which kind of event it is, where a column says so; None where that is no kind."""
+    edge: Any = None
+    """By what an end edge finds its start."""
     met: int | None = None
     """The watermark that it met."""
     stream: str = ""
@@ -76,7 +84,7 @@ class Window:
     repaired: bool = False
     """Whether its events have been repaired since it last fired."""
     at_end: bool = False
-    """Whether ``on_end`` of a policy has fired it because the streams end."""
+    """Whether ``on_end`` of a policy, or a trigger of keys, has fired it because the streams end."""
 
     def covers(self, other: Window) -> bool:
         """True if another one lies within it."""
