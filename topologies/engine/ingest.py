@@ -141,7 +141,7 @@ class WindowedInputs:
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
-            seen = times if all_accepted(codes) else times[timely(codes)]
+            seen = times if all_accepted(codes) and timed_rows.end_edges is None else times[_advancing(timed_rows)]
             latest = int(seen.max()) if len(seen) else None
         elif node.event_time and not node.carries_time[input_index] and rows.times is not None:
             valid = codes != Decision.INVALID
@@ -333,13 +333,19 @@ class Arriving:
         return self._partitions.setdefault(name, len(self._partitions))
 
 
+def _advancing(timed_rows: Timed) -> NDArray[np.bool_]:
+    """Returns which events advance the watermark: those that were turned away by their arrival, and end edges, do not
+    (SI-10)."""
+    seen = timely(timed_rows.codes)
+    return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
+
+
 def _arrival_columns(
     node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.codes)
-    advancing = seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
-    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": advancing}
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _advancing(timed_rows)}
     if settings.watermark_field is not None:
         columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
     if partitions is not None:

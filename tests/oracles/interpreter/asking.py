@@ -97,6 +97,8 @@ class Known:
     counts: dict[str, int]
     pending: list[tuple[str, str | None, int]]
     """Id, key and time."""
+    halves: int
+    """The end edges that wait for their starts."""
     gaps: list[str]
     open: list[Waiting]
     watermark: int | None
@@ -119,6 +121,7 @@ def known(bolt: Bolt) -> Known:
         closed=bolt.closed or bolt.without_end,
         counts=bolt.counts(),
         pending=[(event.id, text_of(event.key), event.time) for event in waits],
+        halves=len(bolt.half),
         gaps=[event.id for event in bolt.gone | bolt.at_the_watermark()],
         open=[waiting(bolt, window) for window in windows],
         watermark=bolt.times.watermark() if bolt.event_time else None,
@@ -202,8 +205,9 @@ def wrong(bolt: Bolt, state: Known, found: Said) -> Iterator[str]:
 
 def unlike(bolt: Bolt, state: Known, question: Question, answer: WhyAnswer) -> Iterator[str]:
     """How an answer differs from what is known."""
-    if answer.pending - len(state.gaps) > len(state.pending) or answer.pending < len(state.pending):
-        yield f"pending {answer.pending}, expected {len(state.pending)}"
+    pending = len(state.pending) + state.halves
+    if not pending <= answer.pending <= pending + len(state.gaps):
+        yield f"pending {answer.pending}, expected {pending}"
     if bolt.counts_events or any(kind is None for kind in bolt.kinds):
         yield from unlike_counted(bolt, state, question, answer)
     else:

@@ -286,10 +286,8 @@ class Bolt:
                 times.touch(where)
             else:
                 moved = action == "adjusted_out_of_order"
-                if event.shape == "end_edge":  # SI-10
-                    times.of(where).arrived = times.clock
-                else:
-                    times.count(where, event.came if moved else event.time)  # being moved shows nothing about time
+                came = event.came if moved else event.time  # being moved shows nothing about time
+                times.count(where, came, is_end=event.shape == "end_edge")
                 self.latest_event = max(event.time, event.time if self.latest_event is None else self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
@@ -523,9 +521,10 @@ class Bolt:
         """joins, "By lifetime": no start can come any more for an end that the watermark has reached, or passed where
         late events are cut."""
         for edge in list(self.half):
-            watermark = self.times.watermark(edge.key)
+            watermark = self.times.watermark(edge.key) if self.event_time else self.now
             assert edge.until is not None
-            if watermark is not None and watermark >= edge.until + (self.rules.late_action is LateAction.CUT):
+            end = edge.until + (self.rules.late_action is LateAction.CUT)
+            if watermark is not None and watermark >= min(end + self.rules.allowed_lateness.micros, FOREVER):
                 self.half.remove(edge)
                 self.accepted.remove(edge)
                 self.account("invalid", edge.id)

@@ -184,7 +184,7 @@ class Fixed(Kind):
 
     def reach(self, event: Event, over: Over) -> Iterator[tuple[int, int]]:
         """The windows that time has reached since it last asked for those of an event without an end."""
-        if over(FOREVER):  # "Bounds": an event without an end
+        if over(FOREVER - 1):  # "Bounds": an event without an end
             ended = replace(event, until=self.latest + 1)
             yield from (span for span in self.spans(ended) if span[1] > self.lasting[event])
             return
@@ -198,7 +198,7 @@ class Fixed(Kind):
         for event in self.lasting:
             for span in self.reach(event, over):
                 self.at(span).events.append(event)
-        if over(FOREVER):
+        if over(FOREVER - 1):
             self.lasting = {}
         return super().close(over)
 
@@ -210,14 +210,14 @@ class Fixed(Kind):
         """guide, "Messages that come again": in a join, as long as the event lasts."""
         if isinstance(self.kind, Onset):
             return not over(event.time + 1 if event.until is None else event.until)
-        return (event in self.lasting and not over(FOREVER)) or super().needs(event, over)
+        return (event in self.lasting and not over(FOREVER - 1)) or super().needs(event, over)
 
     def remembers(self, event: Event, over: Over) -> bool:
         """Until the last window of its time has ended, also where a firing has closed that before."""
         if isinstance(self.kind, Onset):
             return self.needs(event, over)
         if self.is_open(event):
-            return not over(FOREVER)
+            return not over(FOREVER - 1)
         return any(not over(end) for _, end in self.spans(event))
 
     def next_edges(self, end: int) -> tuple[int, int]:

@@ -117,14 +117,15 @@ class Times:
         mark.lift(time)
         mark.arrived = self.clock
 
-    def count(self, where: Where, time: int) -> None:
-        """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick."""
+    def count(self, where: Where, time: int, *, is_end: bool) -> None:
+        """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick; an end edge
+        makes none (SI-10)."""
         mark = self.of(where)
         mark.arrived = self.clock
-        if self.is_inner(where):
+        if is_end or self.is_inner(where):
             return  # "Behind other windowed bolts": it has the watermark of the bolt that it comes from
-        mark.events += 1
         mark.latest = time if mark.latest is None else max(mark.latest, time)
+        mark.events += 1
         match self.rules.watermark_every:
             case None:
                 return
