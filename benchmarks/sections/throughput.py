@@ -245,6 +245,7 @@ def local(bench: Bench) -> None:
 
 
 CLUSTER_GOALS = {"W1": 3.0, "W2": 5.0, "W3": 4.0, "W4": 10.0}
+FROM_A_FRAME = f"{MAIN}, from a DataFrame"
 MEMORY = 2
 """Gigabytes of a worker, of which its executor has three quarters."""
 
@@ -263,7 +264,8 @@ def cluster(bench: Bench) -> None:
         session = Session(master=found.url, more=settings)
         try:
             for workload in bench.chosen(WORKLOADS):
-                arms = [windbolt(session), spark_own(session)]
+                framed = [windbolt(session, name=FROM_A_FRAME, framed=True)] if workload in (W1, W2) else []
+                arms = [windbolt(session), *framed, spark_own(session)]
                 figures = bench.compare("cluster", arms, workload, Events(bench.some(EVENTS)), BATCH)
                 bench.judge(figures, CLUSTER_GOALS[workload.name], "Spark's own")
         finally:

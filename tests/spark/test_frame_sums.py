@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -30,7 +30,8 @@ from topologies.graph.declarations import with_needed_columns
 from topologies.graph.describing import topology_text
 from topologies.graph.frame_sums import frame_sums
 from topologies.io.sinks import MemorySink
-from topologies.spark import source
+from topologies.spark import frame_sums as summed
+from topologies.spark import runner, source
 from topologies.spark.frame_sums import SummedFrame
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
@@ -155,6 +156,13 @@ def rows_in_python() -> Iterator[None]:
 
 
 @contextmanager
+def as_on_a_cluster() -> Iterator[None]:
+    """Tasks do not see the files of the driver: the job returns the sums to it."""
+    with patch.object(runner, "is_cluster", lambda master: True):
+        yield
+
+
+@contextmanager
 def watched() -> Iterator[list[bool]]:
     """Per batch, whether Spark has added it up."""
     found: list[bool] = []
@@ -210,19 +218,20 @@ def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[st
 def test_rows_and_accounts_are_those_of_the_rows_themselves(spark: SparkSession, question: dict[str, Any]) -> None:
     with rows_in_python():
         expected, accounts_before, error_before = answers(spark, question)
-    with watched() as added_up:
-        found, accounts, error = answers(spark, question)
     decimals = question["by_key"] and question["key"] == "decimal(10,2)"
-    if decimals or question["value"] in ("string", "decimal(10,2)"):
-        assert not added_up
-    else:
-        assert added_up[0] is usable(question, question["files"][: question["per_batch"]])
-    assert error == error_before
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys()
-        assert all(same(one[name], other[name]) for name in one), (one, other)
-    assert accounts == accounts_before
+    for place in (nullcontext(), as_on_a_cluster()):
+        with watched() as added_up, place:
+            found, accounts, error = answers(spark, question)
+        if decimals or question["value"] in ("string", "decimal(10,2)"):
+            assert not added_up
+        else:
+            assert added_up[0] is usable(question, question["files"][: question["per_batch"]])
+        assert error == error_before
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert one.keys() == other.keys()
+            assert all(same(one[name], other[name]) for name in one), (one, other)
+        assert accounts == accounts_before
 
 
 ASKED: dict[str, Any] = {
@@ -293,6 +302,36 @@ def test_rows_that_are_hardly_more_than_sums_go_to_python(spark: SparkSession, t
     assert len(out.rows) == 2 * count
 
 
+@pytest.mark.parametrize(("most", "in_java"), [(400, True), (300, False)])
+def test_more_sums_than_a_job_may_return_go_to_python(
+    spark: SparkSession, most: int, in_java: bool, tmp_path: Path
+) -> None:
+    """Each of two partitions may return half: they have a sum each, of 121 and, with a long key, of 160 bytes."""
+    question = ASKED | {"files": [[second(0)], [second(0, "a" * 40)]], "shape": ("10s", None), "per_batch": 2}
+    built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+    with watched() as added_up, as_on_a_cluster(), patch.object(summed, "_MOST_COLLECTED", most):
+        run(built, tmp_path / "checkpoint")
+    assert added_up == [in_java]
+    assert sorted(row["k"] for row in out.rows) == ["a", "a" * 40]
+
+
+def test_where_java_fails_the_rows_go_to_python(spark: SparkSession, tmp_path: Path) -> None:
+    """Also in the batches that follow: nobody waits for another failure in each."""
+    question = ASKED | {"files": [[second(0)], [second(1)]], "shape": ("10s", None)}
+    built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+    wrong = tmp_path / "FrameSums.java"
+    wrong.write_text("public Object generate(Object[] references) { return new Missing(); }")
+    with watched() as added_up, as_on_a_cluster(), patch.object(summed, "_SOURCE", wrong):
+        run(built, tmp_path / "checkpoint")
+    assert added_up == [False, False]
+    assert [row["n"] for row in out.rows] == [2]
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 OF_LITTLE_MEMORY = """
 import sys
 from pathlib import Path
@@ -353,7 +392,7 @@ def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: 
 
 def test_the_description_says_who_adds_up(tmp_path: Path) -> None:
     question = ASKED | {"files": [[second(0)]]}
-    assert "in Java with a local master" in topology_text(
+    assert "in Java where Spark reads them, also on a cluster" in topology_text(
         topology(tmp_path, "ts timestamp, k string, v long", question)[0]
     )
     texts = topology(tmp_path, "ts timestamp, k string, v string", question | {"value": "string"})[0]

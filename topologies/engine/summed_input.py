@@ -51,7 +51,7 @@ def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None
 
 @dataclass(frozen=True)
 class SumsFile:
-    """The sums of one partition of a batch, as FrameSums.java writes them."""
+    """The sums of partitions of a batch, one after the other, as FrameSums.java writes them."""
 
     sums: FrameSums
     path: str
@@ -60,17 +60,17 @@ class SumsFile:
 
     @classmethod
     def written(cls, sums: FrameSums, path: str) -> SumsFile:
-        """Returns the file at a path."""
+        """Returns the file of one partition at a path."""
         return cls(sums, path, int(np.fromfile(path, np.int64, 2)[1]))
 
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
-    """Take in the sums of one partition; None where the rows themselves are needed, since somebody wants to see those
+    """Take in the sums of a file; None where the rows themselves are needed, since somebody wants to see those
     that were not admitted, some are bad, or they get other times."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)
     assert slicing is not None
-    read = _Read(file)
+    read = _read(file)
     events, decisions = _decided(node, read.latest, context.watermarks[node.name])
     rejects = any_rejected(decisions.codes)
     if decisions.adjusted.any() or (
@@ -87,7 +87,8 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
         keys, times, counts = [key.take(pa.array(kept)) for key in keys], times[kept], counts[kept]
         terms = [term[kept] for term in terms]
     if len(times):
-        router.take_sums(node, slicing.rows(times, keys, sums.states(terms), counts[:, None]))
+        rows = slicing.rows(times, keys, sums.states(terms), counts[:, None])
+        router.take_sums(node, slicing.merge(rows.sorted()) if read.partitions > 1 else rows)
     return router.finish(spouts={sums.spout: dict.fromkeys(COUNTED, 0) | {"rows": read.rows}})
 
 
@@ -99,27 +100,70 @@ def _shows_late(topology: Graph, node: WindowedNode) -> bool:
     return stops or (stream is not None and bool(topology.readers.get(stream) or topology.takers.get(stream)))
 
 
-class _Read:
-    """The columns of a file of sums."""
+@dataclass(frozen=True)
+class _Columns:
+    """Sums by columns, each with an entry for each sum."""
 
-    def __init__(self, file: SumsFile) -> None:
-        sums = file.sums
-        self._numbers, self._at = np.fromfile(file.path, np.uint8), 0
-        self.rows, size = self._next(2).tolist()
+    partitions: int
+    """From how many partitions there are some: a key may have a sum of each."""
+    rows: int
+    """How many rows have been added up."""
+    times: NDArray[np.int64]
+    """The last microsecond of the slice."""
+    keys: list[pa.Array]
+    counts: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    terms: list[NDArray[np.int64]]
+
+
+def _read(file: SumsFile) -> _Columns:
+    numbers, at = np.fromfile(file.path, np.uint8), 0
+    parts: list[_Columns] = []
+    while at < len(numbers):
+        reader = _Partition(file.sums, numbers, at)
+        parts.append(reader.columns())
+        at = reader.at
+    parts = [part for part in parts if len(part.times)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    return _Columns(
+        len(parts),
+        sum(part.rows for part in parts),
+        np.concatenate([part.times for part in parts]),
+        [pa.concat_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)],
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.latest for part in parts]),
+        [np.concatenate(columns) for columns in zip(*(part.terms for part in parts), strict=True)],
+    )
+
+
+class _Partition:
+    """Reads the sums of one partition."""
+
+    def __init__(self, sums: FrameSums, numbers: NDArray[np.uint8], at: int) -> None:
+        self._sums, self._numbers = sums, numbers
+        self.at = at
+        """Up to where it has read."""
+
+    def columns(self) -> _Columns:
+        sums = self._sums
+        rows, size = self._next(2).tolist()
         texts = self._next(len(sums.keys)).tolist()
         width = 4 + len(sums.keys) + len(sums.terms)
         columns = np.ascontiguousarray(self._next(size * width).reshape(size, width).T)
-        self.times, flags, *codes = columns[: 2 + len(sums.keys)]
-        self.counts, self.latest, *self.terms = columns[2 + len(sums.keys) :]
+        times, flags, *codes = columns[: 2 + len(sums.keys)]
+        counts, latest, *terms = columns[2 + len(sums.keys) :]
         lengths = [self._next(count) for count in texts]
-        self.keys = [
+        keys = [
             self._key(kind, letter.letter, code, flags >> (1 + place) & 1 != 0, lengths[place])
             for place, (kind, letter, code) in enumerate(zip(sums.kinds, sums.keys, codes, strict=True))
         ]
+        self.at += -self.at % 8
+        return _Columns(1, rows, times, keys, counts, latest, terms)
 
     def _next(self, count: int) -> NDArray[np.int64]:
-        start, self._at = self._at, self._at + 8 * int(count)
-        return self._numbers[start : self._at].view(np.int64)
+        start, self.at = self.at, self.at + 8 * int(count)
+        return self._numbers[start : self.at].view(np.int64)
 
     def _key(
         self,
@@ -129,12 +173,12 @@ class _Read:
         null: NDArray[np.bool_],
         lengths: NDArray[np.int64],
     ) -> pa.Array:
-        """A column of the key: numbers as they are, and texts by their places among those at the end of the file."""
+        """A column of the key: numbers as they are, and texts by their places among those at the end."""
         mask = null if null.any() else None
         if letter in "TX":
-            start, self._at = self._at, self._at + int(lengths.sum())
+            start, self.at = self.at, self.at + int(lengths.sum())
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._numbers[start : self._at])]
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._numbers[start : self.at])]
             return pa.Array.from_buffers(kind, len(lengths), buffers).take(pa.array(codes, mask=mask))
         if letter in "FD":
             return pa.array(codes.view(np.float64), mask=mask).cast(kind)

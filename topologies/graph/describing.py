@@ -438,7 +438,7 @@ def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, st
     yield "keeps", _kept_in_words(node)
     if reads_frame(topology, node):
         why = why_rows(topology, node)
-        yield "added up", f"in Python: {why}" if why else "in Java with a local master; on a cluster in Python"
+        yield "added up", f"in Python: {why}" if why else "in Java where Spark reads them, also on a cluster"
 
 
 def _kept_in_words(node: WindowedNode) -> str:

@@ -1,4 +1,5 @@
 import java.io.BufferedOutputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -8,6 +9,7 @@ import java.util.HashMap;
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
 import org.apache.spark.memory.TaskMemoryManager;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
@@ -70,7 +72,7 @@ static final class Slice {
 }
 
 /**
- * Adds up the rows of one partition by slice of time and key, and writes the sums into a file.
+ * Adds up the rows of one partition by slice of time and key, and writes the sums into a file, or as bytes into a row.
  *
  * Sums are numbered as they turn up. What is known of one are numbers that lie together, as the processor fetches them:
  * the last microsecond of the slice; bits, of which the first says that the events are behind the watermark, and the
@@ -90,9 +92,13 @@ static final class FrameSums extends BufferedRowIterator {
     private static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
     /** Bytes: of all texts, of which Arrow takes 2 GiB; and of Java's objects for each. */
     private static final long MOST_TEXT = 1L << 30, OF_TEXT = 128;
+    /** How often the bytes are there until the row has them. */
+    private static final int COPIES = 3;
 
     private final String files;
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
+    /** How many bytes may be written, and how many sums that are. */
+    private final long most, mostSums;
     private final int struct, fields;
     private final int[] columns;
     private final char[] kinds, actions;
@@ -129,6 +135,7 @@ static final class FrameSums extends BufferedRowIterator {
         struct = Integer.parseInt(numbers[7]);
         fields = Integer.parseInt(numbers[8]);
         keys = Integer.parseInt(numbers[9]);
+        most = Long.parseLong(numbers[10]);
         width = 2 + keys;
         int count = lines.length - 2; // the column of times, those of the key, and one for each term
         columns = new int[count];
@@ -151,6 +158,7 @@ static final class FrameSums extends BufferedRowIterator {
         wanted = new long[width];
         terms = count - 1 - keys;
         record = width + 2 + terms;
+        mostSums = Math.min(MOST, most / (8L * record));
         bits = Math.max(0, 31 - Integer.numberOfLeadingZeros(BLOCK / record));
         low = (1 << bits) - 1;
     }
@@ -177,12 +185,15 @@ static final class FrameSums extends BufferedRowIterator {
             rows++;
             if (!take(row)) {
                 sums = BAD_ROW;
-            } else if (full || size == MOST || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
+            } else if (full || size > mostSums || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
         input = null;
-        write(rows, sums);
+        if (sums == 0 && (bytes() > most || (files.isEmpty() && !memory.takes(COPIES * bytes())))) {
+            sums = TOO_MANY;
+        }
+        give(rows, sums);
         memory.close();
     }
 
@@ -419,41 +430,68 @@ static final class FrameSums extends BufferedRowIterator {
         memory.gives(before);
     }
 
-    /**
-     * Write numbers of 64 bits: how many rows there are, how many sums, or why there are none, how many texts each
-     * column of the key has, the sums, and the lengths of the texts; then these.
-     */
-    private void write(long rows, long none) throws IOException {
+    /** How many bytes are written, at most. */
+    private long bytes() {
+        long count = 0;
+        for (int key = 0; key < keys; key++) {
+            count += listed[key].size();
+        }
+        return 8L * (3 + keys + count + (long) size * record) + textBytes - OF_TEXT * count;
+    }
+
+    /** Write the file of this partition; the only row where there are no files. */
+    private void give(long rows, long none) throws IOException {
+        if (files.isEmpty()) {
+            ByteArrayOutputStream sums = new ByteArrayOutputStream(none < 0 ? 1 << 8 : (int) bytes());
+            write(sums, rows, none);
+            UnsafeRowWriter row = new UnsafeRowWriter(1, sums.size() + 8);
+            row.reset();
+            row.zeroOutNullBytes();
+            row.write(0, sums.toByteArray());
+            append(row.getRow());
+            return;
+        }
         OutputStream out = new BufferedOutputStream(new FileOutputStream(files + partitionIndex), 1 << 16);
         try {
-            long[] sizes = new long[2 + keys];
-            sizes[0] = rows;
-            sizes[1] = none < 0 ? none : size;
-            for (int key = 0; key < keys; key++) {
-                sizes[2 + key] = listed[key].size();
-            }
-            put(out, sizes, sizes.length);
-            if (none < 0) {
-                return;
-            }
-            for (int sum = 0; sum < size; sum += 1 << bits) {
-                put(out, blocks[sum >> bits], Math.min(size - sum, 1 << bits) * record);
-            }
-            for (int key = 0; key < keys; key++) {
-                long[] lengths = new long[listed[key].size()];
-                for (int text = 0; text < lengths.length; text++) {
-                    lengths[text] = ((UTF8String) listed[key].get(text)).numBytes();
-                }
-                put(out, lengths, lengths.length);
-            }
-            for (int key = 0; key < keys; key++) {
-                for (int text = 0; text < listed[key].size(); text++) {
-                    out.write(((UTF8String) listed[key].get(text)).getBytes());
-                }
-            }
+            write(out, rows, none);
         } finally {
             out.close();
         }
+    }
+
+    /**
+     * Write numbers of 64 bits: how many rows there are, how many sums, or why there are none, how many texts each
+     * column of the key has, the sums, and the lengths of the texts; then these, up to a multiple of 64 bits.
+     */
+    private void write(OutputStream out, long rows, long none) throws IOException {
+        long[] sizes = new long[2 + keys];
+        sizes[0] = rows;
+        sizes[1] = none < 0 ? none : size;
+        for (int key = 0; key < keys; key++) {
+            sizes[2 + key] = listed[key].size();
+        }
+        put(out, sizes, sizes.length);
+        if (none < 0) {
+            return;
+        }
+        for (int sum = 0; sum < size; sum += 1 << bits) {
+            put(out, blocks[sum >> bits], Math.min(size - sum, 1 << bits) * record);
+        }
+        long written = 0;
+        for (int key = 0; key < keys; key++) {
+            long[] lengths = new long[listed[key].size()];
+            for (int text = 0; text < lengths.length; text++) {
+                lengths[text] = ((UTF8String) listed[key].get(text)).numBytes();
+                written += lengths[text];
+            }
+            put(out, lengths, lengths.length);
+        }
+        for (int key = 0; key < keys; key++) {
+            for (int text = 0; text < listed[key].size(); text++) {
+                out.write(((UTF8String) listed[key].get(text)).getBytes());
+            }
+        }
+        out.write(new byte[(int) (-written & 7)]);
     }
 
     private static void put(OutputStream out, long[] numbers, int count) throws IOException {

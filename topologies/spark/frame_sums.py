@@ -4,30 +4,38 @@
 from __future__ import annotations
 
 import logging
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from manager.storage.files import delete, make_private
 from manager.storage.segment_files import FileSegments
-from topologies.engine.batch import Context
+from topologies.engine.batch import Context, InProcess
 from topologies.engine.event_times import valid_times
 from topologies.engine.summed_input import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums, Term
 from topologies.graph.graph import Graph
-from topologies.spark.jvm.java import FAILURES
+from topologies.spark.jvm.java import FAILURES, compiled, made
 from topologies.spark.spark_executor import TaskExecutor
 from windowing.settings.rules import Bounds
 
-_SOURCE = Path(__file__).with_name("FrameSums.java")
-_REST = 50
-"""Batches of which the rows go to Python after one for which adding up in Java was of no use."""
+_SOURCE, _IN_DRIVER = (Path(__file__).with_name(name) for name in ("FrameSums.java", "CollectedSums.java"))
+_REST, _LONG_REST = 50, 1_000
+"""Batches of which the rows go to Python after one for which adding up in Java was of no use, and after one for which
+it failed."""
+_MOST_COLLECTED = 1 << 25
+"""Bytes of sums that the driver takes in, of all partitions of a batch together: more would hold up a large cluster,
+whose executors take in rows at the same time."""
 _LOG = logging.getLogger("windbolt.frames")
 
 
@@ -36,60 +44,77 @@ class SummedFrame:
 
     Spark hands the program to its tasks, and compiles it there, as it does the code that it generates for its own
     queries. No query is planned for it, and no row is copied once more.
+
+    On one machine tasks write the sums into files of the checkpoint's folder. Elsewhere the job returns them to the
+    driver, as results of tasks: those of each partition are there once, however often tasks have run, and wherever.
     """
 
-    def __init__(self, topology: Graph, sums: FrameSums, names: list[str], columns: list[str], alone: bool) -> None:
+    def __init__(
+        self, topology: Graph, sums: FrameSums, names: list[str], columns: list[str], *, alone: bool, here: bool
+    ) -> None:
         """``names``: the columns of the spout, in their order; ``columns``: those of a batch. ``alone``: these are the
-        same; otherwise one of them is a struct of the former, and null in rows of others."""
-        self._sums, self._node = sums, topology.windowed[sums.bolt]
+        same; otherwise one of them is a struct of the former, and null in rows of others. ``here``: tasks see the
+        files of the driver."""
+        self._sums, self._node, self._here = sums, topology.windowed[sums.bolt], here
         self._names = names
         self._struct = -1 if alone else columns.index(f"row_{sums.spout}")
         self._java: _Java | None = None
-        self._usable = True
         self._rest = 0
 
     def ingest(self, batch: DataFrame, executor: TaskExecutor, context: Context) -> list[Output] | None:
         """Ingest a batch; None where its rows have to go to Python, of which nothing has been ingested then."""
-        store = context.store
-        if context.traced or context.first is not None or not self._usable:
-            return None
-        if not isinstance(store, FileSegments) or store.uri is not None:
+        if context.traced or context.first is not None:
             return None
         if self._rest:
             self._rest -= 1
             return None
         try:
-            outputs = self._added_up(batch, executor, context, store)
+            java = self._java = self._java or _Java.of(batch.sparkSession)
+            rows: Any = batch._jdf.queryExecution().logical().rdd()
+            if self._here and isinstance(context.store, FileSegments) and context.store.uri is None:
+                outputs = self._from_files(java, rows, executor, context, context.store)
+            else:
+                outputs = self._collected(java, rows, context)
         except (*FAILURES, PySparkException) as error:  # what is wrong is said by what reads the rows
             _LOG.debug("the rows go to Python: %s", error)
-            self._usable = False
+            self._rest = _LONG_REST
             return None
-        if outputs is None:
+        if outputs is None or None in outputs:
             self._rest = _REST
+            return None
         return outputs
 
-    def _added_up(
-        self, batch: DataFrame, executor: TaskExecutor, context: Context, store: FileSegments
+    def _from_files(
+        self, java: _Java, rows: Any, executor: TaskExecutor, context: Context, store: FileSegments
     ) -> list[Output] | None:
-        java = self._java = self._java or _Java.of(batch.sparkSession)
-        rows: Any = batch._jdf.queryExecution().logical().rdd()
+        """Each partition writes a file."""
         partitions = rows.getNumPartitions()
         with _private_files(store, context.key, partitions) as place:
-            java.run(rows, self._plan(place, context.watermarks[self._sums.bolt]))
+            java.run(rows, self._plan(place, context, sys.maxsize))
             files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(partitions)]
             if any(file.size < 0 for file in files):
                 return None
-            outputs = executor.map(take_in, [file for file in files if file.size], context)
-        return None if None in outputs else outputs
+            return executor.map(take_in, [file for file in files if file.size], context)
 
-    def _plan(self, place: str, watermark: int | None) -> str:
-        """Returns the input of the Java program: the folder of its files, slices of time, a line for each column."""
+    def _collected(self, java: _Java, rows: Any, context: Context) -> list[Output] | None:
+        """The job returns the sums to the driver, which takes them in."""
+        share = java.most_collected // max(rows.getNumPartitions(), 1)
+        with TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True) as folder:
+            path = f"{folder}/sums"
+            size = java.collect(rows, self._plan("", context, share), path)
+            if size < 0:
+                return None
+            return InProcess().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
+
+    def _plan(self, place: str, context: Context, most: int) -> str:
+        """Returns the input of the Java program: the beginning of the paths of its files, "" for none; slices of time,
+        and the bytes that the sums of a partition may have; a line for each column."""
         sums, slicing = self._sums, self._node.slicing(traced=False)
         assert slicing is not None
         grid = slicing.slices
         first, last = valid_times(self._node.bolt.settings)
         numbers = [
-            first_in_time(self._node, watermark),
+            first_in_time(self._node, context.watermarks[sums.bolt]),
             grid.offset + (grid.bounds is Bounds.END),
             grid.slide,
             grid.first,
@@ -99,6 +124,7 @@ class SummedFrame:
             self._struct,
             len(self._names),
             len(sums.keys),
+            most,
         ]
         return "\n".join([place, " ".join(map(str, numbers)), *map(self._line, (sums.time, *sums.keys, *sums.terms))])
 
@@ -106,10 +132,11 @@ class SummedFrame:
         return f"{self._names.index(term.field)} {term.letter} {term.action} {term.start}"
 
 
-class _Java(NamedTuple):
+@dataclass(frozen=True)
+class _Java:
     """Java objects that are looked up once, since Java searches all of Spark's jars for a class."""
 
-    gateway: Any
+    spark: SparkSession
     factory: Any
     """Of Spark's that runs a program over the rows of each partition."""
     code: Any
@@ -125,7 +152,7 @@ class _Java(NamedTuple):
             _SOURCE.read_text("utf-8"), jvm.PythonUtils.toScalaMap({})
         )
         return cls(
-            spark.sparkContext._gateway,
+            spark,
             sql.execution.WholeStageCodegenEvaluatorFactory,
             jvm.scala.util.Right(code),
             sql.execution.metric.SQLMetrics.createMetric(spark._jsc.sc(), "windbolt"),
@@ -135,13 +162,30 @@ class _Java(NamedTuple):
 
     def run(self, rows: Any, plan: str) -> None:
         """Add up an RDD of rows: each partition writes the file of its number."""
-        given = self.gateway.new_array(self.object, 1)
-        given[0] = plan
-        program = self.factory(self.code, self.metric, given)
-        summed = rows.mapPartitionsWithEvaluator(program, self.kind)
         # There is nothing to count: what is found is in the files. No other way to run a job has so few closures, for
         # each of which Spark parses a class file anew: that of RDD, and that of SparkContext, are its largest.
-        summed.toJavaRDD().countAsync().get()
+        self._summed(rows, plan).countAsync().get()
+
+    def collect(self, rows: Any, plan: str, path: str) -> int:
+        """Add up an RDD of rows, and write the sums of all partitions into a file of the driver's. Returns how many
+        there are; less than 0 where the rows are needed."""
+        return int(self._collector.write(self._summed(rows, plan), path))
+
+    @cached_property
+    def most_collected(self) -> int:
+        """Bytes of sums that a job may return: at most half of what Spark allows, since it counts more than these."""
+        allowed = int(self.spark._jsc.sc().conf().getSizeAsBytes("spark.driver.maxResultSize", "1g"))
+        return min(_MOST_COLLECTED, allowed // 2 or _MOST_COLLECTED)  # 0: any number
+
+    @cached_property
+    def _collector(self) -> Any:
+        return made(self.spark, compiled(self.spark, _IN_DRIVER))
+
+    def _summed(self, rows: Any, plan: str) -> Any:
+        given = self.spark.sparkContext._gateway.new_array(self.object, 1)
+        given[0] = plan
+        program = self.factory(self.code, self.metric, given)
+        return rows.mapPartitionsWithEvaluator(program, self.kind).toJavaRDD()
 
 
 @contextmanager

@@ -204,9 +204,9 @@ class SparkRun(KeepsFrames):
         )
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
-        if not is_cluster(self.spark.sparkContext.master or ""):
-            self.source.add_up_in_java()
-        elif isinstance(self.executor, SparkExecutor):
+        on_cluster = is_cluster(self.spark.sparkContext.master or "")
+        self.source.add_up_in_java(here=not on_cluster)
+        if on_cluster and isinstance(self.executor, SparkExecutor):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:
             half = self.halves.spark_checkpoint

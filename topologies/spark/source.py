@@ -295,12 +295,14 @@ class StreamSource:
         if self.rows and len(self.rows) == len(self.kafka_spouts):
             self._ranges = self._reader(spark, threads)
 
-    def add_up_in_java(self) -> None:
-        """Let Spark's tasks add up the rows of a DataFrame where that is possible; they see the driver's files."""
+    def add_up_in_java(self, *, here: bool) -> None:
+        """Let Spark's tasks add up the rows of a DataFrame where that is possible. ``here``: they see the driver's
+        files."""
         sums = frame_sums(self.topology)
         if sums is not None:
             names = self._columns(sums.spout).names
-            self._summed = SummedFrame(self.topology, sums, names, self.stream.columns, self.alone)
+            columns = self.stream.columns
+            self._summed = SummedFrame(self.topology, sums, names, columns, alone=self.alone, here=here)
 
     def close(self) -> None:
         """Disconnect from what the driver itself has read."""

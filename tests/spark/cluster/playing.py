@@ -39,6 +39,14 @@ def ended(process: subprocess.CompletedProcess[str], status: int = 0) -> subproc
     return process
 
 
+def same_both_ways(process: subprocess.CompletedProcess[str]) -> None:
+    """Compare what frames.py has printed of the rows that were added up, and of those that went to Python."""
+    answer = json.loads(process.stdout.splitlines()[-1])
+    assert answer["added_up"] == [True, True]
+    assert answer["sums"]["rows"]
+    assert answer["sums"] == answer["rows"]
+
+
 def rows(cluster: Standalone, name: str) -> dict[str, list[str]]:
     folder = cluster.shared / name
     assert not any(drafts(folder / sink) for sink in SINKS)
