@@ -34,8 +34,8 @@ _REST, _LONG_REST = 50, 1_000
 """Batches of which the rows go to Python after one for which adding up in Java was of no use, and after one for which
 it failed."""
 _MOST_COLLECTED = 1 << 25
-"""Bytes of sums that the driver takes in, of all partitions of a batch together: more would hold up a large cluster,
-whose executors take in rows at the same time."""
+"""Bytes of sums that the driver takes in, of all partitions of a batch together: some 0.1 seconds of it. More would
+hold up a large cluster, whose executors take in rows at the same time."""
 _LOG = logging.getLogger("windbolt.frames")
 
 
@@ -182,7 +182,8 @@ class _Java:
         return made(self.spark, compiled(self.spark, _IN_DRIVER))
 
     def _summed(self, rows: Any, plan: str) -> Any:
-        given = self.spark.sparkContext._gateway.new_array(self.object, 1)
+        gateway: Any = self.spark.sparkContext._gateway
+        given = gateway.new_array(self.object, 1)
         given[0] = plan
         program = self.factory(self.code, self.metric, given)
         return rows.mapPartitionsWithEvaluator(program, self.kind).toJavaRDD()
