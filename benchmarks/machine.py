@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from pyspark.sql import SparkSession
 
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 
 ROOT = Path(__file__).parents[1]
 """The folder of the project."""

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from topologies.spark.jvm import java as pinned
+from topologies.spark import java as pinned
 
 ROOT = Path(__file__).resolve().parents[1]
 """The folder of the project."""

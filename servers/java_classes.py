@@ -59,7 +59,7 @@ def make() -> bool:
 def _run() -> None:
     """Do with Spark what most tests do, and let Java end by itself: it writes the archive then."""
     from topologies.run.options import RunOptions
-    from topologies.spark.jvm.session import open_session
+    from topologies.spark.classic_session import open_session
     from topologies.spark.running import run_on_spark
     from windbolt import TopologyBuilder, sinks, spouts
     from windowing import AggregateBolt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from topologies.spark.jvm.java import jars
+from topologies.spark.java import jars
 
 _JARS = Path(__file__).with_name("hadoop_aws.txt")
 

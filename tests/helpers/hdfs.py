@@ -17,7 +17,7 @@ from typing import Any
 import pyspark
 
 from servers.jars import java_command
-from topologies.spark.jvm.java import jars
+from topologies.spark.java import jars
 
 _JARS = Path(__file__).with_name("hdfs.txt")
 _OF_SPARK = ("hadoop-client-api", "hadoop-client-runtime", "slf4j-api", "log4j-", "jcl-over-slf4j")

@@ -17,7 +17,7 @@ from servers.jars import jars
 from servers.kafka import Kafka
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 
 SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/connect/", "tests/spark/hdfs/")
 """Folders whose tests share a broker, a cluster, a Connect server or an HDFS."""

@@ -338,7 +338,7 @@ from pathlib import Path
 
 from tests.spark import test_frame_sums as sums
 from tests.spark.tools import CONF, run
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 
 folder, width = Path(sys.argv[1]), int(sys.argv[2])
 limit = {"spark.testing.memory": str(24 << 20), "spark.testing.reservedMemory": "1"}

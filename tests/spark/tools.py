@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 import pytest
 
-import topologies.spark.jvm.session
+import topologies.spark.classic_session
 from manager.storage.checkpoint import FileCheckpoint
 from servers.java_classes import QUICK
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
@@ -23,11 +23,11 @@ from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.run.options import RunOptions
 from topologies.run.summary import Summary
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.spark.running import run_on_spark
 
-_LOG = Path(topologies.spark.jvm.session.__file__).with_name("log4j2.properties")
+_LOG = Path(topologies.spark.classic_session.__file__).with_name("log4j2.properties")
 CONF = {
     "spark.driver.extraJavaOptions": f"{QUICK} -Dlog4j2.configurationFile=file:{_LOG}",
     "spark.sql.shuffle.partitions": "2",

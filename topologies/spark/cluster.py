@@ -25,7 +25,7 @@ from topologies.io.paths import find, leading, locate, passed_over, shown_path
 from topologies.io.sinks import FileSink
 from topologies.run import clock
 from topologies.run.clock import system_clock
-from topologies.spark import executor_probe
+from topologies.spark import sent_by_value
 from topologies.spark.shipping import Reached
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
@@ -312,8 +312,8 @@ def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -
 
 
 def _answers(executors: AskedExecutors, request: ProbeRequest) -> list[dict[str, Any]]:
-    with _by_value(executor_probe, clock):
-        probe = executor_probe.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
+    with _by_value(sent_by_value, clock):
+        probe = sent_by_value.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
         try:
             return executors.probe(probe)
         except Exception as error:

@@ -25,7 +25,7 @@ from topologies.engine.summed_input import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums, Term
 from topologies.graph.graph import Graph
-from topologies.spark.jvm.java import FAILURES, compiled, made
+from topologies.spark.java import FAILURES, compiled, made
 from topologies.spark.spark_executor import TaskExecutor
 from windowing.settings.rules import Bounds
 

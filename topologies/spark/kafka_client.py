@@ -49,7 +49,7 @@ from topologies.io.kafka import (
     redirect_missing,
 )
 from topologies.io.topics.encode import encode
-from topologies.spark.jvm.java import FAILURES, compiled, made
+from topologies.spark.java import FAILURES, compiled, made
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_tasks import spark_failures
 

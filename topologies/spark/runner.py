@@ -38,9 +38,7 @@ from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, obse
 from topologies.run.options import Engine, RunOptions, is_cluster
 from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
-from topologies.spark.cluster import ask_executors
-from topologies.spark.jvm.java import explaining_javas_end
-from topologies.spark.jvm.session import (
+from topologies.spark.classic_session import (
     check_classes,
     check_jars,
     check_session,
@@ -49,6 +47,8 @@ from topologies.spark.jvm.session import (
     shared_session,
     simple_checkpoints,
 )
+from topologies.spark.cluster import ask_executors
+from topologies.spark.java import explaining_javas_end
 from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders, admin_of, reaches_kafka, send_records
 from topologies.spark.kept_frames import InOwnThread, KeepsFrames
 from topologies.spark.source import PlannedFiles, StreamSource

@@ -47,7 +47,7 @@ def run_on_spark(
                 why="they come with the progress of a query of Spark's, and such a run has none",
                 do="use on_report=, which is given the report of each batch",
             )
-        from topologies.spark.connect.connect_run import run_over_connect
+        from topologies.spark.connect_run import run_over_connect
 
         return run_over_connect(topology, options, master=master, conf=conf, spark=session)
     from topologies.spark.runner import run_in_session

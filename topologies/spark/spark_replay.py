@@ -1,18 +1,56 @@
-"""Replays scenarios on Spark, in a classic session or over Spark Connect."""
+"""Scenarios on Spark: a micro-batch ends at each tick, clock step, crash and close.
+
+Scenarios of bare bolts run side by side, as bolts of one topology in one run, and so do those of steps; a user's
+topology has a run of its own. A run is a query of Spark's, or over Spark Connect the driver's own. A crash ends it
+before the commit of its batch; a new one continues from the checkpoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from topologies.engine.batch import RunExecutor
+from manager.storage.manifest import batch_key
+from topologies.checkpoints.checkpointed_run import open_checkpoint
+from topologies.checkpoints.file_journal import FileJournal, FileLog
+from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
+from topologies.checkpoints.spark_checkpoint import SourceLog
+from topologies.engine.batch import BatchPlan, RunExecutor, TimeAdvance
+from topologies.engine.micro_batch import Crash, MicroBatch
+from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph
-from topologies.scenarios.replay import judge_midway
+from topologies.io.file_spout import FileSpout, WatchedFiles
+from topologies.io.formats import file_format
+from topologies.io.paths import literal, shown_path
+from topologies.run.clock import system_clock
+from topologies.run.options import RunOptions
+from topologies.scenarios.replay import Recording, judge, judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
-from topologies.spark.replayed import Play, Replays
+from topologies.scenarios.script import (
+    ScriptBatch,
+    ScriptSplit,
+    add_bare_bolt,
+    fed_by,
+    joined,
+    prefixed,
+    script,
+    watched_topology,
+)
 from topologies.spark.sessions import is_over_connect, session_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from topologies.spark.connect_run import ConnectExecutor
+    from topologies.spark.spark_executor import TaskExecutor
 
 
 def replay_on_spark(
@@ -43,9 +81,259 @@ def _playing(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
     """Yields an executor, and a function that plays batches, in a session of either kind."""
     session = session_for(spark, None)
     if is_over_connect(session, None):
-        from topologies.spark.connect import connect_replay
+        return _playing_over_connect(session)
+    return _playing_queries(spark)
 
-        return connect_replay.playing(session)
-    from topologies.spark import query_replay
 
-    return query_replay.playing(spark)
+# Scenarios as runs on a checkpoint.
+
+
+_SIDE_BY_SIDE = 128
+"""Maximum number of scenarios that share a run; more would make its batches slow to plan."""
+_STEPS_SIDE_BY_SIDE = 32
+_FIRST_NS = 1_000_000_000_000_000_000
+_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+_SPOUT = "batches"
+
+
+Play = Callable[[FileSpout, PairedCheckpoint, Callable[[int, str], None]], None]
+"""Function that has each batch that the checkpoint does not have run: it calls the function with its number and its
+file, which is one of the spout."""
+
+
+@dataclass
+class _Member:
+    """A scenario in a run."""
+
+    scenario: Scenario
+    prefix: str
+    batches: list[ScriptBatch]
+
+
+class Replays:
+    """Scenarios, and who runs their batches."""
+
+    def __init__(
+        self,
+        executor: RunExecutor,
+        play: Play,
+        scenarios: Sequence[Scenario],
+        topology: Graph | None,
+        checkpoints: str | None,
+    ) -> None:
+        self.executor, self.play = executor, play
+        self.scenarios, self.topology, self.checkpoints = scenarios, topology, checkpoints
+
+    def answers(self) -> list[Replayed]:
+        by_index: dict[int, Replayed] = {}
+        bare = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
+        for start in range(0, len(bare), _SIDE_BY_SIDE):
+            group = bare[start : start + _SIDE_BY_SIDE]
+            members = [self._member(index, f"s{index}-") for index in group]
+            builder = GraphBuilder("scenarios")
+            for member in members:
+                add_bare_bolt(builder, member.scenario, member.prefix)
+            by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
+        steps = [
+            index for index, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology
+        ]
+        for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
+            group = steps[start : start + _STEPS_SIDE_BY_SIDE]
+            members = [self._member(index, f"s{index}-") for index in group]
+            built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
+            by_index |= dict(zip(group, self._group(built, members), strict=True))
+        for index, scenario in enumerate(self.scenarios):
+            if index not in by_index:
+                built = watched_topology(scenario, self.topology)
+                fed = fed_by(scenario, built)
+                by_index[index] = self._group(built, [_Member(fed, "", script(fed))])[0]
+        return [by_index[index] for index in range(len(self.scenarios))]
+
+    def _group(self, topology: Graph, members: list[_Member]) -> list[Replayed]:
+        self.executor.load(topology)
+        place = None if self.checkpoints is None else f"{self.checkpoints}/{uuid.uuid4().hex}"
+        return _Group(self.executor, self.play, topology, members).run(place)
+
+    def _member(self, index: int, prefix: str) -> _Member:
+        return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
+
+
+class _Group:
+    """Scenarios that share a run."""
+
+    def __init__(self, executor: RunExecutor, play: Play, topology: Graph, members: list[_Member]) -> None:
+        """``executor`` has loaded the topology."""
+        self.executor, self.play, self.topology, self.members = executor, play, topology, members
+        self.recording = Recording()
+        self.crashed: set[int] = set()
+
+    def run(self, checkpoint_place: str | None) -> list[Replayed]:
+        """The answers; the checkpoint is beside the batches where no place is given."""
+        with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
+            count = max((len(member.batches) for member in self.members), default=0)
+            os.mkdir(f"{folder}/batches")
+            for number in range(count):
+                self._write(f"{folder}/batches/{number:08d}.jsonl", number)
+            while True:
+                # Everything in the memory of the run before is lost; this one starts from the checkpoint.
+                halves = PairedCheckpoint(checkpoint_place or f"{folder}/checkpoint")
+                checkpoint = open_checkpoint(halves, self.topology).files
+                micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
+                if micro_batch.manifest.batch + 1 >= count or self._plays(folder, halves, micro_batch):
+                    return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
+
+    def _plays(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
+        """Run to the end of the input, or to a crash; returns whether it reached the end."""
+
+        def run(number: int, path: str) -> None:
+            if micro_batch.done(number):
+                return
+            plan = self._plan(number, path)
+            drafted = {"clock": plan.advance.clock, "run": micro_batch.run_id}
+            planned, _ = micro_batch.checkpoint.plan(batch_key(number, False), drafted)
+            plan = replace(plan, run=planned["run"])
+            if number not in self.crashed and any(self._crashes(member, number) for member in self.members):
+                self.crashed.add(number)
+                micro_batch.hook = _fail
+            report = micro_batch.run(plan, query=halves.spark_checkpoint.query())
+            for member in self.members:
+                if number < len(member.batches):
+                    self.recording.note(member.batches[number], report, member.prefix)
+
+        paths = (literal(f"{folder}/batches"),)
+        spout = FileSpout(paths, declared=None, format=file_format("jsonl"), files_per_batch=1)
+        try:
+            self.play(spout, halves, run)
+        except Crash:
+            return False
+        return True
+
+    def _answer(self, member: _Member, micro_batch: MicroBatch) -> Replayed:
+        return self.recording.answer(
+            member.scenario, self.topology, micro_batch.manifest, micro_batch.checkpoint.segments, member.prefix
+        )
+
+    @staticmethod
+    def _crashes(member: _Member, number: int) -> bool:
+        return number < len(member.batches) and member.batches[number].crash
+
+    def _write(self, path: str, number: int) -> None:
+        """Write a batch as a file: a line with the time advance, then the events."""
+        advances: dict[str, Any] = {}
+        lines: list[str] = []
+        for member in self.members:
+            advances[member.prefix] = asdict(_advance(member, number))
+            if number < len(member.batches):
+                lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
+        with open(path, "w", encoding="utf-8") as sink:
+            sink.write("\n".join([json.dumps(advances), *lines]))
+        moment = _FIRST_NS + number * _STEP_NS
+        os.utime(path, ns=(moment, moment))
+
+    def _plan(self, number: int, path: str) -> BatchPlan:
+        path = "/" + path.lstrip("/")
+        with open(path, encoding="utf-8") as source:
+            advances: dict[str, Any] = json.loads(source.readline())
+            empty = not source.readline()
+        by_bolt = {
+            name: TimeAdvance(**advances[member.prefix])
+            for member in self.members
+            for name in self.topology.windowed
+            if name.startswith(member.prefix)
+        }
+        splits = [] if empty else [ScriptSplit(path=path)]
+        return BatchPlan(number, TimeAdvance(system_clock(), tick=False), splits, advances=by_bolt)
+
+
+def _advance(member: _Member, number: int) -> TimeAdvance:
+    """The time advance at the end of a batch; nothing more once the scenario has ended."""
+    if number < len(member.batches):
+        return member.batches[number].advance
+    last = member.batches[-1].advance if member.batches else TimeAdvance(0)
+    return replace(last, tick=False, close=False)
+
+
+def _fail(phase: str) -> None:
+    if phase == "commit":
+        raise Crash
+
+
+# In a classic session: each run is a query of Spark's.
+
+
+_MASTER = "local[2]"
+
+
+@contextmanager
+def _playing_queries(spark: SparkSession | None) -> Iterator[tuple[TaskExecutor, Play]]:
+    """Yields an executor, and a function that plays batches, in this session or one that is opened."""
+    # Imported here: the client of a Connect server may have none of what a classic session needs.
+    from topologies.spark.classic_session import check_session, shared_session
+    from topologies.spark.workers.pool import executor_for
+
+    with shared_session(spark, _MASTER, {}) as session:
+        check_session(session)
+        executor = executor_for(session)
+
+        def play(spout: FileSpout, halves: PairedCheckpoint, run: Callable[[int, str], None]) -> None:
+            _query(session, executor, spout, halves, run)
+
+        try:
+            yield executor, play
+        finally:
+            executor.close()
+
+
+def _query(
+    spark: SparkSession,
+    executor: TaskExecutor,
+    spout: FileSpout,
+    halves: PairedCheckpoint,
+    run: Callable[[int, str], None],
+) -> None:
+    from topologies.spark.classic_session import simple_checkpoints
+    from topologies.spark.runner import Guarded, wait_for_sources
+    from topologies.spark.source import PlannedFiles, planned_files
+
+    def each(batch: Any, number: int) -> None:
+        ((_, path),) = log.files(number)
+        run(number, shown_path(path))
+
+    half, options = halves.spark_checkpoint, RunOptions()
+    log = SourceLog(half.filesystem, half.root, (_SPOUT,))
+    planned = PlannedFiles(WatchedFiles(_SPOUT, spout), lambda: FileLog(half, 0, halves.uri))
+    guarded = Guarded(each, options.stop, executor.cancel, [planned])
+    rows: DataFrame = planned_files(spark, planned)
+    writer = rows.writeStream.foreachBatch(guarded).option("checkpointLocation", halves.spark)
+    with simple_checkpoints(spark, None if halves.uri else halves.path):
+        query = writer.trigger(availableNow=True).start()
+        wait_for_sources(query)
+    guarded.wait(query, spark)
+
+
+# Over Spark Connect: this process cuts the batches, and Spark runs their tasks.
+
+
+@contextmanager
+def _playing_over_connect(spark: ConnectSession | None) -> Iterator[tuple[ConnectExecutor, Play]]:
+    """Yields an executor, and a function that plays batches, in this session or one that is opened."""
+    from topologies.spark.connect_run import ConnectExecutor, connected
+
+    with connected(spark, None, {}) as session:
+        yield ConnectExecutor(session), _play
+
+
+def _play(spout: FileSpout, halves: PairedCheckpoint, run: Callable[[int, str], None]) -> None:
+    half = halves.spark_checkpoint
+    journal = FileJournal(half, [_SPOUT], heartbeats=False, uri=halves.uri)
+    log = SourceLog(half.filesystem, half.root, (_SPOUT,))
+
+    def end(number: int) -> None:
+        ((_, path),) = log.files(number)
+        run(number, shown_path(path))
+        journal.commit(number)
+
+    if journal.unfinished is not None:
+        end(journal.unfinished)
+    for files in spout.cut(WatchedFiles(_SPOUT, spout).new(journal.seen[_SPOUT])):
+        end(journal.plan({_SPOUT: files}, system_clock(), heartbeat=False))

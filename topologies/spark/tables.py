@@ -386,7 +386,7 @@ def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFram
     if filesystem.type_name != "local":
         place = hadoop_name(sink.path)
         if not is_over_connect(spark, None):
-            from topologies.spark.jvm.session import check_classes, reach_stores
+            from topologies.spark.classic_session import check_classes, reach_stores
 
             check_classes(spark, [place])
             reach_stores(spark, [sink.path])

@@ -26,8 +26,8 @@ from tests.spark.tools import Trap, memory_rows
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import tables
-from topologies.spark.connect import connect_run
-from topologies.spark.connect.connect_run import connected
+from topologies.spark import connect_run
+from topologies.spark.connect_run import connected
 from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count

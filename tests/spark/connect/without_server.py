@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql.connect.session import SparkSession
 
 from servers.connect import connect_server
-from topologies.spark.connect.connect_run import connected
+from topologies.spark.connect_run import connected
 from windowing.errors import UnreachableError
 
 

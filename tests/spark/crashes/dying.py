@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.spark.shop import Revenue, Taxed, shop_in_files
 from tests.spark.tools import CONF, Trap
 from topologies.run.options import RunOptions
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.spark.workers.pool import TASKS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.spark.shop import SCHEMA
 from tests.spark.tools import CONF, Trap
 from topologies.run.options import ComingRestart, Restart
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from windowing import TupleWindow, WindowedBolt

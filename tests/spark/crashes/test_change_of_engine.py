@@ -19,7 +19,7 @@ from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.local import LocalRun
 from topologies.run.summary import Summary
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts

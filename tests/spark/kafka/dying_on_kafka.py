@@ -11,7 +11,7 @@ from servers.kafka import Kafka
 from tests.spark.kafka.kafka_shop import shop
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 
 

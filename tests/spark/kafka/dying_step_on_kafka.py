@@ -11,7 +11,7 @@ from servers.jars import jars
 from tests.spark.kafka.step_shop import BatchClock, built
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions
-from topologies.spark.jvm.session import open_session
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 
 

@@ -38,7 +38,7 @@ from tests.spark.kafka.kafka_shop import (
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase, run, run_until
 from topologies.io.sinks import MemorySink
-from topologies.spark.jvm import session
+from topologies.spark import classic_session as session
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
@@ -456,7 +456,7 @@ except EnvironmentMissing as error:
 @pytest.mark.extended
 def test_the_connector_is_had_without_any_settings() -> None:
     program = """
-from topologies.spark.jvm.session import check_session, open_session
+from topologies.spark.classic_session import check_session, open_session
 session, _ = open_session("local[1]", {}, kafka=True)
 check_session(session, kafka=True)
 print("it is there")

@@ -26,8 +26,8 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
 from topologies.spark import tables
-from topologies.spark.connect.connect_run import ConnectRun
-from topologies.spark.jvm.session import open_session
+from topologies.spark.connect_run import ConnectRun
+from topologies.spark.classic_session import open_session
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
 from windbolt import (

@@ -172,8 +172,8 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_connector_comes_beside_the_user_s_own_packages(
     published: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from topologies.spark.jvm import session
-    from topologies.spark.jvm.session import coordinates, with_connector
+    from topologies.spark import classic_session as session
+    from topologies.spark.classic_session import coordinates, with_connector
 
     monkeypatch.setattr(session, "is_published", lambda paths: published)
     monkeypatch.setattr(session, "are_cached", lambda pinned: False)
@@ -191,8 +191,8 @@ def test_the_connector_comes_beside_the_user_s_own_packages(
 def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from topologies.spark.jvm import session
-    from topologies.spark.jvm.session import coordinates, with_connector
+    from topologies.spark import classic_session as session
+    from topologies.spark.classic_session import coordinates, with_connector
 
     def gone(pinned: Path) -> list[str]:
         raise OSError("there is no network")
@@ -217,8 +217,8 @@ def test_where_there_is_no_connector_of_this_version_one_that_works_is_taken(
 
 @pytest.mark.usefixtures("no_settings")
 def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark.jvm import session
-    from topologies.spark.jvm.session import with_connector
+    from topologies.spark import classic_session as session
+    from topologies.spark.classic_session import with_connector
 
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
     monkeypatch.setattr(session, "is_published", lambda paths: False)
@@ -240,7 +240,7 @@ def nobody() -> Path:
 
 
 def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from topologies.spark.jvm import java as pinned
+    from topologies.spark import java as pinned
 
     asked: list[str] = []
 

@@ -43,7 +43,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*arguments: Any, **options: Any) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("topologies.spark.jvm.session.open_session", started)
+    monkeypatch.setattr("topologies.spark.classic_session.open_session", started)
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from topologies.spark import sessions
-from topologies.spark.connect.connect_run import SLOTS, _functions_over_connect, connected, slots_of
-from topologies.spark.jvm.session import environment_of_java
+from topologies.spark.classic_session import environment_of_java
+from topologies.spark.connect_run import SLOTS, _functions_over_connect, connected, slots_of
 from topologies.spark.sessions import is_over_connect, session_for
 from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, UnreachableError

@@ -10,7 +10,7 @@ from io import StringIO
 
 import pytest
 
-from topologies.spark.jvm.java import WARNING, passed_on
+from topologies.spark.java import WARNING, passed_on
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 
-from topologies.spark.jvm import session
-from topologies.spark.jvm import session as connector
-from topologies.spark.jvm.java import JavaOptions, agree_on_python, check_surroundings, explaining_javas_end, java_runs
+from topologies.spark import classic_session as connector
+from topologies.spark import classic_session as session
+from topologies.spark.java import JavaOptions, agree_on_python, check_surroundings, explaining_javas_end, java_runs
 from windowing import EnvironmentMissing, WindboltError
 
 

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.sql import SparkSession
 
-from topologies.spark.jvm.session import simple_checkpoints
+from topologies.spark.classic_session import simple_checkpoints
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
+from topologies.spark import classic_session as session
 from topologies.spark import runner
-from topologies.spark.jvm import session
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_on_spark, sinks, spouts
 from windowing.errors import ConfigError, EnvironmentMissing

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from topologies.spark.jvm.java import Together
+from topologies.spark.java import Together
 
 
 def noting(said: list[str], owner: str) -> Callable[[], Callable[[], None]]:

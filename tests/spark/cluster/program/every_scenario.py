@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from topologies.scenarios.scenario_model import Loaded, load
-from topologies.spark.jvm.session import open_session, reach_stores
+from topologies.spark.classic_session import open_session, reach_stores
 from topologies.spark.spark_replay import replay_on_spark
 
 

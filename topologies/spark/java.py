@@ -372,7 +372,7 @@ def _wrong_with(python: str) -> str:
 # The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it dies.
 
 
-_ROOT = str(Path(__file__).resolve().parents[3])
+_ROOT = str(Path(__file__).resolve().parents[2])
 _GRACE_SECONDS = 20.0
 """Seconds that Java has for cleanup after the driver's end, which it sees on its standard input."""
 _LOGGERS = ("py4j.clientserver", "py4j.java_gateway", "")

@@ -39,8 +39,8 @@ from topologies.page.site import asked_observers
 from topologies.run.attempts import NOBODY, Attempts, Observers, observed
 from topologies.run.options import Engine, RunOptions
 from topologies.run.summary import Summary
+from topologies.spark import sent_by_value
 from topologies.spark.cluster import Probe, ask_executors
-from topologies.spark.connect import arriving
 from topologies.spark.kept_frames import KeepsFrames
 from topologies.spark.sessions import REMOTE, is_remote_master
 from topologies.spark.shipping import Reached, packages, reached_by, write_archive
@@ -121,7 +121,7 @@ class ConnectExecutor:
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
         """A DataFrame with one partition per reference, read whenever it is used."""
         work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
-        read = arriving.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
+        read = sent_by_value.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
         with spark_failures():
             return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
 
@@ -142,7 +142,7 @@ class ConnectExecutor:
     def _results(self, work: Callable[[Any], list[Any]], shares: Sequence[Any]) -> Iterator[Any]:
         """Yields the result of ``work`` in a worker for each of its arguments, ``shares``, in order."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
-        run = arriving.rows(self._folders, code, [pickle.dumps(share) for share in shares])
+        run = sent_by_value.rows(self._folders, code, [pickle.dumps(share) for share in shares])
         with spark_failures(self.reached.users):
             frame = self._over_numbers(len(shares)).mapInArrow(run, "output binary")
             rows = frame.toArrow().column("output").to_pylist()

@@ -29,7 +29,7 @@ from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
 from topologies.run.options import LOCAL, RunOptions, on_this_machine
-from topologies.spark.jvm.java import (
+from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
     NoCacheError,

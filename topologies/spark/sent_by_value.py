@@ -1,5 +1,8 @@
-"""Checks of an executor: who it is, and what is missing there. The code is sent by value and imports only Python's own
-modules, since windbolt, or a package that it needs, may be what is missing."""
+"""Functions that are sent to workers by value: checks of an executor, and what runs first in a worker of Spark Connect.
+
+They use nothing of windbolt, and no package before they have looked for it: code that has not come yet cannot be
+imported there, and a package may be what is missing.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ import platform
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+import pyarrow as pa
+
+# Checks of an executor: who it is, and what is missing there. They use only Python's own modules.
 
 
 def probe(
@@ -52,3 +59,31 @@ def probe(
         return answer | {"clock": clock()}
 
     return probed
+
+
+# What runs first in a worker of a Connect server: it finds the code of the run, and calls it.
+
+
+Arrived = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Function for ``mapInArrow`` over ``range(n)``: each row has the number of a share in the column ``id``."""
+
+
+def rows(folders: Sequence[str], work: bytes, shares: Sequence[bytes]) -> Arrived:
+    """The record batches that a function makes of each share. ``work`` is the pickle of the function; ``folders`` are
+    those of archives that were sent."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import pickle
+        import sys
+
+        from pyspark import SparkFiles
+
+        places = [os.path.join(SparkFiles.getRootDirectory(), folder) for folder in folders]
+        sys.path[:0] = [place for place in places if place not in sys.path]
+        function = pickle.loads(work)
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from function(shares[number])
+
+    return run

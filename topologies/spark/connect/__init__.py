@@ -1,1 +1,0 @@
-"""Runs over Spark Connect, where a session has no Java on this machine to ask."""

@@ -1,1 +1,0 @@
-"""Java: the process, the session in it, and the jars it needs."""
