@@ -111,7 +111,7 @@ def test_the_command_and_the_pytest_plugin_are_declared(wheel: Path) -> None:
     entries = configparser.ConfigParser(delimiters=("=",))
     entries.read_string(_metadata(wheel, "entry_points.txt"))
     assert entries["console_scripts"]["windbolt"] == "windbolt.__main__:main"
-    assert entries["pytest11"]["windbolt"] == "topologies.pytest_plugin"
+    assert entries["pytest11"]["windbolt"] == "topologies.testing.pytest_plugin"
 
 
 RELATIVE = re.compile(r"\]\((?![a-z]+:|#)")
@@ -172,7 +172,7 @@ def _python_path(installed: Path) -> str:
 
 
 def test_the_installed_packages_are_imported_from_where_they_were_installed(installed: Path, tmp_path: Path) -> None:
-    modules = ", ".join((*PACKAGES, "topologies.cli.app", "topologies.pytest_plugin"))
+    modules = ", ".join((*PACKAGES, "topologies.cli.app", "topologies.testing.pytest_plugin"))
     code = f"import {modules}; print(*(m.__file__ for m in ({', '.join(PACKAGES)},)), sep='\\n')"
     printed = _run(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=_python_path(installed))
     assert [Path(line).parent for line in printed.splitlines()] == [installed / name for name in PACKAGES]

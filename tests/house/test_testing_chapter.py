@@ -28,8 +28,8 @@ def test_the_project_of_the_chapter_passes_its_tests(tmp_path: Path, monkeypatch
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    installed = any(entry.value == "topologies.pytest_plugin" for entry in entry_points(group="pytest11"))
-    load = [] if installed else ["-p", "topologies.pytest_plugin"]
+    installed = any(entry.value == "topologies.testing.pytest_plugin" for entry in entry_points(group="pytest11"))
+    load = [] if installed else ["-p", "topologies.testing.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), *load]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

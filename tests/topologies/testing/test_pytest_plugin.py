@@ -40,8 +40,8 @@ def _write(pytester: pytest.Pytester, path: str, *scenarios: object) -> None:
 
 
 def _pytest(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    installed = any(entry.value == "topologies.pytest_plugin" for entry in entry_points(group="pytest11"))
-    load = () if installed else ("-p", "topologies.pytest_plugin")
+    installed = any(entry.value == "topologies.testing.pytest_plugin" for entry in entry_points(group="pytest11"))
+    load = () if installed else ("-p", "topologies.testing.pytest_plugin")
     return pytester.runpytest_inprocess(*load, *arguments)
 
 
@@ -206,7 +206,7 @@ def test_the_plugin_itself_imports_nothing_heavy(tmp_path: Path) -> None:
         "package = types.ModuleType('topologies')\n"  # its own __init__ is another matter
         f"package.__path__ = [{str(ROOT / 'topologies')!r}]\n"
         "sys.modules['topologies'] = package\n"
-        "import topologies.pytest_plugin\n"
+        "import topologies.testing.pytest_plugin\n"
         "heavy = ('pyarrow', 'numpy', 'pandas', 'pyspark', 'pydantic', 'typer', 'yaml', 'rich', 'windowing')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
