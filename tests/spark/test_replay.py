@@ -12,9 +12,9 @@ from tests.helpers.examples import every, share
 from tests.helpers.places import SCENARIOS
 from tests.helpers.scenario_files import scenarios_in
 from tests.topologies.examples.test_policies import RULES, scenario_of
-from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Scenario
+from topologies.scenarios.svg import svg
 from topologies.spark.spark_replay import replay_on_spark
 from windbolt import TopologyBuilder, replay, sinks, spouts
 from windowing import TupleWindow, WindowedBolt

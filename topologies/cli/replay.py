@@ -22,7 +22,6 @@ from topologies.cli.run import loaded
 from topologies.graph.graph import Graph
 from topologies.run.clock import system_clock
 from topologies.run.options import Engine
-from topologies.scenarios.arrival_table import arrival_table
 from topologies.scenarios.scenario_model import (
     Loaded,
     Problem,
@@ -32,7 +31,7 @@ from topologies.scenarios.scenario_model import (
     passed_over,
     scenario_files,
 )
-from topologies.scenarios.timeline import timeline
+from topologies.scenarios.timeline import arrival_table, timeline
 from topologies.testing.replaying import Outcome, answer_locally, answer_on_spark
 from windowing.errors import ConfigError
 from windowing.timestamps import show
@@ -75,7 +74,7 @@ class PictureFiles:
                 do="use --html, which holds many, or give a file with one scenario",
             )
         if self.png is not None:
-            from topologies.scenarios.picture.svg import check_png
+            from topologies.scenarios.svg import check_png
 
             check_png()
 
@@ -83,7 +82,7 @@ class PictureFiles:
         """Writes the files that were asked for; none if no scenario could be answered."""
         if not shown or not self.options:
             return
-        from topologies.scenarios.picture.svg import PageItem, page, png, svg
+        from topologies.scenarios.svg import PageItem, page, png, svg
 
         item, outcome = shown[0]
         if self.html is not None:

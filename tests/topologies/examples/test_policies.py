@@ -11,9 +11,9 @@ import pytest
 import topologies.examples.policies
 from topologies.graph.describing import topology_text
 from topologies.scenarios.named_topology import load_topology
-from topologies.scenarios.picture.svg import svg
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Scenario, load, located
+from topologies.scenarios.svg import svg
 from topologies.testing.policy_check import check_policy
 from windbolt import TupleWindow, WindowedBolt, replay
 from windbolt.policies import TriggerContext, TriggerPolicy

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from tests.helpers.places import SCENARIOS
-from topologies.scenarios.arrival_table import TableTimes, arrival_table
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, load, read_scenario
+from topologies.scenarios.timeline import TableTimes, arrival_table
 
 NOON = 1_704_110_400_000_000  # 2024-01-01T12:00:00Z
 MINUTE = 60_000_000

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page
 
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
-from topologies.scenarios.picture.svg import PageItem, page, svg
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import Loaded, load, located, read_scenario
+from topologies.scenarios.svg import PageItem, page, svg
 
 START = 1_704_110_400_000
 """2024-01-01T12:00:00Z in milliseconds."""

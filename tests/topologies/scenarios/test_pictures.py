@@ -17,11 +17,11 @@ from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.graph.html import DARK, LIGHT
 from topologies.scenarios.moments import Fate
-from topologies.scenarios.picture.picture import Scale
-from topologies.scenarios.picture.svg import PageItem, asset, mark, page, png, svg
+from topologies.scenarios.picture import Scale
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
+from topologies.scenarios.svg import PageItem, asset, mark, page, png, svg
 from windowing.timestamps import written
 
 FOLDER = ROOT / "tests" / "scenarios"

@@ -13,7 +13,7 @@ from textwrap import wrap
 
 from topologies.graph.html import DARK, FONT, LIGHT, element, escaped, page_colours, table
 from topologies.scenarios.moments import Fate, RunMoment, known_ids
-from topologies.scenarios.picture.picture import BREAK, Line, Picture, WindowBox, pictures, source_name
+from topologies.scenarios.picture import BREAK, Line, Picture, WindowBox, pictures, source_name
 from topologies.scenarios.scenario_answer import Replayed, plain
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import WHEREABOUTS
@@ -60,7 +60,7 @@ def mark(fate: Fate, x: float, y: float) -> str:
 @cache
 def asset(name: str) -> str:
     """Returns a file that goes into pages."""
-    return files("topologies.scenarios.picture").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("topologies.scenarios").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def plain_style(palette: Mapping[str, str]) -> str:
