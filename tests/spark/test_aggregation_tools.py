@@ -14,9 +14,7 @@ from typer.testing import CliRunner, Result
 
 from servers.kafka import Kafka
 from topologies.examples import aggregation
-from topologies.examples.aggregation.produce import produce
-from topologies.examples.aggregation.send import send
-from topologies.examples.aggregation.show import show
+from topologies.examples.aggregation.__main__ import produce, send, show
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step
 from windbolt import RunOptions, run_local

@@ -19,10 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from topologies.engine import pulling
-from topologies.examples.spouts.mail_folder import Mails
-from topologies.examples.spouts.table_by_id import Orders
-from topologies.examples.spouts.table_by_shop import OrdersByShop
-from topologies.examples.spouts.web_service import Quotes
+from topologies.examples.spouts import Mails, Orders, OrdersByShop, Quotes
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks
 from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt
 
