@@ -37,8 +37,7 @@ from pyspark.sql import functions as sf
 from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, by_itself, measured
 from benchmarks.events import FIRST_MS, SCHEMA, SEED, Events, InMemory
 from benchmarks.questions import wired
-from servers.broker import broker
-from servers.kafka import Kafka
+from servers.kafka import Kafka, broker
 from topologies.spark.running import run_on_spark
 from topologies.topology import Topology
 from windbolt import RunOptions, sinks, spouts

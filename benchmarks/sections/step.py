@@ -24,8 +24,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.contest import MAIN, SPARK, Arm, Bench, Entry, Job, Question, Taken, measured
 from benchmarks.events import SEED, Events
-from servers.broker import broker
-from servers.kafka import Kafka
+from servers.kafka import Kafka, broker
 from servers.processes import cpu_seconds, own_seconds
 from topologies.io.messages import AvroMessages, AvroSchema
 from topologies.spark.running import run_on_spark

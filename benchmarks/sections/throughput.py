@@ -34,7 +34,7 @@ from benchmarks.figures import Figure, ratio
 from benchmarks.machine import ROOT, Session, say
 from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
 from servers.processes import peak_memory
-from servers.standalone import PYTHON, standalone
+from servers.spark import PYTHON, standalone
 from windbolt import Topology
 from windowing import Session as Gaps
 from windowing import TupleWindow, WindowedBolt, presets

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyspark
 
-from servers.jars import java_command
+from servers.java import java_command
 from topologies.spark.java import jars
 
 _JARS = Path(__file__).with_name("hdfs.txt")

@@ -13,7 +13,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from servers.jars import jars
+from servers.java import jars
 from tests.helpers.places import ROOT
 
 VERSIONS = {"delta": "4.2.0", "iceberg": "4.1.4"}

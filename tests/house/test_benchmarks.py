@@ -588,7 +588,7 @@ def test_the_extra_has_what_the_benchmark_imports() -> None:
                 waiting += imported(path)
         elif not (ROOT / top).is_dir() and top not in sys.stdlib_module_names:
             packages.add({"yaml": "pyyaml", "werkzeug": "moto"}.get(top, top.replace("_", "-")))
-    assert {"servers.jars", "servers.s3", "benchmarks.sections.long"} <= reached
+    assert {"servers.java", "servers.s3", "benchmarks.sections.long"} <= reached
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["peers"]
     names = {re.split(r"[^\w.-]", each, maxsplit=1)[0].lower() for each in wanted}

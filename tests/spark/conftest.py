@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
-from servers import java_classes
-from servers.broker import broker
-from servers.jars import jars
-from servers.kafka import Kafka
+from servers import java
+from servers.java import jars
+from servers.kafka import Kafka, broker
 from tests.spark.shop import write_orders
 from tests.spark.tools import CONF
 from topologies.spark.classic_session import open_session
@@ -23,7 +22,7 @@ SHARING_A_SERVER = ("tests/spark/kafka/", "tests/spark/cluster/", "tests/spark/c
 """Folders whose tests share a broker, a cluster, a Connect server or an HDFS."""
 
 
-java_classes.use()
+java.use()
 
 
 class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # it has no type information

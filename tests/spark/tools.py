@@ -16,7 +16,7 @@ import pytest
 
 import topologies.spark.classic_session
 from manager.storage.checkpoint import FileCheckpoint
-from servers.java_classes import QUICK
+from servers.java import QUICK
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.graph import Graph

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers.standalone import standalone
+from servers.spark import standalone
 from tests.spark.cluster.playing import PROGRAM, app, crashed, prepared, rows, scenario_folders, scenarios
 from topologies.engine.micro_batch import PHASES
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from servers.standalone import Standalone, standalone
+from servers.spark import Standalone, standalone
 from tests.spark.cluster.playing import PROGRAM, app, prepared, rows
 
 

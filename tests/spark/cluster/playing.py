@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from servers.standalone import Standalone
+from servers.spark import Standalone
 from tests.helpers.places import TESTS
 from tests.spark.shop import write_orders
 from tests.spark.tools import drafts, file_rows

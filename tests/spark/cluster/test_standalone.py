@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from servers.standalone import SPARK, Standalone
+from servers.spark import SPARK, Standalone
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, same_both_ways
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")

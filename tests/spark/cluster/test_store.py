@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from servers.s3 import ENVIRONMENT, S3, s3_server
-from servers.standalone import SPARK, Standalone
+from servers.spark import SPARK, Standalone
 from tests.helpers.hadoop_aws import spark_jars
 from tests.spark.cluster.playing import FILES, SINKS, app, ended, same_both_ways, scenarios
 from tests.spark.cluster.playing import rows as rows_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.connect.session import SparkSession
 
-from servers.connect import ConnectServer, connect_server
+from servers.spark import ConnectServer, connect_server
 
 
 @pytest.fixture(scope="package")

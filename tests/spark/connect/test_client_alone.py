@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servers.connect import ConnectServer
+from servers.spark import ConnectServer
 from tests.helpers.damage import rows_of
 from tests.helpers.places import ROOT
 from tests.helpers.spark_of import client_alone

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from servers.connect import ConnectServer, connect_server
+from servers.spark import ConnectServer, connect_server
 from tests.helpers.damage import rows_of, topology, write_input
 from tests.helpers.places import ROOT
 from tests.spark.shop import Revenue, shop_in_memory, write_orders

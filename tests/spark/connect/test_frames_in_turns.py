@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from manager.remote import s3a_settings
-from servers.connect import ConnectServer, connect_server
 from servers.s3 import S3, s3_server
+from servers.spark import ConnectServer, connect_server
 from tests.helpers.hadoop_aws import spark_jars
 from tests.helpers.places import ROOT
 from tests.spark.connect.framed import SCHEMA, counts, frame_of, slowly

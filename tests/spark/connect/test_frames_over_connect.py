@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from servers.connect import ConnectServer, connect_server
+from servers.spark import ConnectServer, connect_server
 from tests.helpers.places import ROOT
 from tests.spark.connect.framed import SCHEMA, counts, frame_of
 from topologies.checkpoints.going_back import go_back

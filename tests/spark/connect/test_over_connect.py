@@ -18,15 +18,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.connect.session import SparkSession
 
-from servers.connect import ConnectServer
 from servers.processes import free_port
+from servers.spark import ConnectServer
 from tests.helpers.damage import BATCHES, rows_of, topology, write_input
 from tests.spark.shop import Revenue, shop_in_memory, write_orders
 from tests.spark.tools import Trap, memory_rows
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-from topologies.spark import tables
-from topologies.spark import connect_run
+from topologies.spark import connect_run, tables
 from topologies.spark.connect_run import connected
 from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql.connect.session import SparkSession
 
-from servers.connect import connect_server
+from servers.spark import connect_server
 from topologies.spark.connect_run import connected
 from windowing.errors import UnreachableError
 

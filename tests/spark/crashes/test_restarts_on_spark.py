@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.broker import RunningBroker, running_broker
-from servers.kafka import Kafka
+from servers.kafka import Kafka, RunningBroker, running_broker
 from tests.helpers.places import ROOT
 from tests.spark.crashes.restarting import shop
 from tests.spark.kafka.kafka_shop import (

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from servers.jars import jars
+from servers.java import jars
 from servers.kafka import Kafka
 from tests.spark.kafka.kafka_shop import shop
 from tests.spark.tools import CONF

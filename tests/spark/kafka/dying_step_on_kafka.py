@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from servers.jars import jars
+from servers.java import jars
 from tests.spark.kafka.step_shop import BatchClock, built
 from tests.spark.tools import CONF
 from topologies.run.options import RunOptions

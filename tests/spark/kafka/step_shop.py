@@ -10,8 +10,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
-from servers.broker import TO_NEW_TOPICS
-from servers.kafka import ID, Kafka, Record
+from servers.kafka import ID, TO_NEW_TOPICS, Kafka, Record
 from topologies.graph.graph import Graph
 from topologies.step.compile_step import step_topology
 from topologies.step.config_files import load_step

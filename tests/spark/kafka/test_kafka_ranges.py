@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
-from servers.broker import TO_NEW_TOPICS
-from servers.kafka import Kafka
+from servers.kafka import TO_NEW_TOPICS, Kafka
 from tests.spark.tools import run
 from topologies.spark import kafka_client
 from topologies.spark.source import StreamSource

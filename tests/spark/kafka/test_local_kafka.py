@@ -17,8 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 
-from servers.broker import TO_NEW_TOPICS, running_broker
-from servers.kafka import ID, Kafka, Record
+from servers.kafka import ID, TO_NEW_TOPICS, Kafka, Record, running_broker
 from tests.helpers.places import ROOT
 from tests.spark.kafka.kafka_shop import (
     ORDERS,

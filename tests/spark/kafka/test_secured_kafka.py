@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from servers.broker import running_broker
-from servers.kafka import Kafka
+from servers.kafka import Kafka, running_broker
 from servers.processes import free_port
 from tests.spark import tools
 from tests.spark.kafka import local_tools

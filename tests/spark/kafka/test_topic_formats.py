@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from servers.kafka import Kafka
-from servers.registry import Registry, registry
+from servers.kafka import Kafka, Registry, registry
 from tests.helpers import topic_values
 from tests.spark import tools
 from tests.spark.kafka import local_tools

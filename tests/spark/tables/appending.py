@@ -19,15 +19,15 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from servers.connect import connect_server
+from servers.spark import connect_server
 from tests.helpers.spark_of import VERSIONS, settings
 from tests.spark.tools import CONF, at_phase, crashed, run
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
 from topologies.spark import tables
-from topologies.spark.connect_run import ConnectRun
 from topologies.spark.classic_session import open_session
+from topologies.spark.connect_run import ConnectRun
 from topologies.spark.runner import SparkRun
 from topologies.topology import Topology
 from windbolt import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from servers.registry import Registry, registry
+from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from topologies.checkpoints.look_at_spouts import Findings
 from topologies.checkpoints.preflight import find_registries

@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2, json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.registry import Registry, registry
+from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.examples import examples
 from tests.helpers.topic_values import COLUMNS, Row, comparable, context, records, table_of

@@ -14,7 +14,7 @@ from fastavro import parse_schema as parse_avro
 from fastavro import schemaless_writer
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
-from servers.registry import Registry, registry
+from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.topic_values import records
 from topologies.io import spouts

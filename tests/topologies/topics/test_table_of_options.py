@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from servers.registry import Registry, registry
+from servers.kafka import Registry, registry
 from tests import formats_table
 from tests.helpers import topic_values
 from topologies.io.topics.declared import REGISTERED, KeyForm

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
-from servers.registry import Registry, registry
+from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.topic_values import records
 from topologies.engine.kafka_records import outgoing

@@ -1,9 +1,13 @@
-"""An archive of the classes that Java loads for Spark: with it a session starts in about half the time.
+"""Java on this machine: its command, jars from Maven Central, pinned, and an archive of the classes that Spark loads.
 
-    python -m servers.java_classes     make it, unless there is one for this Java and this Spark
+Of the lists of jars ``broker`` is Apache Kafka, ``connector`` what Spark needs for it; ``delta`` and ``iceberg`` are
+tables for the Spark that each is built for (``tests/helpers/spark_of.py``).
 
-``./run tests`` does that as it sets up. The tests of ``tests/spark`` tell every Java that they start of the archive, by
-SPARK_SUBMIT_OPTS. Java ignores one that does not fit.
+With the archive a session starts in about half the time. ``./run tests`` makes it as it sets up. The tests of
+``tests/spark`` tell every Java that they start of it, by SPARK_SUBMIT_OPTS. Java ignores one that does not fit.
+
+    python -m servers.java connector     prints where the jars of a list lie, as ``spark.jars`` wants it
+    python -m servers.java classes       makes the archive, unless there is one for this Java and this Spark
 """
 
 from __future__ import annotations
@@ -17,7 +21,28 @@ from typing import Any
 
 import pyspark
 
-from servers.jars import java_command
+from topologies.spark import java as pinned
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The folder of the project."""
+_LISTS = {name: Path(__file__).with_name(f"{name}.txt") for name in ("broker", "delta", "iceberg")} | {
+    "connector": pinned.CONNECTOR
+}
+
+
+def jars(name: str) -> list[str]:
+    """The paths of the jars of a list; those that are not in the user's cache are fetched."""
+    return pinned.jars(_LISTS[name])
+
+
+def java_command() -> str:
+    """Return the command that starts the Java that Spark uses: JAVA_HOME's, or else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else "java"
+
+
+# The archive of the classes that Java loads for Spark.
+
 
 ARCHIVE = Path(sys.prefix) / "windbolt-java-classes.jsa"
 _STAMP = ARCHIVE.with_suffix(".txt")
@@ -46,7 +71,7 @@ def make() -> bool:
         return True
     print("archiving the classes that Java loads for Spark, which takes a minute", file=sys.stderr)
     draft = ARCHIVE.with_suffix(".draft")
-    program = [sys.executable, "-m", "servers.java_classes", "run"]
+    program = [sys.executable, "-m", "servers.java", "run"]
     environment = {**os.environ, _SUBMIT: f"-XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
     subprocess.run(program, env=environment, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not draft.exists():
@@ -87,7 +112,12 @@ def _run() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["run"]:
-        _run()
-    else:
-        sys.exit(not make())
+    match sys.argv[1:]:
+        case ["classes"]:
+            sys.exit(not make())
+        case ["run"]:
+            _run()
+        case [name]:
+            print(",".join(jars(name)))
+        case _:
+            sys.exit(__doc__)
