@@ -30,11 +30,29 @@ read), ``policies`` (decisions), ``manager`` (state), ``topologies`` (composing 
 from __future__ import annotations
 
 import importlib
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windbolt._installed import check_installed
+_PACKAGES = ("windowing", "policies", "manager", "topologies")
+_HOME = Path(__file__).resolve().parents[1]
+_WHY = "Python takes the first module of a name that it finds, and looks beside the program first."
+_DO = "Give that file or folder another name."
 
-check_installed()
+
+def _check_installed() -> None:
+    """Raise ImportError where Python would find a module of the user's in place of one of windbolt's packages."""
+    for name in _PACKAGES:
+        loaded = sys.modules.get(name)
+        spec = loaded.__spec__ if loaded is not None else PathFinder.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue  # nothing there, or a namespace: the import itself will say so
+        if Path(spec.origin).resolve() != _HOME / name / "__init__.py":
+            raise ImportError(f"{spec.origin} hides windbolt's package {name!r}. {_WHY} {_DO}", name=name)
+
+
+_check_installed()
 
 if TYPE_CHECKING:
     from topologies.background import Run, RunPhase, RunStatus, runs
