@@ -104,8 +104,8 @@ class OpenPanes:
     """Which hold only a part of a window that has fired."""
     changed: NDArray[np.bool_]
     """Which are one or several windows that have fired, but not within the same bounds."""
-    moved: NDArray[np.bool_]
-    """Which have fired at an end, and have another now."""
+    fired_at_other_end: NDArray[np.bool_]
+    """Which have fired at their end, and have another end now."""
     owners: NDArray[np.int64]
     """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
     none."""
@@ -141,10 +141,10 @@ class PaneDecisions:
             shut=np.zeros(count, np.int64),
             repaired=np.zeros(count, np.int64),
         )
-        split, changed, there = (np.zeros(count, np.bool_) for _ in range(3))
+        split, changed, end_was_known = (np.zeros(count, np.bool_) for _ in range(3))
         owners = np.full(len(self.before), -1)
         if not len(before) or not count:
-            return OpenPanes(states, split, changed, there, owners)
+            return OpenPanes(states, split, changed, np.zeros(count, np.bool_), owners)
         if merging:
             owners[of_kind], split = _covering(states, before)
         else:
@@ -160,10 +160,10 @@ class PaneDecisions:
         other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
         changed[owner[other & (remembered.index > 0)]] = True
         same_end = ends[owner] == remembered.end
-        there[owner[same_end]] = True
-        counts = same_end | ~there[owner]  # of several, the one that ends there says whether that end has fired
+        end_was_known[owner[same_end]] = True
+        counts = same_end | ~end_was_known[owner]  # of several, the one that ends there says whether that end has fired
         np.maximum.at(states.on_time, owner[counts], remembered.on_time[counts])
-        return OpenPanes(states, split, changed, (states.on_time > 0) & ~there, owners)
+        return OpenPanes(states, split, changed, (states.on_time > 0) & ~end_was_known, owners)
 
     def decide(
         self,
@@ -188,7 +188,7 @@ class PaneDecisions:
         # where the watermark has reached it since it grew.
         states.on_time[~ended] = 0
         if grown is not None and moment.lateness is not None:
-            states.on_time[windows.moved & grown] = 0
+            states.on_time[windows.fired_at_other_end & grown] = 0
         revised = self._revised(windows, fresh)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)

@@ -597,7 +597,7 @@ class CalendarWindows(GridWindows):
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._inside(live.starts), self._inside(last_instants(live, upto))
+        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live, upto))
         # Only the due part of a long lifetime. Windows go by the places of their ends.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
         edges = self._edges(begin, finish)
@@ -609,7 +609,7 @@ class CalendarWindows(GridWindows):
     def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
             return np.empty(0, dtype=bool)
-        first, last = self._inside(live.starts), self._inside(last_instants(live))
+        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
         edges = self._edges(last, last)
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
         return (edges[_places(edges, last) + self.last] <= closed_until) | (last < first)
@@ -618,7 +618,7 @@ class CalendarWindows(GridWindows):
         if not len(live):
             return None
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._inside(live.starts), self._inside(last_instants(live))
+        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
         begin = np.clip(low, first, last)
         edges = self._edges(begin, begin)
         places = _places(edges, begin)
@@ -629,7 +629,7 @@ class CalendarWindows(GridWindows):
     def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not len(live):
             return live.starts, live.starts
-        inside = self._inside(live.starts)
+        inside = self._microsecond_starts(live.starts)
         edges = self._edges(inside, inside)
         places = _places(edges, inside)
         first, last = places + 1, places + self.last
@@ -666,7 +666,7 @@ class CalendarWindows(GridWindows):
     @property
     def last_end(self) -> LastEnd:
         def last_ends(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
-            last = self._inside(last_instants(Live(starts, ends=ends)))
+            last = self._microsecond_starts(last_instants(Live(starts, ends=ends)))
             if not len(last):
                 return last
             edges = self._edges(last, last)
@@ -674,8 +674,9 @@ class CalendarWindows(GridWindows):
 
         return last_ends
 
-    def _inside(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the microsecond that starts within the same window as each time, for either kind of bounds."""
+    def _microsecond_starts(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the start of the microsecond in which each time is: it is in the same window, for either kind of
+        bounds."""
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:

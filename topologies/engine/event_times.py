@@ -200,7 +200,7 @@ def read_times(node: WindowedNode, table: pa.Table) -> Read:
     if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
         reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
         read = Read(np.where(read.cut, 0, read.times), reasons)
-    return Read(*_inside(node, read.times, read.reasons), read.cut)
+    return Read(*_within_range(node, read.times, read.reasons), read.cut)
 
 
 def _of_column(column: pa.Array | pa.ChunkedArray) -> Read:
@@ -268,7 +268,7 @@ def valid_times(settings: WindowSettings) -> tuple[int, int]:
     return EARLIEST + margin, LATEST - margin
 
 
-def _inside(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
+def _within_range(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
     """Marks times as invalid that are so close to the year 1 or 9999 that a window holding them would exceed the
     range."""
     first, last = valid_times(node.bolt.settings)

@@ -360,13 +360,13 @@ class _There:
 
     def kind(self, path: str) -> Entry | None:
         with reached(path):
-            info = self._filesystem.get_file_info(self._inside(path))
+            info = self._filesystem.get_file_info(self._path_in_store(path))
         return None if info.type == pafs.FileType.NotFound else self._entry(info)
 
     def inside(self, folder: str) -> list[Entry]:
         with reached(folder):
             try:
-                selector = pafs.FileSelector(self._inside(folder), allow_not_found=True)
+                selector = pafs.FileSelector(self._path_in_store(folder), allow_not_found=True)
                 return [self._entry(info) for info in self._filesystem.get_file_info(selector)]
             except (FileNotFoundError, NotADirectoryError):
                 return []
@@ -379,7 +379,7 @@ class _There:
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
             return list(threads.map(look, paths))
 
-    def _inside(self, path: str) -> str:
+    def _path_in_store(self, path: str) -> str:
         return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
 
     def _entry(self, info: pafs.FileInfo) -> Entry:

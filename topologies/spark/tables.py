@@ -189,7 +189,7 @@ class _Batch:
     run: str
     before: str
     """SQL that restores the table to what it was before this batch."""
-    sure: bool = True
+    known: bool = True
     """False where the table was restored to a time since, so that nobody says whether it still has the batch."""
     undone_by: int | None = None
     """The commit that restored a Delta table to a version before this batch; None where the table has it."""
@@ -216,14 +216,14 @@ class Appender:
         if may_be_there:
             found = list(self._batches(batch))
             undone_by = next((each.undone_by for each in found if each.undone_by is not None), None)
-            there = [each for each in found if each.undone_by is None]
-            if there and there[0].sure:
-                if (there[0].serial, there[0].run) == (batch.serial, batch.run):
+            present = [each for each in found if each.undone_by is None]
+            if present and present[0].known:
+                if (present[0].serial, present[0].run) == (batch.serial, batch.run):
                     self._tried = batch.serial
                     return
-                del there[1:]  # each was appended because the one before it was committed
-            if any(each.serial > batch.after for each in there):
-                raise self._later(batch, there[0])
+                del present[1:]  # each was appended because the one before it was committed
+            if any(each.serial > batch.after for each in present):
+                raise self._later(batch, present[0])
         self._tried = batch.serial
         writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
         for option, value in self._options(batch, undone_by).items():
@@ -284,7 +284,7 @@ class Appender:
     def _of_delta(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
         history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
-        valid, restored, sure = sys.maxsize, 0, True
+        valid, restored, known = sys.maxsize, 0, True
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version, note = row["version"], _note(row["userMetadata"])
             ours = note.get("windbolt") == who
@@ -293,11 +293,11 @@ class Appender:
                     yield _Batch(note["batch"], note["run"], "", undone_by=restored)
             elif ours:
                 before = f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}"
-                yield _Batch(note["batch"], note["run"], before, sure)
-            elif row["operation"] == "RESTORE" and sure:
+                yield _Batch(note["batch"], note["run"], before, known)
+            elif row["operation"] == "RESTORE" and known:
                 to = str((row["operationParameters"] or {}).get("version", ""))
-                sure = to.isdigit()  # else to a time: what of the commits before is left is not said
-                valid, restored = int(to) if sure else valid, version
+                known = to.isdigit()  # else to a time: what of the commits before is left is not said
+                valid, restored = int(to) if known else valid, version
 
     def _of_iceberg(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
@@ -320,7 +320,7 @@ class Appender:
     def _later(self, batch: SinkBatch, last: _Batch) -> CheckpointError:
         later = [each for each in self._batches(batch) if each.serial > batch.after and each.undone_by is None]
         do = f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)"
-        if not last.sure:
+        if not last.known:
             return CheckpointError(
                 f"sink {self.name!r}: whether the table {self._table.name} has {len(later)} batches that come after "
                 "the checkpoint is not known",
@@ -380,7 +380,7 @@ def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFram
         return spark.createDataFrame([], schema) if rows is None else spark.createDataFrame(rows, schema)
     assert isinstance(sink, FileSink)
     filesystem, folder, _ = locate(sink.path)
-    if not any(entry.is_file for entry in filesystem.get_file_info(_inside(folder))):
+    if not any(entry.is_file for entry in filesystem.get_file_info(_files_in(folder))):
         return spark.createDataFrame([], schema)
     place = f"file://{folder}"
     if filesystem.type_name != "local":
@@ -394,7 +394,7 @@ def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFram
     return reader.parquet(place) if sink.format.name == "parquet" else reader.json(place)
 
 
-def _inside(folder: str) -> pafs.FileSelector:
+def _files_in(folder: str) -> pafs.FileSelector:
     return pafs.FileSelector(folder, allow_not_found=True)
 
 

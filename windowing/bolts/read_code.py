@@ -93,7 +93,7 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
                 continue
             meant = _meant(vars(kind)[name], name, known, left)
             if meant and not beside:
-                beside = _names_beside(instance, users)
+                beside = _names_used_around(instance, users)
                 cut = {re.split("[%{]", text, maxsplit=1)[0] for text in beside}  # of on_{kind} and on_%s
                 beginnings = tuple(each for each in cut if each.endswith("_"))
             if meant and name not in beside and not name.startswith(beginnings):
@@ -127,7 +127,7 @@ def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
     return True
 
 
-def _names_beside(instance: object, users: list[type]) -> set[str]:
+def _names_used_around(instance: object, users: list[type]) -> set[str]:
     """Returns the names that the code of classes, of their modules and of what these hold loads, the texts in it, and
     the names of the functions that tables and other objects hold."""
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
@@ -146,7 +146,7 @@ def _names_beside(instance: object, users: list[type]) -> set[str]:
             waiting.extend(_named(value))
             found.update(text for code in _codes(value.__code__) for text in _texts_loaded(code))
         elif issubclass(kind, (property, MethodType, staticmethod, classmethod, *_WRAPPERS)):
-            waiting.extend(_inside(value, objects=False))
+            waiting.extend(_parts_of(value, objects=False))
         elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
             held = gc.get_referents(value)
             found.update(each.__name__ for each in held if type(each) is FunctionType)
@@ -181,10 +181,12 @@ def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
             continue
         seen[id(found)] = found  # an object that is kept keeps its id to itself
         yield found
-        waiting.extend(_inside(found, objects))
+        waiting.extend(_parts_of(found, objects))
 
 
-def _inside(found: Any, objects: bool) -> Iterator[Any]:
+def _parts_of(found: Any, objects: bool) -> Iterator[Any]:
+    """Yields what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
+    contents of containers and other objects."""
     match found:
         case FunctionType():
             if _is_users(found):
@@ -245,7 +247,7 @@ def _calls_super(method: Any) -> bool:
             continue
         seen.add(id(found))
         if not isinstance(found, FunctionType):
-            waiting.extend(_inside(found, objects=False))
+            waiting.extend(_parts_of(found, objects=False))
         elif any("super" in code.co_names for code in _codes(found.__code__)):
             return True
         else:

@@ -79,7 +79,7 @@ def convertible(source: pa.DataType, target: pa.DataType, form: str | None = Non
         return True
     if source == target or _kinds.is_null(source):
         return True
-    inner = _inside(source, target)
+    inner = _value_type(source, target)
     if inner is not None:
         return convertible(inner, target)
     if _kinds.is_nested(source) or _kinds.is_nested(target):
@@ -89,12 +89,12 @@ def convertible(source: pa.DataType, target: pa.DataType, form: str | None = Non
     return any(is_source(source) and any(is_kind(target) for is_kind in targets) for is_source, targets in _ALLOWED)
 
 
-def _inside(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
-    """The type as which values of a type around another one are taken; None for any other type."""
+def _value_type(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
+    """The type of the values in a dictionary, in runs, or of a logical type; None for any other type."""
     if _kinds.is_dictionary(source) or _kinds.is_run_end_encoded(source):
         return source.value_type
-    if isinstance(source, pa.BaseExtensionType) and source.extension_name in _LOGICAL:
-        return _LOGICAL[source.extension_name](source, target)
+    if isinstance(source, pa.BaseExtensionType) and source.extension_name in _LOGICAL_TYPES:
+        return _LOGICAL_TYPES[source.extension_name](source, target)
     return None
 
 
@@ -132,9 +132,9 @@ def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR
     if _kinds.is_dictionary(source):
         return _checked_after(values.dictionary_decode(), target)
     if _kinds.is_run_end_encoded(source):
-        return _of_runs(values, _checked_after(values.values, target))
+        return _repeated_by_run(values, _checked_after(values.values, target))
     if isinstance(source, pa.BaseExtensionType):
-        return _checked_after(_stored(values, target), target)
+        return _checked_after(_logical_values(values, target), target)
     if _kinds.is_nested(target):
         return _nested(values, target)
     if _kinds.is_timestamp(target) and not is_text(source):
@@ -158,21 +158,21 @@ def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
     if _kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
     elif _kinds.is_run_end_encoded(values.type):
-        return _of_runs(values, _declared(values.values, target, form))
+        return _repeated_by_run(values, _declared(values.values, target, form))
     texts, bad = _checked(values.cast(pa.string()), pa.string()) if is_text(values.type) else (_digits(values), None)
     moments, flags = form_of(form).parse(texts, target)
     return moments, either(bad, flags)
 
 
-def _of_runs(values: pa.Array, converted: Converted) -> Converted:
+def _repeated_by_run(values: pa.Array, converted: Converted) -> Converted:
     """Repeats what was converted once for each run: Arrow repeats no views, dictionaries or logical types itself."""
-    places = _runs(values)
+    runs = _run_of_each_row(values)
     each, bad = converted
-    return each.take(pa.array(places)), None if bad is None else bad[places]
+    return each.take(pa.array(runs)), None if bad is None else bad[runs]
 
 
-def _runs(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
-    """The place of each row's run."""
+def _run_of_each_row(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
+    """Index of the run in which each row is."""
     rows = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
 
@@ -213,22 +213,23 @@ _ALLOWED: tuple[tuple[Callable[[pa.DataType], bool], tuple[Callable[[pa.DataType
 # Logical types, which Arrow has as types around others: what JSON and UUIDs in Parquet are.
 
 
-def _of_uuid(_: pa.BaseExtensionType, target: pa.DataType) -> pa.DataType:
+def _type_of_uuids(_: pa.BaseExtensionType, target: pa.DataType) -> pa.DataType:
     return pa.string() if is_text(target) else pa.binary(_UUID)
 
 
 _UUID = 16
-_LOGICAL: dict[str, Callable[[pa.BaseExtensionType, pa.DataType], pa.DataType]] = {
+_LOGICAL_TYPES: dict[str, Callable[[pa.BaseExtensionType, pa.DataType], pa.DataType]] = {
     "arrow.json": lambda source, _: source.storage_type,
-    "arrow.uuid": _of_uuid,
+    "arrow.uuid": _type_of_uuids,
     "arrow.bool8": lambda *_: pa.bool_(),
 }
-"""What the values of a logical type are taken as, by its name. Of another one nobody knows what its values mean."""
+"""The type that the values of a logical type are taken as, by its name. The values of others have no known meaning."""
 
 
-def _stored(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
+def _logical_values(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
+    """Returns the values of an array of a logical type, as they are taken for the declared type."""
     if values.type.extension_name != "arrow.uuid":
-        return values.storage.cast(_LOGICAL[values.type.extension_name](values.type, target))
+        return values.storage.cast(_LOGICAL_TYPES[values.type.extension_name](values.type, target))
     return _spelled(values.storage) if is_text(target) else values.storage
 
 
@@ -649,7 +650,7 @@ def _takeable(raw: pa.Table) -> pa.Table:
     for index, field in enumerate(raw.schema):
         chunks = raw.column(index).chunks
         if _kinds.is_run_end_encoded(field.type):
-            chunks = [_without_views(chunk.values).take(pa.array(_runs(chunk))) for chunk in chunks]
+            chunks = [_without_views(chunk.values).take(pa.array(_run_of_each_row(chunk))) for chunk in chunks]
         else:
             chunks = [_without_views(chunk) for chunk in chunks]
         if any(chunk.type != field.type for chunk in chunks):

@@ -143,12 +143,12 @@ class XmlWriting:
         checked = _name(name)
         value = simple(value)
         if not isinstance(value, list | tuple):
-            _inside(name, self._element, checked, value, levels)
+            _at_step(name, self._element, checked, value, levels)
             return
         for index, item in enumerate(value):
             if isinstance(item, list | tuple):
                 raise Misfit("a list in a list has no form in XML").inside(index).inside(name)
-            _inside(name, _inside, index, self._element, checked, item, levels)
+            _at_step(name, _at_step, index, self._element, checked, item, levels)
 
     def _element(self, name: str, value: Any, levels: int) -> None:
         if levels == 0:
@@ -162,10 +162,10 @@ class XmlWriting:
 
     def _object(self, name: str, value: dict[Any, Any], levels: int) -> None:
         attributes = [key for key in value if _is_attribute(key)]
-        given = [f' {_name(key[1:])}="{_inside(key, _text, value[key], _IN_ATTRIBUTE)}"' for key in attributes]
+        given = [f' {_name(key[1:])}="{_at_step(key, _text, value[key], _IN_ATTRIBUTE)}"' for key in attributes]
         self._put(f"<{name}{''.join(given)}>")
         if "#text" in value:
-            self._put(_inside("#text", _text, value["#text"], _IN_TEXT))
+            self._put(_at_step("#text", _text, value["#text"], _IN_TEXT))
         for key, item in value.items():
             if key != "#text" and not _is_attribute(key):
                 self._entry(key, item, levels)
@@ -178,7 +178,7 @@ class XmlWriting:
             raise Unwritable(f"the message has more than the {self._max_bytes:,} bytes that may be read")
 
 
-def _inside(step: Any, write: Callable[..., Any], *arguments: Any) -> Any:
+def _at_step(step: Any, write: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return write(*arguments)
     except Misfit as misfit:

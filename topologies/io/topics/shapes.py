@@ -142,7 +142,7 @@ def _struct(shape: Struct, target: pa.DataType) -> Column:
     if not _kinds.is_struct(target):
         raise _impossible("a record", target)
     fields = shape.fields()
-    parts = {each.name: _inside(fields.get(each.name, NULL), each.type, each.name) for each in target}
+    parts = {each.name: _column_at(fields.get(each.name, NULL), each.type, each.name) for each in target}
     get = shape.get
     kind = pa.struct([(name, part.kind) for name, part in parts.items()])
 
@@ -162,7 +162,7 @@ def _listed(shape: Repeated, target: pa.DataType) -> Column:
         return _pairs(shape.items, target)
     if not _kinds.is_list(target):
         raise _impossible("a list", target)
-    item = _inside(shape.items, target.value_type, "element")
+    item = _column_at(shape.items, target.value_type, "element")
     return Column(pa.list_(item.kind), _each(item.make))
 
 
@@ -179,7 +179,7 @@ def _each(inner: Make | None) -> Make:
 def _mapped(shape: Mapped, target: pa.DataType) -> Column:
     if not _kinds.is_map(target):
         raise _impossible("a map", target)
-    key, item = _inside(shape.keys, target.key_type, "key"), _inside(shape.values, target.item_type, "value")
+    key, item = _column_at(shape.keys, target.key_type, "key"), _column_at(shape.values, target.item_type, "value")
     key_of, item_of, ordered = key.make, item.make, shape.ordered
 
     def make(value: Any) -> list[tuple[Any, Any]]:
@@ -203,7 +203,8 @@ def _pairs(entry: Struct, target: pa.DataType) -> Column:
     fields = entry.fields()
     if set(fields) != {"key", "value"}:
         raise _impossible("a list", target)
-    key, item = _inside(fields["key"], target.key_type, "key"), _inside(fields["value"], target.item_type, "value")
+    key = _column_at(fields["key"], target.key_type, "key")
+    item = _column_at(fields["value"], target.item_type, "value")
 
     def make(value: Any) -> list[tuple[Any, Any]]:
         made = []
@@ -244,7 +245,7 @@ def _union(shape: Union, target: pa.DataType, form: str | None) -> Column:
     return Column(fitting[0][1].kind, make)
 
 
-def _inside(shape: Shape, target: pa.DataType, name: str) -> Column:
+def _column_at(shape: Shape, target: pa.DataType, name: str) -> Column:
     try:
         return column_of(shape, target)
     except Misfit as misfit:
