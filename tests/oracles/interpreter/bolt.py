@@ -738,7 +738,7 @@ class Bolt:
         if self.rules.trigger is not None:  # those of one key and end stay in their order
             due.sort(key=lambda window: window.end)
         elif self.rules.key_trigger is not None or not any(kind is None for kind in self.kinds):
-            due.sort(key=lambda window: (window.at_end, window.end, window.start or 0, window.place))
+            due.sort(key=lambda window: (window.end, window.start or 0, window.place))
         if self.rules.empty_windows_until is not None:
             due = self.with_empty(due)
         for window in due:

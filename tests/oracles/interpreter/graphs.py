@@ -81,10 +81,12 @@ class Graph:
     sunk: dict[str, list[Json]] = field(default_factory=dict)
     waiting: dict[str, list[Row]] = field(default_factory=dict)
     clock: int = 0
+    before: int = 0
+    """The clock of the batch before."""
     arrived: int = 0
 
     def __post_init__(self) -> None:
-        self.clock = self.began
+        self.clock = self.before = self.began
         for node in self.nodes:
             streams = tuple(each[0] for each in node.inputs)
             inner = frozenset(stream for stream in streams if stream in self.inner)
@@ -227,6 +229,7 @@ class Graph:
             fired, bolt.out = bolt.out, []
             self.emit(node, fired)
             self.divert(node, bolt)
+        self.before = self.clock
 
     def promised(self, node: Node, stream: str) -> int | None:
         """ "Behind other windowed bolts": the time before which nothing more comes on an input."""
@@ -251,8 +254,8 @@ class Graph:
         for one in sorted(in_turn, key=task_of):
             time = self.time_of(node, one)
             at = None
-            if node.rules.key_trigger is not None:  # "at the moment its window fired; at the end, at the last clock"
-                at = self.clock if one.window.at_end else one.window.end
+            if node.rules.key_trigger is not None:  # "at the moment its window fired"
+                at = min(max(one.window.end, self.before), self.clock)
             for stream, fields, own in rows_of.rows(node, one):
                 row = Row(fields, time if own is None else own, at=at)
                 self.arrive(label(node.name, stream), row)

@@ -321,6 +321,5 @@ class Triggered(Kind):
             self.pass_timers(lambda timer: over(timer + self.waits))
         elif self.held:
             self.fire(self.timer if self.timer is not None else self.held[-1].time)
-            self.due[-1].at_end = True
         due, self.due = self.due, []
         return due

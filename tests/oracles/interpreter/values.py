@@ -84,7 +84,7 @@ class Window:
     repaired: bool = False
     """Whether its events have been repaired since it last fired."""
     at_end: bool = False
-    """Whether ``on_end`` of a policy, or a trigger of keys, has fired it because the streams end."""
+    """Whether ``on_end`` of a policy has fired it because the streams end."""
 
     def covers(self, other: Window) -> bool:
         """True if another one lies within it."""
