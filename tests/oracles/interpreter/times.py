@@ -118,8 +118,8 @@ class Times:
         mark.arrived = self.clock
 
     def count(self, where: Where, time: int, *, is_end: bool) -> None:
-        """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick; an end edge
-        makes none (SI-10)."""
+        """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick; an end
+        edge makes none (SI-10)."""
         mark = self.of(where)
         mark.arrived = self.clock
         if is_end or self.is_inner(where):

@@ -11,10 +11,6 @@ from servers.spark import SPARK, Standalone
 from tests.spark.cluster.playing import FILES, WINDBOLT, app, crashed, ended, hosts, rows, same_both_ways
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
-SPECULATION = {
-    "speculation": "true", "speculation.interval": "50ms", "speculation.quantile": "0.5",
-    "speculation.multiplier": "1.1", "speculation.minTaskRuntime": "1s",
-}  # fmt: skip
 
 
 @pytest.mark.extended
@@ -56,13 +52,12 @@ def test_another_executor_does_what_one_that_died_had_to_do(
     assert rows(cluster, "executor") == expected
 
 
-@pytest.mark.parametrize("what", ["executor", pytest.param("slow", marks=pytest.mark.extended)])
-def test_sums_of_a_dataframe_are_those_of_its_rows_though_tasks_run_twice(cluster: Standalone, what: str) -> None:
-    """An executor dies as it adds up; or is so slow that another one does the same."""
+@pytest.mark.extended
+def test_sums_of_a_dataframe_are_those_of_its_rows_though_an_executor_dies(cluster: Standalone) -> None:
+    """As it adds up, so that another one does the same."""
     (cluster.shared / "happened").unlink(missing_ok=True)
-    settings = {"scheduler.minRegisteredResourcesRatio": "1.0", **(SPECULATION if what == "slow" else {})}
-    chosen = [f"spark.{name}={value}" for name, value in settings.items()]
-    same_both_ways(ended(cluster.run(sys.executable, "frames.py", str(cluster.shared), what, cluster.url, *chosen)))
+    both_there = "spark.scheduler.minRegisteredResourcesRatio=1.0"
+    same_both_ways(ended(cluster.run(sys.executable, "frames.py", str(cluster.shared), cluster.url, both_there)))
     assert (cluster.shared / "happened").exists()
 
 
@@ -118,7 +113,9 @@ def submitted(cluster: Standalone, what: str, settings: dict[str, str]) -> dict[
 
 @pytest.mark.extended
 def test_a_slow_machine_does_not_hold_back_the_others(cluster: Standalone, expected: dict[str, list[str]]) -> None:
-    assert submitted(cluster, "a slow machine", SPECULATION) == expected
+    settings = {"speculation": "true", "speculation.interval": "50ms", "speculation.quantile": "0.5",
+                "speculation.multiplier": "1.1", "speculation.minTaskRuntime": "1s"}  # fmt: skip
+    assert submitted(cluster, "a slow machine", settings) == expected
     assert (cluster.shared / "happened").exists()
 
 

@@ -14,7 +14,7 @@ import pytest
 from servers.s3 import ENVIRONMENT, S3, s3_server
 from servers.spark import SPARK, Standalone
 from tests.helpers.hadoop_aws import spark_jars
-from tests.spark.cluster.playing import FILES, SINKS, app, ended, same_both_ways, scenarios
+from tests.spark.cluster.playing import FILES, SINKS, app, ended, scenarios
 from tests.spark.cluster.playing import rows as rows_of
 from tests.spark.tools import in_order
 
@@ -108,19 +108,3 @@ def test_an_executor_and_then_the_driver_die_while_requests_fail(
     finally:
         store.fail()
     assert rows(store, "deaths") == expected
-
-
-@pytest.mark.extended
-def test_sums_of_a_dataframe_are_those_of_its_rows_with_the_checkpoint_in_the_store(
-    cluster: Standalone, store: S3
-) -> None:
-    command, aws = submitting(cluster, store)
-    (cluster.shared / "happened").unlink(missing_ok=True)
-    store.fail(EVERY, "503")
-    try:
-        same_both_ways(
-            ended(cluster.run(*command, "frames.py", str(cluster.shared), "executor", PLACE="s3://bucket", **aws))
-        )
-    finally:
-        store.fail()
-    assert (cluster.shared / "happened").exists()

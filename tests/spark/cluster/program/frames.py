@@ -1,8 +1,7 @@
-"""A program of the user's with a DataFrame: ``frames.py SHARED WHAT [MASTER [SETTING=VALUE ...]]``.
+"""A program of the user's with a DataFrame: ``frames.py SHARED MASTER [SETTING=VALUE ...]``.
 
-The rows are first added up where Spark reads them, while something happens there (WHAT: an ``executor`` dies, or a
-machine is ``slow``); in a second run they go to Python. Prints which batches were added up, and of both runs the rows
-and the accounts of each batch.
+The rows are first added up where Spark reads them, while an executor dies there; in a second run they go to Python.
+Prints which batches were added up, and of both runs the rows and the accounts of each batch.
 """
 
 from __future__ import annotations
@@ -24,26 +23,22 @@ from topologies.spark import source
 from topologies.spark.frame_sums import SummedFrame
 from windbolt import AggregateBolt, RunOptions, TopologyBuilder, aggregates, run_on_spark, sinks, spouts
 
-PLACE = os.environ.get("PLACE", "")
-"""Where the checkpoints are, if not in the folder that all machines see."""
 LATER = 1_714_564_875
 """A time, in seconds; of the first two files only the second one has later times."""
 
 
-def happening(shared: str, what: str) -> Callable[..., Any]:
-    """A function over columns that returns users as they are; something happens in one of the tasks that call it."""
+def dying(shared: str) -> Callable[..., Any]:
+    """A function over columns that returns users as they are; the executor of one of the tasks that call it dies."""
 
     def parent(pid: int) -> int:
         with open(f"/proc/{pid}/stat") as file:
             return int(file.read().rpartition(")")[2].split()[1])
 
     def user(name: str, second: int) -> str:
-        slow = what == "slow" and os.environ.get("SPARK_LOCAL_HOSTNAME", "").endswith(".2")
-        if slow or (what == "executor" and second > LATER):
+        if second > LATER:
             with suppress(FileExistsError):
                 os.close(os.open(f"{shared}/happened", os.O_CREAT | os.O_EXCL))
-                if not slow:
-                    os.kill(parent(os.getppid()), signal.SIGKILL)  # the parent of this process is pyspark's daemon
+                os.kill(parent(os.getppid()), signal.SIGKILL)  # the parent of this process is pyspark's daemon
                 time.sleep(600)  # until Spark ends this process
         return name
 
@@ -67,14 +62,14 @@ def added_up(frame: DataFrame, checkpoint: str) -> dict[str, Any]:
     return {"rows": sorted(json.dumps(row, default=str) for row in out.rows), "accounts": accounts}
 
 
-def main(shared: str, what: str, master: str = "", *settings: str) -> None:
-    builder = SparkSession.builder if not master else SparkSession.builder.master(master)
+def main(shared: str, master: str, *settings: str) -> None:
+    builder = SparkSession.builder.master(master)
     for setting in settings:
         builder = builder.config(*setting.split("=", 1))
     spark = builder.getOrCreate()
     reader = spark.readStream.schema("user string, amount double, ts timestamp").option("maxFilesPerTrigger", 2)
     orders = reader.parquet(f"{shared}/orders").where("ts IS NOT NULL")
-    frame = orders.withColumn("user", happening(shared, what)("user", functions.col("ts").cast("long")))
+    frame = orders.withColumn("user", dying(shared)("user", functions.col("ts").cast("long")))
     found: list[bool] = []
     ingest = SummedFrame.ingest
 
@@ -84,9 +79,9 @@ def main(shared: str, what: str, master: str = "", *settings: str) -> None:
         return outputs
 
     with patch.object(SummedFrame, "ingest", noted):
-        sums = added_up(frame, f"{PLACE or shared}/frames-{what}/sums")
+        sums = added_up(frame, f"{shared}/frames/sums")
     with patch.object(source, "frame_sums", lambda topology: None):
-        rows = added_up(frame, f"{PLACE or shared}/frames-{what}/rows")
+        rows = added_up(frame, f"{shared}/frames/rows")
     spark.stop()
     print(json.dumps({"added_up": found, "sums": sums, "rows": rows}))
 
