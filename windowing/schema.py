@@ -58,6 +58,7 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     it is. Raises ConfigError, with the place, for anything else.
     """
     if isinstance(declared, pa.Schema):
+        _refuse_twice("pa.schema(...)", list(declared))
         return declared
     if not isinstance(declared, str):
         raise ConfigError(
@@ -66,14 +67,18 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
         )
     parser = _Parser(declared)
     fields = parser.fields(closing="")
+    _refuse_twice(f"schema {declared!r}", fields)
+    return pa.schema(fields)
+
+
+def _refuse_twice(what: str, fields: list[pa.Field]) -> None:
     twice = _twice(fields)
     if twice:
         raise ConfigError(
-            f"schema {declared!r} names {twice} more than once",
+            f"{what} names {twice} more than once",
             why="a column is known by its name",
             do="give each column a name of its own",
         )
-    return pa.schema(fields)
 
 
 def _twice(fields: list[pa.Field]) -> str:

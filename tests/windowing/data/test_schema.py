@@ -76,6 +76,8 @@ def test_a_backtick_in_a_name_is_written_twice() -> None:
 def test_a_name_that_is_given_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="names 'a' more than once"):
         parse_schema("a int, b int, a string")
+    with pytest.raises(ConfigError, match="names 'a' more than once"):
+        parse_schema(pa.schema([("a", pa.int32()), ("a", pa.string())]))
 
 
 @pytest.mark.parametrize("declared", [None, 5, ["a int"], {"a": "int"}])
