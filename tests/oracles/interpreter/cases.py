@@ -297,6 +297,8 @@ def steps(random: Random, bolt: Json, streams: list[str]) -> Iterator[Json]:
         stream = random.choice(streams)
         if "shape_field" in bolt:
             stream = with_shape(random, event, edges, stream, now, scale)
+            if "idle_timeout" in str(bolt) or "substreams" in bolt:  # what becomes of edges there is not said yet
+                event["shape"] = "point" if event.get("until") is None else "interval"
         if len(streams) > 1:
             step["stream"] = stream
         if clocks:
