@@ -509,7 +509,7 @@ class Bolt:
         start = starts[0]
         self.put_together(start, edge)
         for place in range(len(self.kinds)):
-            self.of(start.key, place).ended(start, self.over(start.key))
+            self.of(start.key, place).cut_short(start, self.over(start.key))
 
     def put_together(self, start: Event, edge: Event) -> None:
         """joins, "By lifetime": of a start that was cut to begin where it ends, or later, nothing is left."""

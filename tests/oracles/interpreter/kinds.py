@@ -66,7 +66,7 @@ class Kind:
         for window in self.open:
             window.repaired |= event in window.events and window.fired > 0
 
-    def ended(self, event: Event, over: Over) -> None:
+    def cut_short(self, event: Event, over: Over) -> None:
         """An event that had no end has one now; where that is its start, nothing is left of it."""
 
     def take_out(self, event: Event) -> None:
@@ -202,7 +202,7 @@ class Fixed(Kind):
             self.lasting = {}
         return super().close(over)
 
-    def ended(self, event: Event, over: Over) -> None:
+    def cut_short(self, event: Event, over: Over) -> None:
         if self.lasting.pop(event, None) is not None and event.until != event.time:
             self.put(event, over)
 
@@ -453,7 +453,7 @@ class Listed(Kind):
         super().__init__(*given)
         self.events: list[Event] = []
 
-    def ended(self, event: Event, over: Over) -> None:
+    def cut_short(self, event: Event, over: Over) -> None:
         if event.until == event.time:
             self.take_out(event)
 

@@ -71,7 +71,7 @@ class Own(Kind):
         self.silent = forget_after(self.trigger, self.eviction)
         self.waiting: list[Event] = []
         self.due: list[Window] = []
-        self.is_over = False
+        self.ended = False
         self.begin()
 
     def begin(self) -> None:
@@ -106,8 +106,8 @@ class Own(Kind):
             self.forget()
         while not over(FOREVER) and (moment := self.moment()) is not None and over(moment + 1):
             self.pass_moment(moment)
-        if over(FOREVER) and not self.is_over:
-            self.is_over = True
+        if over(FOREVER) and not self.ended:
+            self.ended = True
             for moment in sorted({each for each in (self.grid, self.at.wake_at) if each is not None}):
                 self.pass_moment(moment)
             before = len(self.due)
@@ -276,11 +276,11 @@ class Triggered(Kind):
                 return ("purge and fire" if len(held) >= count.value else "continue"), None
             case DailyTrigger(time=time):
                 return "continue", time
-        rule: Any = self.trigger.rule
+        fields: Any = held[-1].fields
         try:
             if isinstance(self.trigger, DailyByRule):
-                return "continue", rule(held[-1].fields)
-            said = rule(held[-1].fields, TriggerCall(self.key, cache, held[-1].time))
+                return "continue", self.trigger.rule(fields)
+            said = self.trigger.rule(fields, TriggerCall(self.key, cache, held[-1].time))
         except ValueError as error:
             raise Refused from error
         return str(said), None
