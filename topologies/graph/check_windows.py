@@ -192,6 +192,25 @@ def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
 
 
+def _edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Yields an error for edges beside rules of systems that have none."""
+    settings = bolt.settings
+    if settings.lifetime is None or settings.lifetime.shape_field is None:
+        return
+    if settings.watermark_per_key:
+        yield bolt.fault(
+            "has edges, and a watermark for each key",
+            "an end edge moves no watermark, and its start may have another key",
+            "leave shape_field or with_watermark(per_key=True) out",
+        )
+    if settings.idle_timeout is not None:
+        yield bolt.fault(
+            "has edges, and an idle timeout",
+            "until its end edge has come, no clock says which windows an event is in",
+            "leave shape_field or the idle timeout out",
+        )
+
+
 def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Yields an error for late events that last, if they would be moved past their end."""
     settings, arrival = bolt.settings, bolt.settings.arrival
@@ -252,7 +271,7 @@ def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 _CHECKS = (
-    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _adjusted_lifetimes, _too_long,
+    _promised_ends, _last_microsecond, _starts_that_move, _gaps_of_events, _edges, _adjusted_lifetimes, _too_long,
     _each_kind, _anchor,
 )  # fmt: skip
 """The checks, in the order in which their mistakes are reported."""
