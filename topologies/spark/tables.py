@@ -33,7 +33,7 @@ from windowing.errors import CheckpointError, ConfigError, WindboltError, did_yo
 _NO_PATTERN = ("__globPaths__", "false")
 """Spark's own option, by which a folder may have brackets or asterisks in its name."""
 _RECENT = 1000
-"""Number of the latest commits of a Delta table among which the last batch of a sink is looked for."""
+"""Number of the latest commits of a Delta table among which the last batch of a sink is looked for first."""
 _FACTS = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
 _ROWS_OF_A_FILE = 1_000_000
@@ -211,20 +211,32 @@ class Appender:
         Raises CheckpointError where the table has a batch that the checkpoint has not, and that is not this one as it
         was planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
-        undone_by = None
-        may_be_there = self._tried >= batch.serial or self._tried < 0
-        if may_be_there:
-            found = list(self._batches(batch))
-            undone_by = next((each.undone_by for each in found if each.undone_by is not None), None)
-            present = [each for each in found if each.undone_by is None]
-            if present and present[0].known:
-                if (present[0].serial, present[0].run) == (batch.serial, batch.run):
-                    self._tried = batch.serial
-                    return
-                del present[1:]  # each was appended because the one before it was committed
-            if any(each.serial > batch.after for each in present):
-                raise self._later(batch, present[0])
-        self._tried = batch.serial
+        if 0 <= self._tried < batch.serial:
+            self._tried = batch.serial
+            self._write(frame, parts, batch, None)
+            return
+        for limit in (_RECENT, None):
+            found = list(self._batches(batch, limit))
+            if self._has(batch, found):
+                self._tried = batch.serial
+                return
+            self._tried = batch.serial
+            self._write(frame, parts, batch, next((each.undone_by for each in found if each.undone_by), None))
+            if self._table.format == "iceberg" or self._has(batch, list(self._batches(batch, _RECENT))):
+                return  # else Delta has skipped it, as it knows it from before those commits
+
+    def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
+        """True where the table has this batch, as it was planned, given those of this sink."""
+        there = [each for each in found if each.undone_by is None]
+        if there and there[0].known:
+            if (there[0].serial, there[0].run) == (batch.serial, batch.run):
+                return True
+            del there[1:]  # each was appended because the one before it was committed
+        if any(each.serial > batch.after for each in there):
+            raise self._later(batch, found)
+        return False
+
+    def _write(self, frame: DataFrame, parts: int, batch: SinkBatch, undone_by: int | None) -> None:
         writer = self._in_full(frame).coalesce(parts).writeTo(self._table.name)
         for option, value in self._options(batch, undone_by).items():
             writer = writer.option(option, value)
@@ -240,17 +252,6 @@ class Appender:
                     do="correct that, then rerun: the batch was not committed, and is appended then",
                 )
             ) from error
-        if may_be_there and self._table.format == "delta" and not self._has(batch):
-            raise CheckpointError(
-                f"sink {self.name!r}: the table {self._table.name} has not taken a batch that it had before",
-                why=f"it was restored to before this batch, more than {_RECENT:,} commits ago: that is not looked for, "
-                "and Delta appends what it knows only once",
-                do="go back a batch (windbolt checkpoint CK --back-to BATCH), then rerun: this one is planned anew",
-            )
-
-    def _has(self, batch: SinkBatch) -> bool:
-        this = (batch.serial, batch.run)
-        return any((each.serial, each.run) == this for each in self._batches(batch) if each.undone_by is None)
 
     def _in_full(self, frame: DataFrame) -> DataFrame:
         """The rows with the table's columns, in its order."""
@@ -277,13 +278,16 @@ class Appender:
         application = f"{who}/{batch.run}" + ("" if undone_by is None else f"/{undone_by}")
         return {"txnAppId": application, "txnVersion": serial, "userMetadata": note}
 
-    def _batches(self, batch: SinkBatch) -> Iterator[_Batch]:
-        """The batches of this sink that are in the table now, the last one first; and this one where it was undone."""
-        return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch)
+    def _batches(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
+        """The batches of this sink that are in the table now, the last one first; and this one where it was undone.
 
-    def _of_delta(self, batch: SinkBatch) -> Iterator[_Batch]:
+        ``limit``: of the commits of a Delta table that are looked at, the latest first; None for all.
+        """
+        return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch, limit)
+
+    def _of_delta(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
-        history = self.spark.sql(f"DESCRIBE HISTORY {name} LIMIT {_RECENT}")
+        history = self.spark.sql(f"DESCRIBE HISTORY {name}" + ("" if limit is None else f" LIMIT {limit}"))
         valid, restored, known = sys.maxsize, 0, True
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version, note = row["version"], _note(row["userMetadata"])
@@ -317,10 +321,10 @@ class Appender:
                     f"TRUNCATE TABLE {name}" if parent is None else before,
                 )
 
-    def _later(self, batch: SinkBatch, last: _Batch) -> CheckpointError:
-        later = [each for each in self._batches(batch) if each.serial > batch.after and each.undone_by is None]
+    def _later(self, batch: SinkBatch, found: list[_Batch]) -> CheckpointError:
+        later = [each for each in found if each.serial > batch.after and each.undone_by is None]
         do = f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)"
-        if not last.known:
+        if not later[0].known:
             return CheckpointError(
                 f"sink {self.name!r}: whether the table {self._table.name} has {len(later)} batches that come after "
                 "the checkpoint is not known",
