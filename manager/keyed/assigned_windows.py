@@ -12,10 +12,9 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys
-from manager.keyed.open_sessions import gaps_of_events
 from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
-from policies.assigners import Assigned, GridWindows, Live, SessionWindows, WindowAssigner
+from policies.assigners import Assigned, GridWindows, WindowAssigner
 from policies.assigners.aligned import MOST, limit_at, unfold
 from policies.watermarks import NONE
 from windowing.columns import take_rows
@@ -409,8 +408,8 @@ class AssignedWindows:
 
     def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
         """Yield the due firings of the open windows of one kind."""
-        events, assigner = self._events, self.assigners[kind]
-        merging = assigner.merges
+        events = self._events
+        merging = self.assigners[kind].merges
         firsts = piece.members[piece.offsets[:-1]]
         keys = events.key_hashes(firsts)
         windows = decisions.remembered(kind, keys, piece.starts, piece.ends, merging)
@@ -424,10 +423,9 @@ class AssignedWindows:
         opened_at = grown = None
         if came is not None:
             opened_at = np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
-            if isinstance(assigner, SessionWindows):
-                ends = _ends_alone(assigner, events.live, piece.members)
-                in_time = fresh & ~decisions.passed_before(ends, came[piece.members])
-                grown = np.logical_or.reduceat(in_time, piece.offsets[:-1])
+            if merging:
+                grew_at = np.minimum.reduceat(np.where(fresh, came[piece.members], FOREVER), piece.offsets[:-1])
+                grown = ~decisions.passed_before(piece.ends, grew_at)
         fires, panes = decisions.decide(windows, counts, sizes, opened_at, grown)
         chosen = _chosen(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         fired = zip(keys[fires].tolist(), chosen.starts.tolist(), chosen.ends.tolist(), strict=True)
@@ -544,12 +542,3 @@ def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] 
     sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
     offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
     return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])
-
-
-def _ends_alone(sessions: SessionWindows, live: Live, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The end of the session that each of these rows would make alone, in microseconds."""
-    times = live.starts[rows]
-    if live.reaches is not None:
-        return sessions.ends_alone(times, live.reaches[rows] - times)
-    own = None if live.gaps is None else live.gaps[rows]
-    return sessions.ends_alone(times, gaps_of_events(own, sessions.gap.micros, len(rows)))

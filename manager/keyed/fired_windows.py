@@ -177,8 +177,8 @@ class PaneDecisions:
 
         Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
         window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
-        each came, in microseconds; None where none close by a watermark. ``grown``: which have a new event that was in
-        time for a session of its own; None as well where windows are no sessions.
+        each came, in microseconds; None where none close by a watermark. ``grown``: whose end the watermark had not
+        passed as the first of their new events came; None as well where windows do not grow.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark

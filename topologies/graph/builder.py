@@ -306,8 +306,8 @@ def own_results(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclar
     for declarer in sinks:
         if not isinstance(declarer.sink, FileSink):
             continue
-        ways = (_as_known(declarer.sink.path), shown_path(declarer.sink.path).rstrip("/"))
-        places = [each.partition("?")[0] if has_query(each) else each for each in ways]
+        ways = (_as_known(declarer.sink.path), shown_path(declarer.sink.path))
+        places = [(each.partition("?")[0] if has_query(each) else each).rstrip("/") for each in ways]
         files = [f"{place}/batch-000000000-0000.{declarer.sink.format.name}" for place in places]
         for name, spout in spouts:
             paths = spout.paths if isinstance(spout, FileSpout) else ()

@@ -297,7 +297,7 @@ class KafkaSink:
             return
         unknown = [name for name in schema.names if name not in _COLUMNS]
         wrong = [
-            f"{field.name!r} is {format_schema(pa.schema([field])).split(' ', 1)[1]}, "
+            f"{field.name!r} is {format_schema(pa.schema([field.with_name('c')]))[2:]}, "
             f"and should be {_COLUMNS[field.name]}"
             for field in schema
             if field.name in _COLUMNS and not _fits(field)

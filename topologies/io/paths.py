@@ -463,13 +463,17 @@ def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
     if not parts:
         return all(map(is_partition, names[:-1]))
     if parts[0] == _ANY_FOLDERS:
-        return any(_stands_for(parts[1:], names[number:]) for number in range(len(names) + (len(parts) > 1)))
+        within = len(list(takewhile(lambda name: not passed_over(name), names)))
+        most = min(within, len(names) - (len(parts) == 1))
+        return any(_stands_for(parts[1:], names[number:]) for number in range(most + 1))
     return bool(names) and _fits(parts[0], names[0]) and _stands_for(parts[1:], names[1:])
 
 
 def _fits(part: str, name: str) -> bool:
     """True if a part may stand for a name, whatever else there is."""
-    return part == name or _compiled(part).fullmatch(name) is not None
+    if part == name or _compiled(part).fullmatch(name) is None:
+        return part == name
+    return not passed_over(name) or _is_meant(part, name)
 
 
 def _unescaped(part: str) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import TypeVar
 
+from manager.remote import is_transient
 from topologies.engine.failures import line_of
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph
@@ -155,4 +156,5 @@ def _run(load: Callable[[], Loaded], place: str, folder: str) -> Loaded:
             files = ", ".join(f"{name}.py" for name in hidden)
             do += f"; rename {files} beside it: Python or windbolt has a module of that name, which is imported instead"
         line = "" if isinstance(error, SyntaxError) else line_of(error)  # which says its line itself
-        raise ConfigError(f"{place} cannot be loaded", why=f"{type(error).__name__}: {error}{line}", do=do) from error
+        why = f"{type(error).__name__}: {error}{line}"
+        raise ConfigError(f"{place} cannot be loaded", why=why, do=do, transient=is_transient(error)) from error

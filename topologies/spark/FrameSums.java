@@ -117,7 +117,7 @@ static final class FrameSums extends BufferedRowIterator {
     private final Slice[] recent = new Slice[16];
     private long[] wanted;
     private Memory memory;
-    private long textBytes;
+    private long textBytes, textOfSums;
     /** True once there is no room for another sum or text: nothing of what is added up then is written. */
     private boolean full;
 
@@ -190,7 +190,7 @@ static final class FrameSums extends BufferedRowIterator {
             }
         }
         input = null;
-        if (sums == 0 && (bytes() > most || (files.isEmpty() && !memory.takes(COPIES * bytes())))) {
+        if (sums == 0 && (bytes() + textOfSums > most || (files.isEmpty() && !memory.takes(COPIES * bytes())))) {
             sums = TOO_MANY;
         }
         give(rows, sums);
@@ -391,7 +391,20 @@ static final class FrameSums extends BufferedRowIterator {
         System.arraycopy(starts, 1 + keys, block, start + width + 2, terms);
         places[at] = size + 1;
         slice.size++;
+        if (files.isEmpty()) {
+            countTexts();
+        }
         return size++;
+    }
+
+    /** Count the texts of the wanted key again: the driver has those of each sum. */
+    private void countTexts() {
+        for (int key = 0; key < keys; key++) {
+            char kind = kinds[1 + key];
+            if ((kind == 'T' || kind == 'X') && (wanted[1] & 2L << key) == 0) {
+                textOfSums += ((UTF8String) listed[key].get((int) wanted[2 + key])).numBytes();
+            }
+        }
     }
 
     private int hash(long[] numbers, int start) {

@@ -57,7 +57,7 @@ from topologies.spark.spark_tasks import (
     unpacked,
 )
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
-from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, UnreachableError
+from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, SinkError, SpoutError, UnreachableError
 
 # Runs the tasks of a micro-batch on the workers of a Connect server, each as a row of ``range(n)``.
 
@@ -234,9 +234,10 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
     if spark is not None:
         try:
             yield spark
-        except (UnreachableError, ValueError) as error:  # the latter from a channel that was closed
+        except (UnreachableError, ValueError, SinkError, SpoutError) as error:  # ValueError: the channel was closed
             if not spark.is_stopped:
-                _leave_at_exit(spark)
+                if not isinstance(error, SinkError | SpoutError):
+                    _leave_at_exit(spark)
                 raise
             raise UnreachableError(
                 "the Spark session of the run has ended",

@@ -99,7 +99,12 @@ class SummedFrame:
     def _collected(self, java: _Java, rows: Any, context: Context) -> list[Output] | None:
         """The job returns the sums to the driver, which takes them in."""
         share = java.most_collected // max(rows.getNumPartitions(), 1)
-        with TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True) as folder:
+        try:
+            place = TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True)
+        except OSError as error:  # no place for files: rows need none
+            _LOG.debug("the rows go to Python: %s", error)
+            return None
+        with place as folder:
             path = f"{folder}/sums"
             size = java.collect(rows, self._plan("", context, share), path)
             if size < 0:

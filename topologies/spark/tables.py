@@ -215,15 +215,22 @@ class Appender:
             self._tried = batch.serial
             self._write(frame, parts, batch, None)
             return
-        for limit in (_RECENT, None):
-            found = list(self._batches(batch, limit))
-            if self._has(batch, found):
-                self._tried = batch.serial
-                return
-            self._tried = batch.serial
-            self._write(frame, parts, batch, next((each.undone_by for each in found if each.undone_by), None))
-            if self._table.format == "iceberg" or self._has(batch, list(self._batches(batch, _RECENT))):
-                return  # else Delta has skipped it, as it knows it from before those commits
+        found = list(self._batches(batch, _RECENT))
+        delta = self._table.format == "delta"
+        if delta and not any(each.serial <= batch.after and each.undone_by is None for each in found):
+            found = list(self._batches(batch, None))  # the one that is committed is further back, or there is none
+        is_there = self._has(batch, found)
+        self._tried = batch.serial
+        if is_there:
+            return
+        self._write(frame, parts, batch, next((each.undone_by for each in found if each.undone_by), None))
+        if delta and not self._has(batch, list(self._batches(batch, _RECENT))):
+            raise CheckpointError(
+                f"sink {self.name!r}: whether {self._table.name} has the batch that was appended is not known",
+                why="it has no commit of it, as where Delta skips one that it knows, of which the history is gone",
+                do="look for the rows of its windows; then go back a batch (windbolt checkpoint CK --back-to BATCH), "
+                "which plans it anew",
+            )
 
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
         """True where the table has this batch, as it was planned, given those of this sink."""

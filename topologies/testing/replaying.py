@@ -105,7 +105,7 @@ def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome
     try:
         with redirect_stdout(printed):
             return Outcome(replay_locally(scenario, topology), printed=printed.getvalue())
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # else sys.exit() would end a command as if all had held
         return _failed(scenario, error, printed.getvalue())
 
 
@@ -153,12 +153,12 @@ def _malformed(scenario: Scenario, topology: Graph | None) -> Outcome | None:
     try:
         with redirect_stdout(printed):
             watched_topology(scenario, topology)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _failed(scenario, error, printed.getvalue())
     return None
 
 
-def _failed(scenario: Scenario, error: Exception, printed: str = "") -> Outcome:
+def _failed(scenario: Scenario, error: BaseException, printed: str = "") -> Outcome:
     message = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
     trace = "".join(traceback.format_exception(error))
     malformed = message if isinstance(error, _MALFORMED) else None

@@ -278,6 +278,7 @@ class Lifetime:
 
     A start edge lasts until the end that the end edge with the same start and the same ``edge_key`` tells, whichever of
     the two comes first (SI-19). An end edge whose start has not come when the watermark reaches its end is invalid.
+    Not beside an idle timeout or a watermark for each key.
     """
     edge_key: tuple[str, ...] = ()
     """The columns by which an end edge finds its start."""

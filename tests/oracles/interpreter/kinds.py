@@ -360,11 +360,6 @@ class Sessions(Kind):
             check += longest
         return int(check)
 
-    def end_alone(self, event: Event) -> int:
-        """The end of the session that an event would make alone."""
-        end = event.time + self.gap(event)
-        return end if self.kind.max_duration is None else min(end, self.checked_at(event.time, event.time))
-
     def touches(self, rest: Window, following: Window) -> bool:
         assert following.start is not None
         return following.start <= rest.end if self.kind.touching else following.start < rest.end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.oracles.interpreter.kinds import Sessions
 from tests.oracles.interpreter.values import FOREVER, Event, Json, Window, in_order
 from windowing.settings.panes import AfterClock, AfterCount, AfterEventTime, AllOf, AnyOf, Once, PaneMode
 
@@ -67,7 +66,7 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
         asked = panes.early is not None and fires(bolt, panes.early, window, fresh)
         return "early" if revised or asked else None
     moved = window.ended_at is not None and window.ended_at < window.end and new
-    if moved and tells_moments(bolt) and not all(was_behind(bolt, event, window) for event in new):
+    if moved and tells_moments(bolt) and not passed_before(bolt, window, new):
         window.ended_at = None  # the same, in a batch in which the watermark reaches the new end as well
     if window.ended_at is None:  # "a window that fires more than once fires at its end"
         enough = panes.at_end is None or len(window.events) >= panes.at_end.value
@@ -97,12 +96,6 @@ def passed(bolt: Bolt, end: int, watermark: int | None) -> bool:
     if watermark is None:
         return False
     return watermark > end if bolt.waits else watermark >= end
-
-
-def was_behind(bolt: Bolt, event: Event, window: Window) -> bool:
-    """Whether the watermark had passed the session that an event would make alone when it came."""
-    kind = bolt.of(window.key, window.place)
-    return isinstance(kind, Sessions) and passed(bolt, kind.end_alone(event), event.met)
 
 
 def has_ended(bolt: Bolt, window: Window) -> bool:

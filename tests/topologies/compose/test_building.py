@@ -29,6 +29,7 @@ from windowing import (
     TupleWindow,
     WindowedBolt,
     WindowJoin,
+    presets,
     seconds,
 )
 from windowing.aggregates import count
@@ -384,6 +385,8 @@ def test_two_file_sinks_of_one_folder_that_is_written_in_two_ways(one: str, two:
         ("{}", "{}/day=1", "jsonl"),
         (["other", "{}/b*"], "{}", "jsonl"),
         ("s3a://shop/in/*", "s3://shop/in?region=x", "jsonl"),
+        ("s3://shop/in", "s3://shop/in/?region=x", "jsonl"),
+        ("{}/_*/*.jsonl", "{}/_out", "jsonl"),
     ],
 )
 def test_a_spout_that_would_read_the_files_of_a_sink(read: Any, written: str, format: Any, tmp_path: Any) -> None:
@@ -395,7 +398,17 @@ def test_a_spout_that_would_read_the_files_of_a_sink(read: Any, written: str, fo
     assert "spout 'again' reads what sink 'more' writes" in the_problem(builder)
 
 
-@pytest.mark.parametrize(("read", "written"), [("{}", "{}/out"), ("{}/*.jsonl", "{}"), ("{}/in", "{}/in2")])
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        ("{}", "{}/out"),
+        ("{}/*.jsonl", "{}"),
+        ("{}/in", "{}/in2"),
+        ("{}/*/*.parquet", "{}/_out"),
+        ("{}/**", "{}/.out"),
+        ("{}/**/*.parquet", "{}/in/out.tmp"),
+    ],
+)
 def test_results_beside_the_input_are_not_read(read: str, written: str, tmp_path: Any) -> None:
     builder = a_builder()
     builder.set_spout("others", spouts.files(read.format(tmp_path), ORDERS, format="jsonl"))
@@ -635,3 +648,13 @@ def test_what_is_not_refused_meets() -> None:
         tried += 1
         assert hash_rows(left, ["k"]).tolist() == hash_rows(right, ["k"]).tolist(), (one, other, value)
     assert tried > 100
+
+
+@pytest.mark.parametrize("more", [{"per_key": True}, {"idle_timeout": "5s"}])
+def test_edges_beside_rules_of_systems_that_have_none(more: dict[str, Any]) -> None:
+    builder = TopologyBuilder("edges")
+    builder.set_spout("orders", spouts.memory("user string, ts long, until long, shape string", []))
+    bolt = timed().with_key("user").with_lifetime("until", shape_field="shape")
+    bolt = bolt.with_watermark(per_key=True) if "per_key" in more else bolt.with_time(presets.atlas(**more))
+    builder.set_bolt("edges", bolt).fields_grouping("orders", "user")
+    assert "has edges, and " in the_problem(builder)

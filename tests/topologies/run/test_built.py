@@ -61,5 +61,14 @@ def test_a_file_that_ends_the_process_is_told_and_no_success(
     assert "cannot be loaded" in done.stderr
     assert "SystemExit" in done.stderr
     assert where in done.stderr
+
+
+def test_an_error_of_a_file_that_may_pass_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its function asks a database: a service starts it again."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "asks_a_server.py").write_text("def made():\n    raise ConnectionRefusedError('it is away')\n")
+    with pytest.raises(ConfigError, match="it is away") as raised:
+        load_topology(f"{tmp_path}/asks_a_server.py:made")
+    assert raised.value.transient
     (tmp_path / "scenario.json").write_text(json.dumps({**SCENARIO, "topology": "leaves_early.py:made"}))
     assert CliRunner().invoke(app, ["replay", f"{tmp_path}/scenario.json"]).exit_code == 2

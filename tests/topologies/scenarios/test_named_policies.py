@@ -108,6 +108,7 @@ def test_what_names_no_policy_is_said_with_its_place(tmp_path: Path, eviction: s
     [
         ("x = 1\ny = 1 / 0", "Above(0)", 2),
         ("def made():\n    limit = 1\n    return limit / 0", "made()", 3),
+        ("import sys\ndef made():\n    sys.exit(0)", "made()", 3),
         (
             "from policies import TriggerPolicy\nclass Odd(TriggerPolicy):\n    def track(self, e, c): return 1",
             "Odd()",

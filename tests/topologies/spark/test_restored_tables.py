@@ -5,6 +5,7 @@ The history is as Delta 4.4 writes it; ``tests/spark/tables`` has the tables the
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest.mock import patch
 
@@ -53,7 +54,9 @@ class Delta:
     # What a session, its answers, a DataFrame and its writer are asked.
 
     def sql(self, text: str) -> Delta:
-        self.limit = {"DESCRIBE HISTORY shop.totals": None, "DESCRIBE HISTORY shop.totals LIMIT 1000": 1000}[text]
+        asked = re.fullmatch(r"DESCRIBE HISTORY shop\.totals(?: LIMIT (\d+))?", text)
+        assert asked is not None
+        self.limit = None if asked[1] is None else int(asked[1])
         return self
 
     def select(self, *names: str) -> Delta:
@@ -177,3 +180,28 @@ def test_a_table_that_was_restored_to_a_time_has_to_be_restored_to_a_version(
 def test_a_batch_of_another_run_is_refused(delta: Delta, checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointError, match=r"the table shop\.totals has 1 batches that come after"):
         checkpoint.attempt(1, "run 2")
+
+
+def test_a_checkpoint_goes_back_by_more_batches_than_are_looked_at_first(delta: Delta, checkpoint: Checkpoint) -> None:
+    with patch.object(tables, "_RECENT", 10):
+        for number in range(2, 40):
+            checkpoint.attempt(number)
+        with pytest.raises(CheckpointError, match="has 35 batches that come after the checkpoint") as refused:
+            checkpoint.attempt(5, "run 2")
+        version = re.search(r"TO VERSION AS OF (\d+) ", refused.value.do or "")
+        assert version is not None
+        delta.restore(int(version[1]))
+        for _ in range(2):
+            checkpoint.attempt(5, "run 2")
+            assert delta.now == [*(f"batch {number} of run 1" for number in range(5)), "batch 5 of run 2"]
+
+
+def test_where_nobody_can_say_whether_a_batch_is_there_it_is_not_taken_for_appended(
+    delta: Delta, checkpoint: Checkpoint
+) -> None:
+    """Delta still skips it; its commit, and the one that has undone it, are cleaned from the history."""
+    delta.restore(1)
+    delta.insert("of others")
+    delta.history = delta.history[-1:]
+    with pytest.raises(CheckpointError, match="has the batch that was appended is not known"):
+        checkpoint.attempt(1)
