@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 
 _HUNDRED = 100
+_BY_DEFAULT = 20
+"""Examples of the profile without ``--all`` (tests/conftest.py)."""
 
 
 def examples(number: int, *, by_default: int | None = None, **others: Any) -> settings:
@@ -28,7 +30,7 @@ def share(number: int, least: int = 1) -> int:
 
 def with_all() -> bool:
     """True where all cases run: with ``--all``, or a larger profile."""
-    return settings().max_examples > settings.get_profile("fast").max_examples
+    return settings().max_examples > _BY_DEFAULT
 
 
 def every(nth: int) -> int:

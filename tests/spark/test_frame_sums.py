@@ -306,7 +306,8 @@ def test_rows_that_are_hardly_more_than_sums_go_to_python(spark: SparkSession, t
 def test_more_sums_than_a_job_may_return_go_to_python(
     spark: SparkSession, most: int, in_java: bool, tmp_path: Path
 ) -> None:
-    """Each of two partitions may return half: they have a sum each, of 121 and, with a long key, of 160 bytes."""
+    """Each of two partitions may return half: they have a sum each, of 122 and, with a long key, of 200 bytes; texts
+    count twice."""
     question = ASKED | {"files": [[second(0)], [second(0, "a" * 40)]], "shape": ("10s", None), "per_batch": 2}
     built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
     with watched() as added_up, as_on_a_cluster(), patch.object(summed, "_MOST_COLLECTED", most):
