@@ -241,8 +241,8 @@ class PaneDecisions:
         first = takes_events & ended & ~done
         if panes.at_end is not None:
             first &= sizes >= panes.at_end.value
-        asked = np.where(final, fresh > 0, self._asked(panes.late, states, fresh))
-        again = takes_events & ended & done & (asked | revised)
+        asked = (final & (fresh > 0)) | self._asked(panes.late, states, fresh) | revised
+        again = takes_events & ended & done & asked
         return first, again
 
     def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -73,7 +73,7 @@ def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
         return first_timing(bolt, window) if enough else None
     if revised or (is_closed and fresh):  # "when the lateness is over, a window fires once more"
         return "late"
-    return "late" if panes.late is not None and not is_closed and fires(bolt, panes.late, window, fresh) else None
+    return "late" if panes.late is not None and fires(bolt, panes.late, window, fresh) else None
 
 
 def first_timing(bolt: Bolt, window: Window) -> str:
