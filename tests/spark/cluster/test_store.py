@@ -64,17 +64,6 @@ def rows(store: S3, name: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.extended
-def test_every_tenth_request_fails(cluster: Standalone, store: S3, expected: dict[str, list[str]]) -> None:
-    """In each way by turns; with ``lost`` the request is done, and its answer does not come."""
-    store.fail(EVERY, "lost,503,slow")
-    try:
-        assert submitted(cluster, store, "failing")["batches"] == FILES + 1  # and the closing
-    finally:
-        store.fail()
-    assert rows(store, "failing") == expected
-
-
-@pytest.mark.extended
 def test_what_was_written_for_tasks_is_laid_together(cluster: Standalone, store: S3) -> None:
     app(cluster, "as-written", "local-together")
     store.fail(EVERY, "503")
@@ -90,7 +79,7 @@ def test_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standalone
     command, aws = submitting(cluster, store)
     store.fail(EVERY, "503")
     try:
-        assert scenarios(cluster, "worked", "s3://bucket/scenarios", command, one_in=3, **aws) > 10
+        assert scenarios(cluster, "worked", "s3://bucket/scenarios", command, one_in=6, **aws) > 5
     finally:
         store.fail()
 
@@ -99,7 +88,8 @@ def test_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standalone
 def test_an_executor_and_then_the_driver_die_while_requests_fail(
     cluster: Standalone, store: S3, expected: dict[str, list[str]]
 ) -> None:
-    store.fail(EVERY, "503")
+    """In each way by turns; with ``lost`` the request is done, and its answer does not come."""
+    store.fail(EVERY, "lost,503,slow")
     try:
         for what, status in (("driver", 128 + signal.SIGKILL), ("executor", 0)):
             (cluster.shared / "happened").unlink(missing_ok=True)

@@ -60,7 +60,7 @@ def test_runs_in_a_classic_session_are_stopped(session: Any, classic: Any, tmp_p
     assert not classic.streams.active
     run_on_spark(built, RunOptions(str(checkpoint), keep_open=True), spark=classic)
     chance = random.Random(36)
-    for number in range(9, 14):
+    for number in range(9, 12):
         run = built.start(str(checkpoint), every="100ms", spark=classic)
         while len(classic.streams.active) < 2:
             assert not run.ended

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers.places import ROOT
 from topologies.cli.app import FILES, TEMPLATES, Example, app, make_project
 
 
@@ -31,6 +32,7 @@ def join(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(project: Path, *command: str) -> str:
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    env["MYPY_CACHE_DIR"] = str(ROOT / ".mypy_cache" / "projects")  # what it reads of packages serves others
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=project, env=env, capture_output=True, text=True, check=False, timeout=300
     )

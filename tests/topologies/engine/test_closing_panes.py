@@ -75,7 +75,7 @@ def fired(answer: Json) -> list[pane_oracle.Fired]:
     ]
 
 
-@examples(300, by_default=120)
+@examples(150, by_default=120)
 @given(scenarios())
 def test_windows_fire_as_the_other_systems_document_their_triggers(scenario: Json) -> None:
     assert_as_documented(scenario)
@@ -93,7 +93,7 @@ def assert_as_documented(scenario: Json) -> None:
     assert counts["received"] == counts["windowed"] + counts["late"] + counts["unwindowed"]
 
 
-@examples(60, by_default=20)
+@examples(40, by_default=20)
 @given(scenarios())
 def test_a_crash_at_every_step_changes_nothing(scenario: Json) -> None:
     """But for where batches end, which the oracle knows."""

@@ -205,7 +205,7 @@ def arrivals(draw: st.DrawFn) -> list[Json]:
 
 
 @pytest.mark.parametrize("kind", READY)
-@examples(25, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.too_slow])
 @given(events=arrivals(), ends=st.integers(0, 1 << 30))
 def test_it_does_not_matter_to_ready_bolts_where_batches_end(kind: str, events: list[Json], ends: int) -> None:
     answers = []
