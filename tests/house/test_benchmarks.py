@@ -553,7 +553,7 @@ def test_long_runs_have_the_events_and_keys_that_they_say(play: str, events: int
     played = next(each for each in PLAYS if each.name == play)
     found = played.events()
     assert (found.count, found.count / found.file_rows) == (events, played.batches)
-    assert len(np.unique(np.arange(found.count) % found.keys)) == keys
+    assert min(found.count, found.keys) == keys
     assert played.events(0.1).count == max(4, round(played.batches * 0.1)) * played.rows
     assert played.events(0.1).in_turn
 

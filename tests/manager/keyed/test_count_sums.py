@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from tests.helpers.kept_sums import COLUMNS, assert_as_from_events, most_rows
 from topologies.engine import micro_batch
 from topologies.graph.describing import topology_text
@@ -56,7 +56,7 @@ def test_rows_and_accounts_are_those_of_windows_of_events(case: dict[str, Any]) 
     event(f"{case['slides']} slides: {'rows' if rows else 'no rows'}")
 
 
-@pytest.mark.parametrize("slides", [1, 4])
+@pytest.mark.parametrize("slides", sampled([1, 4], 2, first=1))
 def test_a_window_of_many_events_in_many_batches_is_few_rows(slides: int) -> None:
     """However many events there are: a row of each slide for each segment, and those of the open slide are merged."""
     many = 600

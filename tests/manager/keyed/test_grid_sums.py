@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
 from policies.assigners.aligned import Unit
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from tests.helpers.kept_sums import COLUMNS, LATENESS, PANES, UNFIT, assert_as_from_events, most_rows
 from topologies.engine import micro_batch
 from topologies.graph.describing import topology_text
@@ -177,7 +177,7 @@ def windows_by_member(grid: GridWindows, live: Live) -> list[list[tuple[int, int
     return held
 
 
-@pytest.mark.parametrize("panes", ["", "discarding"])
+@pytest.mark.parametrize("panes", sampled(["", "discarding"], 2, lambda panes: panes or "none"))
 def test_a_window_of_many_events_in_many_batches_is_few_rows(panes: str) -> None:
     """However many events there are: a row for each segment, and these are merged."""
     many = 600

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from tests.helpers.kept_sums import LATENESS, PANES, UNFIT, assert_as_from_events, most_rows
 from topologies.engine import micro_batch
 from windowing import AggregateBolt
@@ -94,7 +94,7 @@ def test_a_late_event_joins_two_sessions_that_have_fired(monkeypatch: pytest.Mon
     assert of_a[-3:] == [(True, [0]), (True, [1, 2]), (False, [0, 6, 1, 2])]
 
 
-@pytest.mark.parametrize("panes", ["", "discarding"])
+@pytest.mark.parametrize("panes", sampled(["", "discarding"], 2, lambda panes: panes or "none"))
 def test_a_session_of_many_events_in_many_batches_is_few_rows(panes: str) -> None:
     """However many events there are: a row for each segment, and these are merged."""
     many = 600

@@ -103,7 +103,9 @@ def saved(folder: Path, checkpoint: Any) -> tuple[Topology, Any]:
 
 
 @pytest.mark.parametrize("change", [gone_back, repaired, reset, rescaled, saved])
-@pytest.mark.parametrize("in_a_store", [False, True], ids=["here", "in a store"])
+@pytest.mark.parametrize(
+    "in_a_store", [pytest.param(False, id="here"), pytest.param(True, id="in a store", marks=pytest.mark.extended)]
+)
 def test_no_two_rows_have_the_same_id(
     change: Callable[[Path, Any], tuple[Topology, Any]], in_a_store: bool, store: S3, tmp_path: Path
 ) -> None:

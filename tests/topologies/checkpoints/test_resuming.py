@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from policies.choose_policies import closes_after_end
 from policies.storm import TimeTriggerPolicy
-from tests.helpers.examples import with_all
+from tests.helpers.examples import every, with_all
 from tests.topologies.compose import test_every_setting as walk
 from topologies.checkpoints.topology_fit import differences
 from topologies.graph.bolt_rules import TopologyRules
@@ -201,7 +201,7 @@ def walked(
 ) -> Iterator[tuple[tuple[str, ...], Topology, Topology]]:
     """Yields topologies that can be built without a change and with it, and the settings that it changes."""
     bases = (walk.Base(*each) for each in product(kinds, walk.PRESETS, (False, True)))
-    for base, setting in list(product(bases, walk.SETTINGS))[:: 2 if with_all() else 5]:
+    for base, setting in list(product(bases, walk.SETTINGS))[:: every(5)]:
         before = walk.without(base, setting, bolt) if setting.of in ("", base.system) else None
         if before is not None:
             with suppress(TopologyError, ConfigError):

@@ -171,7 +171,10 @@ def test_a_reload_keeps_the_row_and_the_colours(opened: Open) -> None:
     shown.click("[data-do=next]")
     dark = shown.evaluate(ground)
     assert dark != light
-    shown.reload()
+    for _ in range(20):  # Chromium writes what a page stores a little later, and another process may show it again
+        shown.reload()
+        if shown.evaluate(ground) == dark:
+            break
     assert (row(shown), shown.evaluate(ground)) == (1, dark)
     assert story(shown).startswith("b has the time")
     shown.select_option("#theme", "")
