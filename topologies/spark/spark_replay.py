@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -58,18 +57,16 @@ def replay_on_spark(
     topology: Graph | None = None,
     *,
     spark: Any = None,
-    checkpoints: str | None = None,
 ) -> list[Replayed]:
     """The answers to scenarios, in their order, from real Spark queries; over Spark Connect, where ``spark`` or
     SPARK_REMOTE is that, from runs whose tasks are Spark's.
 
-    Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``); ``checkpoints`` is
-    another place for the latter, such as one in an object store.
+    Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``).
     """
     midway = [list(scenario.midway.items()) for scenario in scenarios]
     prefixes = [prefix for found in midway for _, prefix in found]
     with _playing(spark) as (executor, play):
-        answers = Replays(executor, play, [*scenarios, *prefixes], topology, checkpoints).answers()
+        answers = Replays(executor, play, [*scenarios, *prefixes], topology).answers()
     ending = iter(answers[len(scenarios) :])
     return [
         judge_midway(answer, {place: next(ending) for place, _ in found})
@@ -119,10 +116,9 @@ class Replays:
         play: Play,
         scenarios: Sequence[Scenario],
         topology: Graph | None,
-        checkpoints: str | None,
     ) -> None:
         self.executor, self.play = executor, play
-        self.scenarios, self.topology, self.checkpoints = scenarios, topology, checkpoints
+        self.scenarios, self.topology = scenarios, topology
 
     def answers(self) -> list[Replayed]:
         by_index: dict[int, Replayed] = {}
@@ -151,8 +147,7 @@ class Replays:
 
     def _group(self, topology: Graph, members: list[_Member]) -> list[Replayed]:
         self.executor.load(topology)
-        place = None if self.checkpoints is None else f"{self.checkpoints}/{uuid.uuid4().hex}"
-        return _Group(self.executor, self.play, topology, members).run(place)
+        return _Group(self.executor, self.play, topology, members).run()
 
     def _member(self, index: int, prefix: str) -> _Member:
         return _Member(self.scenarios[index], prefix, script(self.scenarios[index], prefix))
@@ -167,8 +162,8 @@ class _Group:
         self.recording = Recording()
         self.crashed: set[int] = set()
 
-    def run(self, checkpoint_place: str | None) -> list[Replayed]:
-        """The answers; the checkpoint is beside the batches where no place is given."""
+    def run(self) -> list[Replayed]:
+        """The answers; the checkpoint is beside the batches."""
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
             os.mkdir(f"{folder}/batches")
@@ -176,7 +171,7 @@ class _Group:
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
             while True:
                 # Everything in the memory of the run before is lost; this one starts from the checkpoint.
-                halves = PairedCheckpoint(checkpoint_place or f"{folder}/checkpoint")
+                halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = open_checkpoint(halves, self.topology).files
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
                 if micro_batch.manifest.batch + 1 >= count or self._plays(folder, halves, micro_batch):

@@ -9,7 +9,6 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from servers.spark import Standalone
@@ -53,16 +52,12 @@ def rows(cluster: Standalone, name: str) -> dict[str, list[str]]:
     return {sink: file_rows(folder / sink) for sink in SINKS}
 
 
-def scenarios(
-    cluster: Standalone, folder: str, checkpoints: str = "-", by: Sequence[str] = (sys.executable,),
-    *, one_in: int = 1, **settings: str
-) -> int:  # fmt: skip
-    """Play the scenarios of a folder on a cluster, and return how many there are. Their checkpoints are in the folder
-    that all machines see, or in another place; ``by`` runs the program. One of every so many files is played."""
+def scenarios(cluster: Standalone, folder: str) -> int:
+    """Play the scenarios of a folder on a cluster, and return how many there are."""
     (cluster.shared / "tmp").mkdir(exist_ok=True)
     found = sorted(path for path in (TESTS / "scenarios" / folder).iterdir() if path.suffix in (".yaml", ".jsonl"))
-    command = [*by, "every_scenario.py", cluster.url, checkpoints, *map(str, found[::one_in])]
-    played = ended(cluster.run(*command, TMPDIR=f"{cluster.shared}/tmp", **settings))
+    command = [sys.executable, "every_scenario.py", cluster.url, *map(str, found)]
+    played = ended(cluster.run(*command, TMPDIR=f"{cluster.shared}/tmp"))
     said = json.loads(played.stdout.splitlines()[-1])
     assert said["wrong"] == {}
     return int(said["scenarios"])

@@ -14,7 +14,7 @@ import pytest
 from servers.s3 import ENVIRONMENT, S3, s3_server
 from servers.spark import SPARK, Standalone
 from tests.helpers.hadoop_aws import spark_jars
-from tests.spark.cluster.playing import FILES, SINKS, app, ended, scenarios
+from tests.spark.cluster.playing import FILES, SINKS, app, ended
 from tests.spark.cluster.playing import rows as rows_of
 from tests.spark.tools import in_order
 
@@ -34,18 +34,13 @@ def store(cluster: Standalone) -> Iterator[S3]:
 
 def submitted(cluster: Standalone, store: S3, name: str, what: str = "", *, status: int = 0) -> Mapping[str, int]:
     """Send the program to the cluster; the numbers that it prints at its end."""
-    command, aws = submitting(cluster, store)
-    program = ["app.py", str(cluster.shared), name, what]
-    said = ended(cluster.run(*command, *program, PLACE="s3://bucket", **aws), status).stdout
-    return {} if status else dict(json.loads(said.splitlines()[-1]))
-
-
-def submitting(cluster: Standalone, store: S3) -> tuple[list[str], dict[str, str]]:
-    """The command that sends a program to the cluster, whose machines all reach the store; and its environment."""
     aws = {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": f"http://{store.address}"}
     settings = {"spark.jars": spark_jars(), **{f"spark.executorEnv.{key}": value for key, value in aws.items()}}
     command = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.url]
-    return command + [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")], aws
+    command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    program = ["app.py", str(cluster.shared), name, what]
+    said = ended(cluster.run(*command, *program, PLACE="s3://bucket", **aws), status).stdout
+    return {} if status else dict(json.loads(said.splitlines()[-1]))
 
 
 def rows(store: S3, name: str) -> dict[str, list[str]]:
@@ -72,16 +67,6 @@ def test_what_was_written_for_tasks_is_laid_together(cluster: Standalone, store:
     finally:
         store.fail()
     assert rows(store, "laid") == rows_of(cluster, "as-written")
-
-
-@pytest.mark.extended
-def test_worked_scenarios_hold_with_checkpoints_in_the_store(cluster: Standalone, store: S3) -> None:
-    command, aws = submitting(cluster, store)
-    store.fail(EVERY, "503")
-    try:
-        assert scenarios(cluster, "worked", "s3://bucket/scenarios", command, one_in=6, **aws) > 5
-    finally:
-        store.fail()
 
 
 @pytest.mark.extended

@@ -96,7 +96,7 @@ def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, chang
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1, 4):
+    for at in itertools.count(1, 5):
         empty_store.restore()
         if not died(shop, change, at):
             break
