@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import topologies.examples.policies
+import topologies.examples
 from topologies.graph.describing import topology_text
 from topologies.scenarios.named_topology import load_topology
 from topologies.scenarios.replay import replay_locally
@@ -19,7 +19,7 @@ from windbolt import TupleWindow, WindowedBolt, replay
 from windbolt.policies import TriggerContext, TriggerPolicy
 from windbolt.testing import run_bolt
 
-FOLDER = Path(topologies.examples.policies.__file__).parent
+FOLDER = Path(topologies.examples.__file__).parent / "policies"
 RULES = [
     "delta", "session_or_marker", "volume_bars", "sum_or_midnight", "last_of_each_type", "minute_or_flush",
     "near_the_latest",

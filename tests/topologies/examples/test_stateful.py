@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import topologies.examples.stateful
+import topologies.examples
 from windbolt import replay
 
 
 def test_it_answers_its_scenario() -> None:
-    answer = replay(Path(topologies.examples.stateful.__file__).parent / "balances.yaml")
+    answer = replay(Path(topologies.examples.__file__).parent / "stateful" / "balances.yaml")
     assert answer.ok, answer.differences

@@ -1,1 +1,0 @@
-"""The sections of the benchmark: each has arms enter contests, and says what the goals are."""

@@ -1,1 +1,0 @@
-"""Bolts without windows that keep state, ready to copy."""
