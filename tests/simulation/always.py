@@ -23,9 +23,9 @@ BY_ARRIVAL = {"azure substreams"}
 
 def rows_after(world: World, key: str) -> Rows:
     """What the bolts whose tasks can be moved and divided have written in the batches after one."""
-    ways, found = TopologyRules.of(world.topology).bolts, Rows()
+    rules, found = TopologyRules.of(world.topology).bolts, Rows()
     for bolt in world.plan.bolts:
-        if ways[bolt.name].fixed or ways[bolt.name].whole or str(bolt.rules) in BY_ARRIVAL:
+        if rules[bolt.name].fixed or rules[bolt.name].whole or str(bolt.rules) in BY_ARRIVAL:
             continue
         for name, kind in (bolt.sinks or {}).items():
             folder = f"{world.folder}/out/{name}"

@@ -132,13 +132,13 @@ class Rescaling:
         found = []
         if self.layouts.now is None:
             return []
-        ways = TopologyRules.of(self.world.with_tasks(wanted)).bolts
+        rules = TopologyRules.of(self.world.with_tasks(wanted)).bolts
         for bolt in self.world.plan.bolts:
             number = wanted[bolt.name]
             if number == before[bolt.name]:
                 continue
-            way = ways[bolt.name]
-            reasons = [*way.fixed, *(way.whole if before[bolt.name] % number else [])]
+            own = rules[bolt.name]
+            reasons = [*own.fixed, *(own.whole if before[bolt.name] % number else [])]
             if reasons and (not bolt.keyed or _surely_moves(bolt)):
                 raise Misplaced(f"{bolt.name} should be movable, and is not: {reasons}")
             found += reasons

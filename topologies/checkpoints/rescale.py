@@ -549,7 +549,7 @@ class _Move:
 
     manifest: Manifest | None
     changed: Mapping[str, int]
-    ways: Mapping[str, BoltRules]
+    rules: Mapping[str, BoltRules]
     done: Rescaled
     """Result that the move will have."""
 
@@ -565,12 +565,12 @@ def _look(
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
-    ways: Mapping[str, BoltRules] = {}
+    rules: Mapping[str, BoltRules] = {}
     if changed:
-        ways = (known_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
-        check_movable(halves.path, tasks, changed, ways)
+        rules = (known_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
+        check_movable(halves.path, tasks, changed, rules)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
-    return _Move(manifest, changed, ways, done)
+    return _Move(manifest, changed, rules, done)
 
 
 def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
@@ -592,13 +592,13 @@ def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
 
 
 def check_movable(
-    path: str, tasks: Mapping[str, int], changed: Mapping[str, int], ways: Mapping[str, BoltRules]
+    path: str, tasks: Mapping[str, int], changed: Mapping[str, int], rules: Mapping[str, BoltRules]
 ) -> None:
     """CheckpointError that names every bolt whose state cannot be moved, and why."""
     problems = []
     for name, number in changed.items():
-        way = ways[name]
-        reasons = [*way.fixed, *(way.whole if tasks[name] % number else [])]
+        own = rules[name]
+        reasons = [*own.fixed, *(own.whole if tasks[name] % number else [])]
         problems += [f"  - bolt {name!r}: {reason}" for reason in reasons]
     if problems:
         raise CheckpointError(
@@ -618,7 +618,7 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topolog
     after = Manifest.from_values(before.to_values())
     for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt
-        route = Route(name, move.ways[name], number)
+        route = Route(name, move.rules[name], number)
         stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
         with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
             state = moved_state(after.bolts[name], route, checkpoint.segments, writer, stateful)
