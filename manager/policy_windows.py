@@ -288,7 +288,7 @@ class PolicyWindows:
     ) -> Iterator[_Found | _Ended]:
         """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
         life = self._life(key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high))
-        for positions, fires in self._in_turn(low, high, key, frontier):
+        for positions, fires in self._events_to_track(low, high, key, frontier):
             left = positions
             while len(left):
                 count = life.outlives(self._times[at(left)])
@@ -415,7 +415,7 @@ class PolicyWindows:
             ranks = np.searchsorted(self._fresh, np.asarray(ranks))
         return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
 
-    def _in_turn(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
+    def _events_to_track(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
         """Yield the events of a unit that are to be tracked, in order: (positions, whether an event on arrival fires
         behind them)."""
         waiting = among(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])

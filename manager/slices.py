@@ -74,10 +74,10 @@ def overlapping(
         windows.append(window)
         waiting += len(codes)
         if waiting >= _TOGETHER:
-            yield _together(windows, joined)
+            yield _joined_states(windows, joined)
             joined, windows, waiting = [], [], 0
     if joined:
-        yield _together(windows, joined)
+        yield _joined_states(windows, joined)
 
 
 class DenseSlices:
@@ -157,7 +157,7 @@ class _Stacks:
         self.front_start, self.front_end, self.back_end, self.back = begin, end, end, None
 
 
-def _together(
+def _joined_states(
     windows: list[int], joined: list[tuple[NDArray[np.int64], Full]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
     codes = np.concatenate([window_codes for window_codes, _ in joined])

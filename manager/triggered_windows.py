@@ -464,7 +464,7 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
 def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed: DayTime | None = None) -> None:
     """Process the events of each key in order, and store its timer. ``fixed`` is the one time of day of all keys."""
     blocks = {key: block for block, key in enumerate(evaluation.arrivals.keys)}
-    for key in _to_walk(evaluation):
+    for key in _keys_to_process(evaluation):
         block = blocks.get(key)
         timer = DailyTimer(evaluation, key, block, max_empty, fixed)
         if block is not None:
@@ -485,7 +485,7 @@ def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _Asks) ->
             timer.join(event, now, *asked)
 
 
-def _to_walk(evaluation: Evaluation) -> list[int]:
+def _keys_to_process(evaluation: Evaluation) -> list[int]:
     """Returns the keys to process: those with new events, with full windows, or with due timers; all keys at the end,
     or where some have no record."""
     arrivals, key_states = evaluation.arrivals, evaluation.key_states

@@ -73,7 +73,7 @@ class WatermarkState:
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values, without those that are empty."""
         marks = {name: dict(vars(mark)) for name, mark in self.sources.marks.items()}  # asdict costs ten times as much
-        return {**_given(vars(self)), "sources": _given({**vars(self.sources), "marks": marks})}
+        return {**_without_empty(vars(self)), "sources": _without_empty({**vars(self.sources), "marks": marks})}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -143,7 +143,7 @@ class WaterMarkEventGenerator:
         return allowed
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value not in (None, {}, [])}
     return {name: value.copy() if isinstance(value, dict | list) else value for name, value in given.items()}
 

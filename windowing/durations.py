@@ -95,31 +95,31 @@ def micros(number: int) -> Duration:
 @checked_value
 def millis(number: float) -> Duration:
     """A duration in milliseconds."""
-    return _of(number, "ms")
+    return _in_unit(number, "ms")
 
 
 @checked_value
 def seconds(number: float) -> Duration:
     """A duration in seconds; ``seconds(0.5)`` is half a second."""
-    return _of(number, "s")
+    return _in_unit(number, "s")
 
 
 @checked_value
 def minutes(number: float) -> Duration:
     """A duration in minutes."""
-    return _of(number, "m")
+    return _in_unit(number, "m")
 
 
 @checked_value
 def hours(number: float) -> Duration:
     """A duration in hours."""
-    return _of(number, "h")
+    return _in_unit(number, "h")
 
 
 @checked_value
 def days(number: float) -> Duration:
     """A duration in days of 24 hours."""
-    return _of(number, "d")
+    return _in_unit(number, "d")
 
 
 @checked_value
@@ -203,7 +203,7 @@ def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
     return duration
 
 
-def _of(number: float, unit: str) -> Duration:
+def _in_unit(number: float, unit: str) -> Duration:
     if not isinstance(number, Real):
         raise ConfigError(f"{number!r} is not a number", do=f"give one, or write a text like '5{unit}' instead")
     # As it is written: 16.1 s are 16,100,000 us, in binary they are not.

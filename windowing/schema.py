@@ -58,7 +58,7 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     it is. Raises ConfigError, with the place, for anything else.
     """
     if isinstance(declared, pa.Schema):
-        _refuse_twice("pa.schema(...)", list(declared))
+        _refuse_repeated_names("pa.schema(...)", list(declared))
         return declared
     if not isinstance(declared, str):
         raise ConfigError(
@@ -67,21 +67,21 @@ def parse_schema(declared: str | pa.Schema) -> pa.Schema:
         )
     parser = _Parser(declared)
     fields = parser.fields(closing="")
-    _refuse_twice(f"schema {declared!r}", fields)
+    _refuse_repeated_names(f"schema {declared!r}", fields)
     return pa.schema(fields)
 
 
-def _refuse_twice(what: str, fields: list[pa.Field]) -> None:
-    twice = _twice(fields)
-    if twice:
+def _refuse_repeated_names(what: str, fields: list[pa.Field]) -> None:
+    repeated = _repeated_names(fields)
+    if repeated:
         raise ConfigError(
-            f"{what} names {twice} more than once",
+            f"{what} names {repeated} more than once",
             why="a column is known by its name",
             do="give each column a name of its own",
         )
 
 
-def _twice(fields: list[pa.Field]) -> str:
+def _repeated_names(fields: list[pa.Field]) -> str:
     names = [field.name for field in fields]
     return ", ".join(map(repr, sorted({name for name in names if names.count(name) > 1})))
 
@@ -219,9 +219,9 @@ class _Parser:
     def _nested(self, name: str) -> pa.DataType:
         if name == "struct":
             fields = self.fields(closing=">")
-            twice = _twice(fields)
-            if twice:
-                self._fail(f"a struct names {twice} more than once", "give each field a name of its own")
+            repeated = _repeated_names(fields)
+            if repeated:
+                self._fail(f"a struct names {repeated} more than once", "give each field a name of its own")
             return pa.struct(fields)
         first = self._type()
         if name == "array":

@@ -104,8 +104,8 @@ class OpenPanes:
     """Which hold only a part of a window that has fired."""
     changed: NDArray[np.bool_]
     """Which are one or several windows that have fired, but not within the same bounds."""
-    fired_at_other_end: NDArray[np.bool_]
-    """Which have fired at their end, and have another end now."""
+    fired_at_former_end: NDArray[np.bool_]
+    """Which have fired at an end that they no longer have."""
     owners: NDArray[np.int64]
     """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
     none."""
@@ -188,7 +188,7 @@ class PaneDecisions:
         # where the watermark has reached it since it grew.
         states.on_time[~ended] = 0
         if grown is not None and moment.lateness is not None:
-            states.on_time[windows.fired_at_other_end & grown] = 0
+            states.on_time[windows.fired_at_former_end & grown] = 0
         revised = self._revised(windows, fresh)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
@@ -363,7 +363,7 @@ class LastFired:
             key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
         before = self._fired.get(key)
         if before is None:
-            before = self._of(key)
+            before = self._members_before(key)
             self._last[before] = False
         self._fired[key] = members
         return before[~np.isin(before, members)] if len(before) else before
@@ -375,7 +375,7 @@ class LastFired:
             in_last[members] = True
         return in_last
 
-    def _of(self, key: int) -> NDArray[np.int64]:
+    def _members_before(self, key: int) -> NDArray[np.int64]:
         index = int(np.searchsorted(self._keys, key))
         if index == len(self._keys) or self._keys[index] != key:
             return np.zeros(0, np.int64)

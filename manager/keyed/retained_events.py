@@ -95,12 +95,14 @@ class RetainedEvents:
 
     def take(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """The events at these indices."""
-        given = {name: _at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
+        given = {name: _rows_at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
         return RetainedEvents(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
 
     def bare(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """The events at these indices with their keys and times only."""
-        return RetainedEvents(times=self.times[indices], payload=self.payload.select([]), keys=_at(self.keys, indices))
+        return RetainedEvents(
+            times=self.times[indices], payload=self.payload.select([]), keys=_rows_at(self.keys, indices)
+        )
 
     def sorted(self) -> RetainedEvents:
         """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several stay in
@@ -164,7 +166,7 @@ def needed_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvent
     return held if needed.all() else held.take(np.flatnonzero(needed))
 
 
-def _at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
+def _rows_at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
     return None if column is None else column[indices]
 
 

@@ -149,7 +149,7 @@ def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
     draft. The answer to a rename may be lost: a file with the same bytes counts as created, so each writer writes
     something of its own.
     """
-    handler, patient = _of(uri)
+    handler, patient = _handler_and_filesystem(uri)
     asking_again(lambda: handler.write(draft, data))
     try:
         asking_again(lambda: handler.rename(draft, path, overwrite=False))
@@ -167,7 +167,7 @@ def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
 
 def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
     """Rename files; another process may be doing the same, and have renamed some already."""
-    _, patient = _of(uri)
+    _, patient = _handler_and_filesystem(uri)
     for source, target in names:
         try:
             patient.move(source, target)
@@ -178,11 +178,11 @@ def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
 
 def read_part(uri: str, path: str, start: int, length: int) -> bytes:
     """Reads some bytes of a file, fewer at its end. FileNotFoundError where there is no such file."""
-    handler, _ = _of(uri)
+    handler, _ = _handler_and_filesystem(uri)
     return asking_again(lambda: handler.source(path).range(start, length))
 
 
-def _of(uri: str) -> tuple[_Handler, pafs.FileSystem]:
+def _handler_and_filesystem(uri: str) -> tuple[_Handler, pafs.FileSystem]:
     handler = _Handler(root_and_path(uri)[0])
     return handler, pafs.PyFileSystem(RetryingFileSystem(pafs.PyFileSystem(handler)))
 

@@ -59,7 +59,7 @@ def create_object(uri: str, path: str, data: bytes) -> bool:
     ``path`` is as pyarrow writes it, the bucket first. The answer to a write may be lost on its way, and the write
     comes again: an object with the same bytes counts as created, so each writer writes something of its own.
     """
-    store, key = _of(uri, path)
+    store, key = _store_and_key(uri, path)
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
     with _as_os_error():
@@ -72,7 +72,7 @@ def create_object(uri: str, path: str, data: bytes) -> bool:
 
 def read_object(uri: str, path: str) -> bytes | None:
     """Returns the content of an object; None where there is none."""
-    store, key = _of(uri, path)
+    store, key = _store_and_key(uri, path)
     with _as_os_error():
         try:
             return bytes(store.get(key).bytes())
@@ -82,14 +82,14 @@ def read_object(uri: str, path: str) -> bytes | None:
 
 def read_range(uri: str, path: str, start: int, length: int) -> bytes:
     """Reads some bytes of an object, fewer at its end. FileNotFoundError where there is no such object."""
-    store, key = _of(uri, path)
+    store, key = _store_and_key(uri, path)
     with _as_os_error():
         return bytes(store.get_range(key, start=start, length=length))
 
 
 def is_object(uri: str, path: str) -> bool:
     """True if the object exists."""
-    store, key = _of(uri, path)
+    store, key = _store_and_key(uri, path)
     with _as_os_error():
         try:
             store.head(key)
@@ -100,7 +100,7 @@ def is_object(uri: str, path: str) -> bool:
 
 def write_object(uri: str, path: str, data: bytes) -> None:
     """Write an object, in one request; it appears whole."""
-    store, key = _of(uri, path)
+    store, key = _store_and_key(uri, path)
     with _as_os_error():
         store.put(key, data, use_multipart=False)
 
@@ -109,7 +109,7 @@ def delete_objects(uri: str, paths: Iterable[str]) -> None:
     """Delete objects of one bucket, up to a thousand in a request; they may have been deleted already."""
     doomed = sorted(paths)
     if doomed:
-        store, _ = _of(uri, doomed[0])
+        store, _ = _store_and_key(uri, doomed[0])
         with _as_os_error(), suppress(FileNotFoundError):
             store.delete([_key(path) for path in doomed])
 
@@ -120,7 +120,7 @@ def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
     Another process may be doing the same, and have deleted some already: then those that they were copied to are there.
     """
     if names:
-        store, _ = _of(uri, names[0][0])
+        store, _ = _store_and_key(uri, names[0][0])
 
         def copy(pair: tuple[str, str]) -> None:
             with _as_os_error():
@@ -163,7 +163,7 @@ def _as_pyarrow_names_it(uri: str) -> str:
     return f"s3://{rest}{at_once}"
 
 
-def _of(uri: str, path: str) -> tuple[Any, str]:
+def _store_and_key(uri: str, path: str) -> tuple[Any, str]:
     return _store(root_and_path(uri)[0], path.split("/", 1)[0], _process()), _key(path)
 
 

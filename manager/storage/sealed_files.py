@@ -305,7 +305,7 @@ class FencedLog:
             committed = settle(None if before is None else Committed.in_turn(before))
             if not self._take(number + 1, _turn(owner, number + 1, committed)):
                 continue
-            later = self._after(number + 1)
+            later = self._last_turn_after(number + 1)
             if later is None:
                 self.epoch, self._owner = number + 1, owner
                 return committed
@@ -344,7 +344,7 @@ class FencedLog:
         self._last = number
         return True
 
-    def _after(self, number: int) -> Turn | None:
+    def _last_turn_after(self, number: int) -> Turn | None:
         """Returns the last document, if it is a later one."""
         while (last := max(_numbers(self._files), default=0)) > number:
             found: Turn | None = self._files.read(_name(last))

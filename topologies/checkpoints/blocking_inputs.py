@@ -434,7 +434,7 @@ class RegularEvents:
     def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
         """Returns the ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows
         are looked at, empty ones among them."""
-        first = self._after(over)
+        first = self._first_end_after(over)
         inside = first <= self.known_last
         if not inside.any():
             return []
@@ -446,11 +446,11 @@ class RegularEvents:
 
     def next_end(self, over: int | None) -> int | None:
         """Returns the end of the first window that holds an event and ends after ``over``; None where none does."""
-        first = self._after(over)
+        first = self._first_end_after(over)
         first = first[first <= self.known_last]
         return int(first.min()) if len(first) else None
 
-    def _after(self, over: int | None) -> NDArray[np.int64]:
+    def _first_end_after(self, over: int | None) -> NDArray[np.int64]:
         return self.first if over is None else np.maximum(self.first, self.windows.following(np.array([over])))
 
 

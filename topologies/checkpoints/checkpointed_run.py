@@ -630,7 +630,7 @@ class CheckpointedRun(ABC):
             if (ranged := self._ranged(name)) is not None
         }
         plan = self._planned(key, drafted)
-        found = [(spout, self._now_at(spout, path)) for spout, path in plan["files"]]
+        found = [(spout, self._present_path(spout, path)) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
         ingest = rows(slots, there)
@@ -661,7 +661,7 @@ class CheckpointedRun(ABC):
         watched = self.watched.get(spout)
         return watched if isinstance(watched, PulledFiles) and isinstance(watched.spout, PulledRanges) else None
 
-    def _now_at(self, spout: str, path: str) -> str:
+    def _present_path(self, spout: str, path: str) -> str:
         of_spout = self.topology.spouts[spout].spout
         return of_spout.now(path) if isinstance(of_spout, PulledRows) else path
 

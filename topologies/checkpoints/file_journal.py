@@ -493,7 +493,7 @@ def follow_moved_input(
     for source, name in enumerate(of_files):
         spout = topology.spouts[name].spout
         if isinstance(spout, FileSpout):
-            moved = _moved(halves, name, spout, halves.spark_checkpoint.files(source))
+            moved = _folder_change(halves, name, spout, halves.spark_checkpoint.files(source))
             if moved is not None:
                 check_owner()
                 _rewrite(halves, source, Relocation((moved,)))
@@ -506,7 +506,7 @@ def _has_rows(spout: object) -> bool:
     return isinstance(spout, KafkaSpout | FrameSpout)
 
 
-def _moved(
+def _folder_change(
     halves: PairedCheckpoint, name: str, spout: FileSpout, entries: list[dict[str, Any]]
 ) -> tuple[str, str] | None:
     moved, other = None, False

@@ -314,14 +314,14 @@ def _check(halves: PairedCheckpoint, key: str) -> None:
         kept = key in keys
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot go back to batch {batch_name(key)}",
-            why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept(keys)}",
+            why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept_batches_in_words(keys)}",
             do=f"{others}; or {START_OVER}"
             if others
             else f"restore the whole checkpoint from one copy, or {START_OVER}",
         ) from error
 
 
-def _kept(keys: list[str]) -> str:
+def _kept_batches_in_words(keys: list[str]) -> str:
     if not keys:
         return "no batch has been committed"
     return f"kept are {', '.join(map(batch_name, keys))} (--keep-batches of a run says how many)"

@@ -451,7 +451,7 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
     if form is not None:
         read = f"numbers of {unit_in_words(form)}" if is_unit(form) else f"{form!r}"
         where = "" if is_unit(form) or "%z" in form else where
-        changed = _around_changes(pc.drop_null(moments), zone) if where else ""
+        changed = _at_clock_changes(pc.drop_null(moments), zone) if where else ""
         return f"written like {short_repr(found[0])}, read as {read}{where}{changed}"
     kinds: dict[str, list[str]] = {}
     for text in found:
@@ -461,10 +461,10 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
     if len(often) > 1:
         forms = [f"{len(each):,} {text}" for text, (_, each) in zip(forms, often, strict=True)]
     bare = pa.array([_how(text, where, is_date=not where).startswith("without") for text in found], pa.bool_())
-    return "written " + "; ".join(forms) + _around_changes(pc.drop_null(moments).filter(bare), zone)
+    return "written " + "; ".join(forms) + _at_clock_changes(pc.drop_null(moments).filter(bare), zone)
 
 
-def _around_changes(local: pa.Array, zone: str | None) -> str:
+def _at_clock_changes(local: pa.Array, zone: str | None) -> str:
     """Says how many local times, given as if they were of UTC, are there twice or never in their zone."""
     if zone is None or not pa.types.is_timestamp(local.type):
         return ""

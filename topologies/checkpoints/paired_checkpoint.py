@@ -359,7 +359,7 @@ def check_whole(halves: PairedCheckpoint, key: str) -> None:
     """Checks that the run can go back to a batch; CheckpointError where a part that this needs is damaged or gone."""
     for note in (TOPOLOGY, START):
         if halves.files.read(note) is None:
-            raise _gone(halves, note, "what it says was known once, when the checkpoint was made")
+            raise _missing_note(halves, note, "what it says was known once, when the checkpoint was made")
     if key not in kept_batches(halves.files):
         raise DamagedCheckpoint(
             f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
@@ -374,9 +374,9 @@ def check_whole(halves: PairedCheckpoint, key: str) -> None:
 def _check_notes(halves: PairedCheckpoint, *, begun: bool) -> None:
     if halves.files.read(TOPOLOGY) is None:
         if begun:
-            raise _gone(halves, TOPOLOGY, "which topology the checkpoint belongs to was written there")
+            raise _missing_note(halves, TOPOLOGY, "which topology the checkpoint belongs to was written there")
     elif halves.files.read(START) is None:
-        raise _gone(halves, START, "where the run began was written there")
+        raise _missing_note(halves, START, "where the run began was written there")
 
 
 def _check_query(halves: PairedCheckpoint, manifest: Manifest, spark: SparkBatches) -> None:
@@ -391,7 +391,7 @@ def _check_query(halves: PairedCheckpoint, manifest: Manifest, spark: SparkBatch
         raise _refused(halves, "its halves are not of the same time", batches)
 
 
-def _gone(halves: PairedCheckpoint, note: str, why: str) -> DamagedCheckpoint:
+def _missing_note(halves: PairedCheckpoint, note: str, why: str) -> DamagedCheckpoint:
     return DamagedCheckpoint(f"{halves.files.path(note)} is gone", why=why)
 
 

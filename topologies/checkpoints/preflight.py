@@ -227,15 +227,15 @@ def find_registries(topology: Graph) -> dict[str, Findings]:
     for name, node in topology.spouts.items():
         spout = node.spout
         if isinstance(spout, KafkaSpout) and spout.registry is not None:
-            found[name] = _told(f"spout {name!r}", partial(_of_spout, node, spout))
+            found[name] = _registry_findings(f"spout {name!r}", partial(_of_spout, node, spout))
     for name, sink_node in topology.sinks.items():
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None and sink.records.registry is not None:
-            found[name] = _told(f"sink {name!r}", partial(_of_sink, sink_node, sink.records))
+            found[name] = _registry_findings(f"sink {name!r}", partial(_of_sink, sink_node, sink.records))
     return found
 
 
-def _told(whose: str, ask: Callable[[], Findings]) -> Findings:
+def _registry_findings(whose: str, ask: Callable[[], Findings]) -> Findings:
     """The answers of a registry; one that does not answer now may do so when the run begins."""
     try:
         with naming(whose):
@@ -429,8 +429,8 @@ def find_reordered(topology: Graph) -> dict[str, Findings]:
 def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     if node.without_windows or not node.event_time or not node.bolt.settings.comes_with_events:
         return
-    ways = zip(node.inputs, node.carries_time, strict=True)
-    before = [name for each, carries in ways if not carries for name in _reordering(topology, each.stream)]
+    inputs = zip(node.inputs, node.carries_time, strict=True)
+    before = [name for each, carries in inputs if not carries for name in _reordering(topology, each.stream)]
     for name in dict.fromkeys(before):
         tasks = topology.windowed[name].parallelism
         yield ConfigError(

@@ -145,7 +145,7 @@ class PulledFiles(WatchedFiles):
         """Returns the ranges that a batch with this file reads of a source with partitions."""
         path = self._path(_number(path))
         if not is_there(self._filesystem, path):
-            raise self._gone(_number(path))
+            raise self._missing_file(_number(path))
         try:
             with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
                 return ranges_in(ipc.open_file(source).read_all())
@@ -160,16 +160,16 @@ class PulledFiles(WatchedFiles):
     def _new(self, last: int) -> Iterator[FoundFile]:
         there = self._numbers()
         if last >= 0 and last not in there:
-            raise self._gone(last)
+            raise self._missing_file(last)
         while True:
             for number in there:
                 if number > last:
-                    yield self._found(number)
+                    yield self._file_of(number)
             last = max(there, default=last)
             while (pulled := self._reader(last).pull()) is not None and self._write(last + 1, pulled):
                 last = self._behind = last + 1
                 self._offsets[last] = pulled.offset
-                yield self._found(last)
+                yield self._file_of(last)
             if pulled is None:
                 return
             there = self._numbers()
@@ -191,7 +191,7 @@ class PulledFiles(WatchedFiles):
     def _path(self, number: int) -> str:
         return f"{self._folder}/{_base(number)}"
 
-    def _found(self, number: int) -> FoundFile:
+    def _file_of(self, number: int) -> FoundFile:
         return FoundFile(f"{self._place}/{_base(number)}", _FIRST_MS + number, 1)
 
     def _offset(self, number: int) -> Any:
@@ -199,14 +199,14 @@ class PulledFiles(WatchedFiles):
         if number in self._offsets:
             return self._offsets[number]
         if not is_there(self._filesystem, path):
-            raise self._gone(number)
+            raise self._missing_file(number)
         try:
             with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
                 return json.loads(ipc.open_file(source).schema.metadata[_OFFSET])
         except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
             raise DamagedCheckpoint(f"{path} is damaged", why=str(error)) from error
 
-    def _gone(self, number: int) -> CheckpointError:
+    def _missing_file(self, number: int) -> CheckpointError:
         return CheckpointError(
             f"spout {self.name!r} cannot go on: {self._path(number)} is gone",
             why="it says up to which offset the source was read",

@@ -431,7 +431,7 @@ def with_repaired(
     repaired, kept = panes.repaired.copy(), np.ones(len(panes), np.bool_)
     for row, index in enumerate(panes.index.tolist()):
         of, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
-        is_touched = any(_same(span, each, merging=merging[of[0]]) for each in touched[of])
+        is_touched = any(_supersedes(span, each, merging=merging[of[0]]) for each in touched[of])
         repaired[row] |= is_touched and index > 0
         kept[row] = index > 0 or not is_touched or span in left[of]
     return replace(panes, repaired=repaired).take(np.flatnonzero(kept))
@@ -451,8 +451,8 @@ def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_
         if len(members) >= task.rules.least_at_end:
             left[of].append(span)
     for of, span, members in _windows_with(task, live, gone):
-        shown = [each for each in fired[of] if _same(each, span, merging=merging[of[0]])]
-        if any(not any(_same(each, other, merging=merging[of[0]]) for other in left[of]) for each in shown):
+        shown = [each for each in fired[of] if _supersedes(each, span, merging=merging[of[0]])]
+        if any(not any(_supersedes(each, other, merging=merging[of[0]]) for other in left[of]) for each in shown):
             last[members] = True
     return last
 
@@ -478,7 +478,7 @@ def _windows_with(
             yield (kind, key), (int(piece.starts[index]), int(piece.ends[index])), members
 
 
-def _same(one: _Span, other: _Span, *, merging: bool) -> bool:
+def _supersedes(one: _Span, other: _Span, *, merging: bool) -> bool:
     """True if a firing of one window supersedes that of the other: it is the same, or they merge and overlap."""
     return one == other or (merging and one[0] < other[1] and other[0] < one[1])
 

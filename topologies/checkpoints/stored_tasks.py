@@ -228,8 +228,8 @@ class TaskReader:
         if self.state.windows.in_queue():
             queue = StoredQueue.of(self.state, self.store)
             return [] if queue is None else [_of_queue(queue)]
-        parts = [self._held(ref, edge=False) for ref in self.state.refs]
-        return [*parts, *(self._held(ref, edge=True) for ref in self.state.waiting)]
+        parts = [self._retained_rows(ref, edge=False) for ref in self.state.refs]
+        return [*parts, *(self._retained_rows(ref, edge=True) for ref in self.state.waiting)]
 
     @cached_property
     def live(self) -> RetainedEvents | None:
@@ -250,7 +250,7 @@ class TaskReader:
         ref = self.state.windows.get(name)
         return None if ref is None else self.store.read(ref)
 
-    def _held(self, ref: Ref, *, edge: bool) -> EventRows:
+    def _retained_rows(self, ref: Ref, *, edge: bool) -> EventRows:
         held, flags = read_retained(self.store, ref)
         needed = np.flatnonzero((flags & GONE) == 0 if edge else is_needed(flags))
         held, flags = held.take(needed), flags[needed]

@@ -55,7 +55,7 @@ def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
     changed = []
     if before.name != now.name:
         changed.append(f"it is called {now.name!r}, and was {before.name!r}")
-    parts = {"spout": (before.spouts, now.spouts), "bolt": (_kept(before), _kept(now))}
+    parts = {"spout": (before.spouts, now.spouts), "bolt": (_kept_rules(before), _kept_rules(now))}
     for kind, (earlier, later) in parts.items():
         for name in sorted({*earlier, *later}):
             was, is_ = earlier.get(name), later.get(name)
@@ -70,7 +70,7 @@ def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
     return changed
 
 
-def _kept(rules: TopologyRules) -> dict[str, dict[str, Any]]:
+def _kept_rules(rules: TopologyRules) -> dict[str, dict[str, Any]]:
     return {name: bolt.kept() for name, bolt in rules.bolts.items()}
 
 
@@ -83,7 +83,7 @@ def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules
 
 def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
     """Returns the bolts that are new, gone or changed; empty where something else differs too."""
-    earlier, later = _kept(before), _kept(now)
+    earlier, later = _kept_rules(before), _kept_rules(now)
     names = [name for name in sorted({*earlier, *later}) if earlier.get(name) != later.get(name)]
     return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
 

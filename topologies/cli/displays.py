@@ -80,7 +80,7 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 def time_words(bolt: BoltReport) -> dict[str, str]:
     """Returns the counts of one bolt, without zeros: title and value."""
     words = {"watermark delay": delay} if (delay := _delay(bolt)) else {}
-    counted = _found(bolt)
+    counted = _time_findings(bolt)
     counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
     return words | {what: number(count) for what, count in counts.items() if count}
 
@@ -113,7 +113,7 @@ def start_words(report: BatchReport) -> list[str]:
 
 
 def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
-    counted = _found(bolt)
+    counted = _time_findings(bolt)
     if not _delay(bolt) and not any(counted.values()):
         return
     yield Text(name), _delay(bolt), counted
@@ -122,7 +122,7 @@ def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mappin
             yield Text(f"  from {stream}", "not bold"), "", counts
 
 
-def _found(bolt: BoltReport) -> dict[str, int]:
+def _time_findings(bolt: BoltReport) -> dict[str, int]:
     return {**bolt.metrics, "dropped": bolt.accounts.get("dropped", 0)}
 
 

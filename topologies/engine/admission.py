@@ -337,9 +337,9 @@ def late_rows(
         to_column(times),
         pa.array(reasons, pa.string()),
         pa.array(late_by),
-        _known(watermarks),
-        _known(starts),
-        _known(ends),
+        _time_column(watermarks),
+        _time_column(starts),
+        _time_column(ends),
     ]
     rows = rows.drop_columns([field.name for field in LATE_COLUMNS if field.name in rows.column_names])
     for field, column in zip(LATE_COLUMNS, columns, strict=True):
@@ -360,7 +360,7 @@ def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray
     return starts, ends
 
 
-def _known(times: NDArray[np.int64]) -> pa.Array:
+def _time_column(times: NDArray[np.int64]) -> pa.Array:
     """Returns times as a timestamp column; null where they are out of range."""
     unknown = (times < EARLIEST) | (times > LATEST)
     column = to_column(np.where(unknown, 0, times))

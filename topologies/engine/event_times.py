@@ -449,7 +449,7 @@ def timed(
     """
     settings = node.bolt.settings
     times, wrong_times, cut = _times(node, input_index, table, brought, clock)
-    given, wrong_given = _given(settings.watermark_field if node.event_time else None, table)
+    given, wrong_given = _inserted_watermarks(settings.watermark_field if node.event_time else None, table)
     if given is not None:
         times = np.where(given > NONE, given, times)
     ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
@@ -529,7 +529,7 @@ def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[n
     return arrivals, reasons_of(bad, [f"arrival: {text}" for text in wrong[bad]])
 
 
-def _given(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None, Reasons]:
+def _inserted_watermarks(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None, Reasons]:
     """Returns the watermarks that the source inserted, NONE for events; None where this input has no column for them or
     no watermark."""
     if name is None or name not in table.column_names:

@@ -172,7 +172,7 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
     # Number of rows of each part before each edge, and how many of these are bad.
     counts = [np.bincount(owners[low:high], minlength=len(parts)) for low, high in pairwise(edges.tolist())]
     rows_before = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
-    bad_before = np.column_stack([_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
+    bad_before = np.column_stack([_flagged_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
     good_before = rows_before - bad_before
     return [
         MergedRange(
@@ -219,7 +219,7 @@ def _all_keys(
     return keys, bad, keys_before
 
 
-def _before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+def _flagged_before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the number of flagged rows before each position."""
     if flags is None:
         return np.zeros(len(positions), np.int64)

@@ -437,7 +437,7 @@ class RangeSource:
                 table = read_range(caller, each, node.outputs[DEFAULT_STREAM], node.defaults)
                 tables.append(table if node.needed is None else table.select(node.schema.names))
         if merge_by is None:
-            yield self._together(tables)
+            yield self._as_one_batch(tables)
             return
         for each, table in zip(self.ranges, tables, strict=True):
             yield SourceBatch(
@@ -451,7 +451,7 @@ class RangeSource:
                 partition=each.partition,
             )
 
-    def _together(self, tables: list[pa.Table]) -> SourceBatch:
+    def _as_one_batch(self, tables: list[pa.Table]) -> SourceBatch:
         sizes = [table.num_rows for table in tables]
         names = tuple(each.partition for each in self.ranges)
         return SourceBatch(

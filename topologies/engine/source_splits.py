@@ -426,7 +426,7 @@ def file_splits(
     together = -(-len(splits) // _MOST_SPLITS)
     ready: list[SourceSplit | MergedSplits] = []
     for component, group in groupby(splits, key=lambda split: split.component):
-        ones = _together(list(group), together)
+        ones = _in_groups(list(group), together)
         merges = cast("FileSpout", topology.spouts[component].spout).merge_by is not None
         ready.extend([MergedSplits(ones)] if merges else ones)
     return ready
@@ -444,7 +444,7 @@ def _is_skipped(topology: Graph, component: str, path: str, first: FirstOutput) 
     return first.skips(topology, component, shared, first.time)
 
 
-def _together(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
+def _in_groups(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
     if most <= 1:
         return splits
     return [FileGroup(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]

@@ -105,10 +105,10 @@ def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
     if None not in grouped and len(set(grouped)) == 1:
         return
     sides = " = ".join(f"{name}.{'+'.join(columns)}" for name, columns in keys.items())
-    ways = ", ".join(f"{stream_label(each.stream)!r} by {each.grouping}" for each, _ in bolt.inputs)
+    inputs = ", ".join(f"{stream_label(each.stream)!r} by {each.grouping}" for each, _ in bolt.inputs)
     calls = (grouping_call(name, columns) for name, columns in keys.items())
     yield bolt.fault(
-        f"joins {sides}, has {bolt.parallelism} tasks, and reads {ways}",
+        f"joins {sides}, has {bolt.parallelism} tasks, and reads {inputs}",
         "events with equal keys would go to several tasks, and not meet",
         f"use {' and '.join(calls)}",
     )

@@ -456,13 +456,13 @@ def _column(name: str, values: Sequence[object], schema: pa.Schema) -> pa.Array:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
-            f"with_empty_windows lists {_first_strange(values, kind)!r:.60}, which is no value of {name!r}",
+            f"with_empty_windows lists {_first_misfit(values, kind)!r:.60}, which is no value of {name!r}",
             why=f"that column is {kind}",
             do="list keys as the events have them",
         ) from error
 
 
-def _first_strange(values: Sequence[object], kind: pa.DataType) -> object:
+def _first_misfit(values: Sequence[object], kind: pa.DataType) -> object:
     for value in values:
         try:
             pa.array([value], kind)

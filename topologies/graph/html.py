@@ -194,7 +194,7 @@ class Layers:
     """For each box, the distance of its middle from the left."""
     layer: Mapping[str, int]
     """For each box, the number of its layer, from 0 at the top."""
-    ways: Mapping[Edge, tuple[float, ...]]
+    bends: Mapping[Edge, tuple[float, ...]]
     """For each edge, where it crosses the layers between its ends, from the left."""
     width: float
 
@@ -203,18 +203,18 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
     """Place boxes of these widths; ``gap`` is the least distance between two of a layer."""
     back, edges = _circles_broken(edges)
     layer = _layers_of(list(widths), edges)
-    ways = {
+    bends = {
         edge: [f"{number}:{at}" for at in range(layer[edge[0]] + 1, layer[edge[1]])]
         for number, edge in enumerate(dict.fromkeys(edges))
     }
-    all_widths = {**widths, **{name: 0.0 for way in ways.values() for name in way}}
+    all_widths = {**widths, **{name: 0.0 for between in bends.values() for name in between}}
     rows: list[list[str]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
     for name in widths:
         rows[layer[name]].append(name)
     neighbours: dict[str, list[str]] = defaultdict(list)
-    for (source, target), way in ways.items():
-        chain = [source, *way, target]
-        for at, name in enumerate(way, layer[source] + 1):
+    for (source, target), between in bends.items():
+        chain = [source, *between, target]
+        for at, name in enumerate(between, layer[source] + 1):
             rows[at].append(name)
         for before, after in pairwise(chain):
             neighbours[before].append(after)
@@ -229,7 +229,10 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
     return Layers(
         {name: centres[name] for name in widths},
         layer,
-        {**dict.fromkeys(back, ()), **{edge: tuple(centres[name] for name in way) for edge, way in ways.items()}},
+        {
+            **dict.fromkeys(back, ()),
+            **{edge: tuple(centres[name] for name in between) for edge, between in bends.items()},
+        },
         max((centres[name] + all_widths[name] / 2 for name in centres), default=0.0),
     )
 
@@ -449,7 +452,7 @@ def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], end
     source, target = ends
     first = layers.layer[source]
     points = [(layers.centres[source], tops[first] + boxes[source].height)]
-    for number, x in enumerate(layers.ways[ends], first + 1):
+    for number, x in enumerate(layers.bends[ends], first + 1):
         bottom = tops[number + 1] - _BETWEEN
         points += [(x, tops[number]), (x, bottom)]
     return [*points, (layers.centres[target], tops[layers.layer[target]] - 5)]

@@ -424,10 +424,10 @@ def _json_document(text: str, line: int | None = None) -> Document:
     except RecursionError:
         return Document(None, line, mistake="expected JSON, found it nested too deep")
     except ValueError as error:
-        return Document(None, line, mistake=f"expected JSON, found {error}{_twice(text, line)}")
+        return Document(None, line, mistake=f"expected JSON, found {error}{_place_of_repeated_key(text, line)}")
 
 
-def _twice(text: str, line: int | None) -> str:
+def _place_of_repeated_key(text: str, line: int | None) -> str:
     """Returns the place of a repeated key, which JSON's reader does not report and YAML's does; empty where it has no
     answer."""
     try:

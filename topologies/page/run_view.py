@@ -78,12 +78,12 @@ class Points:
         self._latest.append({"n": self._next, **point})
         self._next += 1
         if len(self._latest) > _DENSE:
-            self._old += self._kept([self._latest.popleft()])
+            self._old += self._thinned_out([self._latest.popleft()])
         if len(self._old) > MOST - _DENSE:
             self._every *= 2
-            self._old = self._kept(self._old)
+            self._old = self._thinned_out(self._old)
 
-    def _kept(self, points: Sequence[Point]) -> list[Point]:
+    def _thinned_out(self, points: Sequence[Point]) -> list[Point]:
         return [point for point in points if point["n"] % self._every == 0]
 
     def __iter__(self) -> Iterator[Point]:
@@ -99,7 +99,7 @@ def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None)
         "at": manifest.clock if at is None else at,
         "bolts": {
             name: {
-                "accounts": _given(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
+                "accounts": _without_zeros(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
                 "fired": manifest.bolts[name].done.fired,
                 "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
             }
@@ -110,7 +110,7 @@ def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None)
     }
 
 
-def _given(counts: Mapping[str, int]) -> dict[str, int]:
+def _without_zeros(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
@@ -269,7 +269,7 @@ def _listed(folder: str) -> dict[str, Any]:
     return {"count": len(names), "latest": latest}
 
 
-# Where the cards of a topology's parts stand on its page, and the ways of the arrows between them.
+# Where the cards of a topology's parts stand on its page, and the points of the arrows between them.
 
 
 WIDTH = 204
@@ -304,16 +304,16 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
         }
         for box in boxes
     ]
-    ways = []
+    drawn = []
     for (source, target), texts in labels.items():
         first = layers.layer[source]
         points = [[layers.centres[source], tops[first] + heights[source]]]
-        for number, x in enumerate(layers.ways[source, target], first + 1):
+        for number, x in enumerate(layers.bends[source, target], first + 1):
             points += [[x, tops[number]], [x, tops[number + 1] - _BETWEEN]]
         points.append([layers.centres[target], tops[layers.layer[target]]])
         label = ", ".join(filter(None, dict.fromkeys(texts)))
-        ways.append({"source": source, "target": target, "label": label, "points": points})
-    return {"cards": cards, "ways": ways, "width": layers.width, "height": max(tops[-1] - _BETWEEN, 0.0)}
+        drawn.append({"source": source, "target": target, "label": label, "points": points})
+    return {"cards": cards, "arrows": drawn, "width": layers.width, "height": max(tops[-1] - _BETWEEN, 0.0)}
 
 
 # What a page shows of a windowed bolt: its time, its accounts and its open windows, from the state after a batch.

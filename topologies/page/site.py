@@ -494,7 +494,7 @@ class PageSite:
         if path not in ("/", "/state", "/why", "/page.css") and path[1:] not in _SCRIPTS:
             return None
         if self.address.is_loopback and _name_of(host) not in LOCAL_NAMES:
-            return _told(
+            return _error_answer(
                 HTTPStatus.FORBIDDEN,
                 f"the page was asked for as {host[:100]!r}",
                 "it is served to this machine only, and that is not one of its names: a page elsewhere may have asked",
@@ -554,16 +554,16 @@ def _json(values: object, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
     return HttpAnswer(json.dumps(values, separators=(",", ":")).encode(), _JSON, status, _HEADERS)
 
 
-def _told(status: HTTPStatus, what: str, why: str, do: str) -> HttpAnswer:
+def _error_answer(status: HTTPStatus, what: str, why: str, do: str) -> HttpAnswer:
     return _json({"error": {"what": what, "why": why, "do": do}}, status)
 
 
 def _of_error(error: WindboltError) -> HttpAnswer:
-    return _told(HTTPStatus.BAD_REQUEST, error.what, error.why, error.do)
+    return _error_answer(HTTPStatus.BAD_REQUEST, error.what, error.why, error.do)
 
 
 def _no_run(query: Mapping[str, str]) -> HttpAnswer:
-    return _told(
+    return _error_answer(
         HTTPStatus.NOT_FOUND,
         f"there is no run of {query.get('topology', '')[:100]!r} here",
         "the process shows other runs, or none yet",

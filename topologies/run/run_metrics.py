@@ -364,10 +364,10 @@ def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> 
     of_kafka = [source for source in sources if source.description.startswith(_KAFKA)]
     if len(of_kafka) != len(spouts):
         return []
-    return [lag for spout, source in zip(spouts, of_kafka, strict=True) for lag in _of(spout, source)]
+    return [lag for spout, source in zip(spouts, of_kafka, strict=True) for lag in _lags_of(spout, source)]
 
 
-def _of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
+def _lags_of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
     ends, latest = (_offsets(text) for text in (source.endOffset, source.latestOffset))
     for partition, end in latest.items():
         yield SourceLag(spout, "records", max(end - ends.get(partition, 0), 0), partition)

@@ -248,7 +248,7 @@ def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
                 points.setdefault(name, {})[last_rows[batch.batch]] = mark
     if len(points) < 2:
         return []
-    return [Line(name, _moved(points[name])) for name in sorted(points)]
+    return [Line(name, _rising(points[name])) for name in sorted(points)]
 
 
 def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tuple[str, int, int]]:
@@ -265,7 +265,7 @@ def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tup
     ]
 
 
-def _moved(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
+def _rising(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for row in sorted(points):
         if not found or points[row] > found[-1][1]:
@@ -456,9 +456,9 @@ class Stories:
         if moment.watermark == before:
             return f"{head} The watermark stays at {self._time(before)}."
         since = f"from {self._time(before)} " if before is not None else ""
-        return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held(moment)}."
+        return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held_back_by(moment)}."
 
-    def _held(self, moment: RunMoment) -> str:
+    def _held_back_by(self, moment: RunMoment) -> str:
         """Says which input holds the watermark back, or where it comes from."""
         inputs = next((batch.inputs for batch in self.trace.batches if batch.batch == moment.batch), {})
         lag = self.trace.settings.lag

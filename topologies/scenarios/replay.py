@@ -370,16 +370,17 @@ def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
             if each.get("step", first) == step and (bolt is None or each.get("bolt", bolt) == bolt)
         ]
         for at in _not_among(wanted, fired, _fits):
-            yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_before(at)}"
+            yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_where_in_order(at)}"
     for at in _not_among(late, answer.late, lambda wanted, found: wanted == found):
         yield f"includes.late: expected {_flow(late[at])}, found {_flow(answer.late)}"
     for sink, rows in (includes.outputs or {}).items():
         found = answer.outputs.get(sink, [])
         for at in _not_among(rows, found, _fits_row):
-            yield f"includes.outputs.{sink}: expected {_row(rows[at])}, not among {_row_count(len(found))}{_before(at)}"
+            among = f"not among {_row_count(len(found))}{_where_in_order(at)}"
+            yield f"includes.outputs.{sink}: expected {_row(rows[at])}, {among}"
 
 
-def _before(at: int) -> str:
+def _where_in_order(at: int) -> str:
     """Returns words for the place in an ordered list; "" for the first."""
     return f" after the {at} before it" if at else ""
 

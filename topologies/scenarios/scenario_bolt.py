@@ -587,7 +587,7 @@ def bare_bolt(
             case "listed_keys":
                 bolt = _with_listed_keys(bolt, value.rule)
             case _:
-                bolt = _given(bolt, DECLARED_KEYS[key], as_given(value))
+                bolt = _with_setting(bolt, DECLARED_KEYS[key], as_given(value))
     if settings.panes is not None:
         bolt = bolt.with_trigger(settings.panes.panes)
     if policies:
@@ -606,7 +606,7 @@ def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:
     return bolt.with_empty_windows(until=until, keys=listed.values, since=to_datetime(listed.since))
 
 
-def _given(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt:
+def _with_setting(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt:
     """Returns a setting by the method that sets it."""
     method: Callable[..., WindowedBolt] = getattr(bolt, setting.method)
     return method(**{setting.argument: value}) if setting.argument else method(value)

@@ -188,13 +188,13 @@ def _check_names(scenario: Scenario, topology: Graph) -> None:
     steps = [] if scenario.step is None else names_of(topology).values()
     for place, expect in _expectations(scenario):
         for name in expect.outputs or {}:
-            _known(scenario, f"{place}.outputs", "sink", name, topology.sinks)
+            _check_known(scenario, f"{place}.outputs", "sink", name, topology.sinks)
         for name, rows in ((expect.includes and expect.includes.outputs) or {}).items():
-            _known(scenario, f"{place}.includes.outputs", "sink", name, topology.sinks)
+            _check_known(scenario, f"{place}.includes.outputs", "sink", name, topology.sinks)
             if scenario.step is None:
                 columns = topology.sinks[name].schema.names
                 for column in (column for row in rows for column in row):
-                    _known(scenario, f"{place}.includes.outputs.{name}", "column", column, columns)
+                    _check_known(scenario, f"{place}.includes.outputs.{name}", "column", column, columns)
         _check_windows(scenario, place, expect, [] if steps else topology.windowed, steps)
 
 
@@ -219,12 +219,12 @@ def _check_windows(scenario: Scenario, place: str, expect: Expect, bolts: Iterab
                     do=f"write step: NAME in {where}",
                 )
             if window.bolt is not None:
-                _known(scenario, where, "windowed bolt", window.bolt, bolts)
+                _check_known(scenario, where, "windowed bolt", window.bolt, bolts)
             if window.step is not None:
-                _known(scenario, where, "step", window.step, steps)
+                _check_known(scenario, where, "step", window.step, steps)
 
 
-def _known(scenario: Scenario, place: str, what: str, name: str, known: Iterable[str]) -> None:
+def _check_known(scenario: Scenario, place: str, what: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name not in names:
         raise ScenarioError(

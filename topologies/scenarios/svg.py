@@ -454,7 +454,7 @@ def _parts(
         plot = element("g", drawing.plot, axis, transform=f"translate({drawing.gutter} 0)")
         name = element("text", "processing time ↑", class_="name", **up)
         yield element("g", drawing.labels, plot, name, transform="translate(0 6)"), drawing.height + AXIS + 14
-        yield from _told(picture, _letters(width - _TEXT, _BOLD_LETTER))
+        yield from _unusual_stories(picture, _letters(width - _TEXT, _BOLD_LETTER))
         for sample, name, meaning in legend(picture):
             lines = wrap(f"{name}: {meaning}", beside)
             text = "".join(
@@ -470,7 +470,7 @@ def _letters(width: float, letter: float = _LETTER) -> int:
     return int((width - 2 * _PAD) / letter)
 
 
-def _told(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
+def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
     """Yields the stories of the first events with an unusual outcome."""
     unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     for moment in unusual[:_STORIES]:

@@ -48,21 +48,21 @@ class ProbedPlace:
     """True if tasks write there; otherwise they only read."""
 
     @property
-    def _found(self) -> tuple[pafs.FileSystem, str]:
+    def _filesystem_and_path(self) -> tuple[pafs.FileSystem, str]:
         filesystem, inside, _ = locate(self.path)
         return filesystem, inside.rstrip("/") or "/"
 
     def prepare(self, probe: str) -> None:
         """On the driver: write what executors are to read."""
         if self.written:
-            filesystem, folder = self._found
+            filesystem, folder = self._filesystem_and_path
             make_folder(filesystem, f"{folder}/{_FOLDER}")
             write_private(filesystem, f"{folder}/{_FOLDER}/{_DRIVER}", probe.encode())
 
     def look(self, probe: str, task: int) -> str | None:
         """On an executor: read what the driver wrote, and write something; returns what is wrong, None for nothing."""
         try:
-            filesystem, path = self._found
+            filesystem, path = self._filesystem_and_path
             if not self.written:
                 return None if is_there(filesystem, path) else "it is not there"
             if not is_there(filesystem, path):
@@ -80,7 +80,7 @@ class ProbedPlace:
         if not self.written:
             return None
         try:
-            filesystem, folder = self._found
+            filesystem, folder = self._filesystem_and_path
             same = read_bytes(filesystem, f"{folder}/{_FOLDER}/{task}") == f"{probe}{task}".encode()
         except (StorageError, OSError) as error:
             return f"what it writes there the driver does not see: {_reason(error)}"
@@ -89,7 +89,7 @@ class ProbedPlace:
     def clear(self) -> None:
         """On the driver: take the probes away."""
         if self.written:
-            filesystem, folder = self._found
+            filesystem, folder = self._filesystem_and_path
             with suppress(StorageError):
                 delete_folder(filesystem, f"{folder}/{_FOLDER}")
 

@@ -161,7 +161,7 @@ class AskTrigger(ColumnRule):
                 return answer
             return self.rule.converted(_settled, answer, call)
         except WindboltError as error:
-            raise _told(error, self.details) from error
+            raise _storable_error(error, self.details) from error
 
     def __call__(self, event: Tuple, call: TriggerCall) -> Any:
         """Called for a single event; returns what the rule returns."""
@@ -169,7 +169,7 @@ class AskTrigger(ColumnRule):
 
     def blame(self, error: Exception) -> RuleError:
         """Called where the cache of the rule cannot be stored; returns the reason."""
-        return _told(self.rule.blame(error), self.details)
+        return _storable_error(self.rule.blame(error), self.details)
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class AskTime(ColumnRule):
                 raise event
             return self.rule.converted(as_time, self.rule(event), self.pattern)
         except WindboltError as error:
-            raise _told(error, self.details) from error
+            raise _storable_error(error, self.details) from error
 
 
 _PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
@@ -218,7 +218,7 @@ def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
         return error
 
 
-def _told(error: WindboltError, details: Details) -> RuleError:
+def _storable_error(error: WindboltError, details: Details) -> RuleError:
     """Returns the error with only the text that may be stored: the caller uses all of it."""
     return RuleError(reason_of(error, details))
 

@@ -560,24 +560,24 @@ def _pattern(pattern: str, zone: str) -> DayTimePattern:
     return DayTimePattern(pattern, zone)
 
 
-def _said(error: ConfigError) -> str:
+def _without_full_stop(error: ConfigError) -> str:
     return str(error).rstrip(".")
 
 
-def _known(pattern: str, zone: str) -> None:
+def _check_pattern(pattern: str, zone: str) -> None:
     try:
         _pattern(pattern, zone)
     except ConfigError as error:
-        raise ValueError(_said(error)) from None
+        raise ValueError(_without_full_stop(error)) from None
 
 
 def _known_pattern(pattern: str) -> str:
-    _known(pattern, "UTC")
+    _check_pattern(pattern, "UTC")
     return pattern
 
 
 def _known_zone(zone: str) -> str:
-    _known("HH", zone)
+    _check_pattern("HH", zone)
     return zone
 
 
@@ -643,7 +643,7 @@ class TimeTriggerSection(Section):
         try:
             _ = self.at
         except ConfigError as error:
-            raise ValueError(f"time: {_said(error)}") from None
+            raise ValueError(f"time: {_without_full_stop(error)}") from None
         return self
 
 

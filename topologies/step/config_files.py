@@ -257,8 +257,8 @@ class Step(Section):
     """Maximum duration of a call of the rules."""
 
     @property
-    def ways(self) -> Iterator[tuple[Location, Destination | Step]]:
-        """Yields where its messages go, each with its place in the step: the main way, the branches, and that of
+    def targets(self) -> Iterator[tuple[Location, Destination | Step]]:
+        """Yields the targets of its messages, each with its place in the step: the main one, the branches, and that of
         errors."""
         yield ("destination",), self.destination
         for index, branch in enumerate(self.branches):
@@ -303,9 +303,9 @@ class StepConfig(Step):
     def destinations(self) -> list[Placed[Destination]]:
         """The topics to which messages finally go, step by step."""
         return [
-            Placed((*location, *way), to)
+            Placed((*location, *place), to)
             for location, step in self.steps
-            for way, to in step.ways
+            for place, to in step.targets
             if isinstance(to, Destination)
         ]
 
@@ -324,9 +324,9 @@ class StepConfig(Step):
 
 def _steps(location: Location, step: Step) -> Iterator[Placed[Step]]:
     yield Placed(location, step)
-    for way, to in step.ways:
+    for place, to in step.targets:
         if isinstance(to, Step):
-            yield from _steps((*location, *way), to)
+            yield from _steps((*location, *place), to)
 
 
 # Loads a step: its file, overlays, single assignments, and a check of the result.
@@ -502,20 +502,20 @@ def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Loca
     """Yields steps whose input has no message that they can read. Steps for errors also get messages that were
     unreadable elsewhere."""
     for location, step in config.steps:
-        for way, to in step.ways:
-            if not isinstance(to, Step) or way == ("error",) or dotted((*location, "format")) in broken:
+        for place, to in step.targets:
+            if not isinstance(to, Step) or place == ("error",) or dotted((*location, "format")) in broken:
                 continue
             made, read = step.format.output, to.format.input
             if {made.type, read.type} == {"json", "xml"}:
                 yield (
-                    (*location, *way, "format", "input"),
+                    (*location, *place, "format", "input"),
                     f"expected {made.type}, which is what {step.name} writes, found {read.type}",
                 )
             elif isinstance(made, CsvSection) and isinstance(read, CsvSection):
                 fields = len(made.field_names), len(read.field_names)
                 if made.column_separator == read.column_separator and fields[0] != fields[1]:
                     text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"
-                    yield (*location, *way, "format", "input", "fieldNames"), text
+                    yield (*location, *place, "format", "input", "fieldNames"), text
 
 
 def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:

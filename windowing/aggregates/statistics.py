@@ -186,7 +186,7 @@ class Digest(Accumulator):
         finite = np.isfinite(values) & known
         rows, edges = groups.runs(finite)
         ordered = values[rows]
-        digests = [self._of(ordered[low:high]) for low, high in pairwise(edges.tolist())]
+        digests = [self._digest_of(ordered[low:high]) for low, high in pairwise(edges.tolist())]
         others = [values == -np.inf, values == np.inf, np.isnan(values)]
         return [pa.array(digests, pa.binary()), *(groups.sums(other & known) for other in others)]
 
@@ -201,7 +201,7 @@ class Digest(Accumulator):
         digests, *others = columns
         return [digests, *(other.to_numpy() for other in others)]
 
-    def _of(self, values: NDArray[np.float64]) -> bytes | None:
+    def _digest_of(self, values: NDArray[np.float64]) -> bytes | None:
         if not len(values):
             return None
         digest = _digests()(self.size)

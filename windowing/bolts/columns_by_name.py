@@ -72,10 +72,10 @@ def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[
 def _joined(one: pa.Array, other: pa.Array) -> pa.Array:
     common = key_type(one.type, other.type)
     assert common is not None
-    return pa.concat_arrays([_as(one, common), _as(other, common)])
+    return pa.concat_arrays([_cast_to(one, common), _cast_to(other, common)])
 
 
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_to(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 

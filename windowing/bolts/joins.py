@@ -197,8 +197,8 @@ def named_columns(
     left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
     named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
     skipped = keys.shared | without
-    ways = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
-    for side, mine, other, own in ways[: 1 if left_only else 2]:
+    directions = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
+    for side, mine, other, own in directions[: 1 if left_only else 2]:
         stream = "".join(letter if letter.isalnum() else "_" for letter in sides[side])
         for field in sorted(mine, key=lambda field: field.name not in own):
             if field.name not in skipped:
@@ -541,7 +541,7 @@ class WindowJoin(Join):
             return
         table = window.table
         lefts, rights = pairs(_keys(table, self.keys.left, left), _keys(table, self.keys.right, right))
-        lefts, rights = _kept(self.how, lefts, rights, len(left), len(right))
+        lefts, rights = _rows_of_pairs(self.how, lefts, rights, len(left), len(right))
         for begin in range(0, len(lefts), _ROWS_AT_ONCE):
             piece = slice(begin, begin + _ROWS_AT_ONCE)
             yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
@@ -575,7 +575,7 @@ def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) ->
     return [whole(table.column(name).take(rows)) for name in names]
 
 
-def _kept(
+def _rows_of_pairs(
     how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the rows of a join from its pairs; -1 where an event has no partner."""

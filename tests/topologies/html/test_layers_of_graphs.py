@@ -28,7 +28,7 @@ def test_boxes_do_not_overlap_and_edges_lead_down(graph: tuple[dict[str, float],
     placed = layered(widths, edges, GAP)
     for source, target in edges:
         assert placed.layer[source] < placed.layer[target]
-        assert len(placed.ways[source, target]) == placed.layer[target] - placed.layer[source] - 1
+        assert len(placed.bends[source, target]) == placed.layer[target] - placed.layer[source] - 1
     for one, other in combinations(widths, 2):
         if placed.layer[one] == placed.layer[other]:
             distance = abs(placed.centres[one] - placed.centres[other])

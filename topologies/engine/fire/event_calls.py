@@ -478,7 +478,7 @@ class _Table:
     key: Any
 
     def __str__(self) -> str:
-        return f"on {self.rows} event{'s' if self.rows != 1 else ''} of {self.stream!r}{_of(self.key)}"
+        return f"on {self.rows} event{'s' if self.rows != 1 else ''} of {self.stream!r}{_of_key(self.key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,10 +489,10 @@ class _Clock:
     key: Any
 
     def __str__(self) -> str:
-        return f"in on_clock at {show(self.clock)}{_of(self.key)}"
+        return f"in on_clock at {show(self.clock)}{_of_key(self.key)}"
 
 
-def _of(key: Any) -> str:
+def _of_key(key: Any) -> str:
     return "" if key is _NO_KEY else f", key {key!r:.80}"
 
 

@@ -279,11 +279,11 @@ def _in_final_order(
         return refs
     written = replace(write_events(writer, events, streams), level=_SETTLED)
     settled = [ref for ref in refs if ref.level >= _SETTLED]
-    rest = [left for ref in refs if ref.level < _SETTLED for left in _after(ref, frontier, streams, store)]
+    rest = [left for ref in refs if ref.level < _SETTLED for left in _part_after(ref, frontier, streams, store)]
     return [*settled, written, *rest]
 
 
-def _after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
+def _part_after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
     """The part of a reference that lies after the frontier."""
     if not ref.has_live_up_to(frontier):
         yield ref

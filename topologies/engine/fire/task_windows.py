@@ -291,7 +291,7 @@ class OldEvents:
     def live(self, *columns: str) -> RetainedEvents | None:
         """The events that a window may still need, in order of arrival, with these columns of their payload (none:
         all); None where there are none."""
-        parts = [live_rows(_with(held, columns), flags) for held, flags in self.parts]
+        parts = [live_rows(_select_columns(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
 
@@ -419,7 +419,7 @@ def no_events(node: WindowedNode) -> RetainedEvents:
     return RetainedEvents(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
 
 
-def _with(held: RetainedEvents, columns: Sequence[str]) -> RetainedEvents:
+def _select_columns(held: RetainedEvents, columns: Sequence[str]) -> RetainedEvents:
     return replace(held, payload=held.payload.select(list(columns))) if columns else held
 
 

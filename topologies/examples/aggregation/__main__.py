@@ -121,8 +121,8 @@ def show(
 def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destination]:
     """Returns the destination with a topic, and the step that writes there; the main destination if there is no such
     topic, or none is given."""
-    there = ((step, to) for _, step in config.steps for _, to in step.ways if isinstance(to, Destination))
-    return next(((step, to) for step, to in there if to.topic == topic), config.last)
+    targets = ((step, to) for _, step in config.steps for _, to in step.targets if isinstance(to, Destination))
+    return next(((step, to) for step, to in targets if to.topic == topic), config.last)
 
 
 # The client of Kafka.

@@ -19,7 +19,7 @@ export class GraphView {
     this.svg.style.minWidth = readable; // what is wider than the page is scrolled
     this.svg.closest(".graph").style.setProperty("--readable", readable); // what is wider than a part of it has a row
     this.svg.style.maxWidth = `${width}px`;
-    const arrows = graph.ways.map((way) => this.arrow(way));
+    const arrows = graph.arrows.map((each) => this.arrow(each));
     this.cards = new Map(graph.cards.map((card) => [card.name, this.card(card)]));
     this.svg.replaceChildren(...arrows, ...[...this.cards.values()].map((card) => card.group));
   }
