@@ -1,5 +1,5 @@
-"""The functions that workers run in a micro-batch: reading a split of a source, gathering what was written for tasks,
-firing the windows of a bolt, compacting segments.
+"""The functions that workers run in a micro-batch: reading a split of a source, taking in its sums where Java has
+added it up, gathering what was written for tasks, firing the windows of a bolt, compacting segments.
 
 Each is a function of its item and the context alone, so it can run in any process, twice, or again.
 """
@@ -7,6 +7,8 @@ Each is a function of its item and the context alone, so it can run in any proce
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,16 @@ from manager.storage.files import naming_owner
 from manager.storage.segment_files import FileSegments, GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments import Ref, Refs, SegmentStore
 from manager.storage.task_state import TaskState
+from policies.admission import Decision, accepted, all_accepted
+from topologies.engine.admission import (
+    AdmissionContext,
+    Decisions,
+    Incoming,
+    Marks,
+    any_rejected,
+    decide,
+    record_groups,
+)
 from topologies.engine.batch import Context
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.bolt_calls import BoltCalls
@@ -28,15 +40,22 @@ from topologies.engine.work import (
     CompactItem,
     FireItem,
     FireOutcome,
+    InputProgress,
     Output,
     Rows,
     SourceBatch,
     SourceSplit,
     partition_name,
 )
-from topologies.graph.graph import ERROR_SCHEMA, WindowedNode
+from topologies.graph.frame_sums import FrameSums
+from topologies.graph.graph import ERROR_SCHEMA, Graph, WindowedNode
 from topologies.io.file_spout import FileSpout
 from windowing.schema import DEFAULT_STREAM
+from windowing.settings.rules import LateAction
+from windowing.timestamps import EARLIEST, FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
 """Names of the counts of a spout; "tombstones" is there too where some were left out."""
@@ -150,3 +169,162 @@ def _errors(source_batch: SourceBatch) -> pa.Table:
     source = bad.column(SOURCE_COLUMN) if mixed else pa.array([source_batch.source] * len(bad), pa.string())
     columns = [component, source, bad.column("row"), bad.column("reason"), bad.column("data")]
     return pa.table(columns, schema=ERROR_SCHEMA)
+
+
+# Input that comes added up: the same decisions, accounts and partial results as of the rows themselves.
+
+
+def first_in_time(node: WindowedNode, watermark: int | None) -> int:
+    """Returns the first time in microseconds at which an event is not behind the watermark: from there on, and before
+    it, all events of a slice are decided alike."""
+    if watermark is None:
+        return EARLIEST
+    if watermark == FOREVER:
+        return FOREVER
+    _, decisions = _decided(node, np.array([watermark]), watermark)
+    return watermark + int(decisions.codes[0] == Decision.OUT_OF_ORDER)
+
+
+def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:
+    codes, marks = np.zeros(len(times), np.int8), Marks.of_tick(watermark, len(times))
+    events = Incoming(Rows(pa.table({}), times, np.arange(len(times)), 0), 0, times, codes, marks)
+    return events, decide(node, events, AdmissionContext())
+
+
+@dataclass(frozen=True)
+class SumsFile:
+    """The sums of partitions of a batch, one after the other, as FrameSums.java writes them."""
+
+    sums: FrameSums
+    path: str
+    size: int
+    """How many sums there are; less than 0 where the rows are needed."""
+
+    @classmethod
+    def written(cls, sums: FrameSums, path: str) -> SumsFile:
+        """Returns the file of one partition at a path."""
+        return cls(sums, path, int(np.fromfile(path, np.int64, 2)[1]))
+
+
+def take_in(file: SumsFile, context: Context) -> Output | None:
+    """Take in the sums of a file; None where the rows themselves are needed, since somebody wants to see those
+    that were not admitted, some are bad, or they get other times."""
+    sums, node = file.sums, context.topology.windowed[file.sums.bolt]
+    slicing = node.slicing(traced=False)
+    assert slicing is not None
+    read = _read(file)
+    events, decisions = _decided(node, read.latest, context.watermarks[node.name])
+    rejects = any_rejected(decisions.codes)
+    if decisions.adjusted.any() or (
+        rejects and (context.samples_rejected_events or _shows_late(context.topology, node))
+    ):
+        return None
+    router = Router(context)
+    progress = InputProgress(int(read.latest.max()), None, None, context.clock, context.clock)
+    router.ledger.see(node, 0, progress)
+    record_groups(node, events, decisions, read.counts, router.ledger)
+    keys, times, counts, terms = read.keys, read.times, read.counts, read.terms
+    if not all_accepted(decisions.codes):
+        kept = np.flatnonzero(accepted(decisions.codes))
+        keys, times, counts = [key.take(pa.array(kept)) for key in keys], times[kept], counts[kept]
+        terms = [term[kept] for term in terms]
+    if len(times):
+        rows = slicing.rows(times, keys, sums.states(terms), counts[:, None])
+        router.take_sums(node, slicing.merge(rows.sorted()) if read.partitions > 1 else rows)
+    return router.finish(spouts={sums.spout: dict.fromkeys(COUNTED, 0) | {"rows": read.rows}})
+
+
+def _shows_late(topology: Graph, node: WindowedNode) -> bool:
+    """True if late events go to somebody, or stop the run."""
+    settings = node.bolt.settings
+    stream = None if settings.late_stream is None else (node.name, settings.late_stream)
+    stops = any(settings.of_input(label).late_action is LateAction.ERROR for label in node.streams)
+    return stops or (stream is not None and bool(topology.readers.get(stream) or topology.takers.get(stream)))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Sums by columns, each with an entry for each sum."""
+
+    partitions: int
+    """From how many partitions there are some: a key may have a sum of each."""
+    rows: int
+    """How many rows have been added up."""
+    times: NDArray[np.int64]
+    """The last microsecond of the slice."""
+    keys: list[pa.Array]
+    counts: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    terms: list[NDArray[np.int64]]
+
+
+def _read(file: SumsFile) -> _Columns:
+    numbers, at = np.fromfile(file.path, np.uint8), 0
+    parts: list[_Columns] = []
+    while at < len(numbers):
+        reader = _Partition(file.sums, numbers, at)
+        parts.append(reader.columns())
+        at = reader.at
+    parts = [part for part in parts if len(part.times)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    return _Columns(
+        len(parts),
+        sum(part.rows for part in parts),
+        np.concatenate([part.times for part in parts]),
+        [pa.concat_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)],
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.latest for part in parts]),
+        [np.concatenate(columns) for columns in zip(*(part.terms for part in parts), strict=True)],
+    )
+
+
+class _Partition:
+    """Reads the sums of one partition."""
+
+    def __init__(self, sums: FrameSums, numbers: NDArray[np.uint8], at: int) -> None:
+        self._sums, self._numbers = sums, numbers
+        self.at = at
+        """Up to where it has read."""
+
+    def columns(self) -> _Columns:
+        sums = self._sums
+        rows, size = self._next(2).tolist()
+        texts = self._next(len(sums.keys)).tolist()
+        width = 4 + len(sums.keys) + len(sums.terms)
+        columns = np.ascontiguousarray(self._next(size * width).reshape(size, width).T)
+        times, flags, *codes = columns[: 2 + len(sums.keys)]
+        counts, latest, *terms = columns[2 + len(sums.keys) :]
+        lengths = [self._next(count) for count in texts]
+        keys = [
+            self._key(kind, letter.letter, code, flags >> (1 + place) & 1 != 0, lengths[place])
+            for place, (kind, letter, code) in enumerate(zip(sums.kinds, sums.keys, codes, strict=True))
+        ]
+        self.at += -self.at % 8
+        return _Columns(1, rows, times, keys, counts, latest, terms)
+
+    def _next(self, count: int) -> NDArray[np.int64]:
+        start, self.at = self.at, self.at + 8 * int(count)
+        return self._numbers[start : self.at].view(np.int64)
+
+    def _key(
+        self,
+        kind: pa.DataType,
+        letter: str,
+        codes: NDArray[np.int64],
+        null: NDArray[np.bool_],
+        lengths: NDArray[np.int64],
+    ) -> pa.Array:
+        """A column of the key: numbers as they are, and texts by their places among those at the end."""
+        mask = null if null.any() else None
+        if letter in "TX":
+            start, self.at = self.at, self.at + int(lengths.sum())
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._numbers[start : self.at])]
+            return pa.Array.from_buffers(kind, len(lengths), buffers).take(pa.array(codes, mask=mask))
+        if letter in "FD":
+            return pa.array(codes.view(np.float64), mask=mask).cast(kind)
+        if letter == "Z":
+            return pa.array(codes != 0, mask=mask)
+        width = np.int32 if letter in "IA" else np.int64
+        return pa.array(codes.astype(width), mask=mask).cast(kind)

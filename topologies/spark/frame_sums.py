@@ -21,7 +21,7 @@ from manager.storage.files import delete, make_private
 from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.event_times import valid_times
-from topologies.engine.summed_input import SumsFile, first_in_time, take_in
+from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums, Term
 from topologies.graph.graph import Graph

@@ -19,8 +19,7 @@ from pyspark import cloudpickle
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Refs
 from topologies.engine.batch import Context
-from topologies.engine.summed_input import take_in
-from topologies.engine.tasks import compact, fire
+from topologies.engine.tasks import compact, fire, take_in
 from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.paths import shown_path
