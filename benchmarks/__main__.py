@@ -28,9 +28,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.contest import Bench
-from benchmarks.figures import Results, draw, tables
-from benchmarks.machine import CORES, Session, driver_gigabytes, machine, say
+from benchmarks.contest import CORES, Bench, Session, driver_gigabytes, say
+from benchmarks.figures import Results, draw, machine, tables
 from benchmarks.sections import checkpoints, core, latency, long, step, throughput
 from servers.processes import cpu_seconds
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,11 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.events import Columns, Events, differences
-from benchmarks.figures import Basis, Figure, Results, Verdict, ratio
-from benchmarks.machine import Session, say
+from benchmarks.figures import ROOT, Basis, Figure, Results, Verdict, ratio
 from servers.processes import cpu_seconds
 from topologies.engine.report import BatchReport
 from topologies.local import run_local
+from topologies.spark.classic_session import open_session
 from topologies.spark.running import run_on_spark
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
@@ -33,6 +36,71 @@ from windbolt import RunOptions
 
 MAIN, SPARK = "windbolt", "Spark's own"
 """The arm that the goals are about, and the peer that always takes part."""
+
+
+# Lines of progress, with the seconds since the start.
+
+
+_STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(f"[{time.monotonic() - _STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+# The one Spark session that windbolt and Spark's own arms share.
+
+
+CORES = 2
+
+
+def with_project() -> dict[str, str]:
+    """The environment of processes that import the project."""
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+class Session:
+    """Opened when it is first needed, and again should it have died."""
+
+    def __init__(
+        self, *, kafka: bool = False, master: str = f"local[{CORES}]", more: Mapping[str, str] | None = None
+    ) -> None:
+        self.kafka, self.master = kafka, master
+        self.conf = {
+            "spark.sql.shuffle.partitions": str(CORES),
+            "spark.driver.memory": f"{driver_gigabytes()}g",
+            "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        } | dict(more or {})
+        self._opened: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """A session that lives."""
+        os.environ.update(with_project())  # the workers import the functions of the arms
+        self._opened, _ = open_session(self.master, self.conf, kafka=self.kafka)
+        return self._opened
+
+    def settle(self) -> SparkSession:
+        """The session after a collection of garbage: what an earlier run has left is no cost of the next one."""
+        spark = self.spark
+        jvm: Any = spark._jvm
+        jvm.System.gc()
+        return spark
+
+    def stop(self) -> None:
+        """End it, if there is one."""
+        if self._opened is not None:
+            with suppress(Exception):  # it has died, and cannot say goodbye
+                self._opened.stop()
+            self._opened = None
+
+
+def driver_gigabytes() -> int:
+    """The JVM's heap: under half of what the machine has, the rest is for Python; 12 GiB at most."""
+    return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
+
 
 # What arms are asked, and what they answer.
 

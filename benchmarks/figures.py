@@ -1,18 +1,26 @@
-"""The figures of a benchmark, as tables and as a picture."""
+"""The figures of a benchmark, as tables and as a picture, and the machine that they were taken on."""
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import statistics
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import groupby, pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
 
-from benchmarks.machine import in_words
+import psutil
+
+ROOT = Path(__file__).parents[1]
+"""The folder of the project."""
 
 # What was measured, as plain data, and what is computed from it.
 
@@ -358,3 +366,43 @@ def _value(figure: Figure, value: float, figures: Sequence[Figure]) -> str:
     return (f"{value:.2f} M" if value >= 0.1 else f"{value * 1e3:.0f} k") + (
         "" if times is None else f"   {times:.1f} x"
     )
+
+
+# What the figures were taken on.
+
+
+PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "duckdb", "matplotlib")
+
+
+def machine() -> dict[str, Any]:
+    """Processors, memory, load, and the versions of everything; to be asked before anything runs."""
+    names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return {
+        "processors": os.cpu_count(),
+        "processor": next(iter(names), "unknown"),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": platform.platform(),
+        "load_before": [round(each, 2) for each in os.getloadavg()],
+        "python": platform.python_version(),
+        "java": _output("java", "-version").partition("\n")[0],
+        "packages": {name: version(name) if find_spec(name) else None for name in PACKAGES},
+        "commit": _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"),
+        "changed_since": bool(_output("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """The same in a sentence."""
+    packages = ", ".join(f"{name} {number}" for name, number in found["packages"].items() if number)
+    return (
+        f"{found['processors']} processors ({found['processor']}), {found['memory_gib']} GiB, load before"
+        f" {found['load_before'][0]}; Python {found['python']}, {found['java']}, {packages}"
+    )
+
+
+def _output(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return (done.stdout or done.stderr).strip() if done.returncode == 0 else ""

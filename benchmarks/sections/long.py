@@ -21,9 +21,22 @@ from typing import Any
 import numpy as np
 from psutil import Process
 
-from benchmarks.contest import MAIN, Arm, Bench, Entry, Job, Question, Taken, by_itself, check_accounts, measured
+from benchmarks.contest import (
+    MAIN,
+    Arm,
+    Bench,
+    Entry,
+    Job,
+    Question,
+    Session,
+    Taken,
+    by_itself,
+    check_accounts,
+    measured,
+    say,
+    with_project,
+)
 from benchmarks.events import SEED, Events, InMemory, orders
-from benchmarks.machine import Session, say, with_project
 from benchmarks.questions import out, spout, wired
 from servers import browser, prometheus
 from servers.processes import cpu_seconds, free_port, memory_of, mib, own_seconds, repeated, tree

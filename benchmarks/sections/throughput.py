@@ -21,17 +21,18 @@ from benchmarks.contest import (
     Entry,
     Job,
     Question,
+    Session,
     Taken,
     by_itself,
     fewer,
     measured,
+    say,
     spark_own,
     windbolt,
     windbolt_in_process,
 )
 from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
-from benchmarks.figures import Figure, ratio
-from benchmarks.machine import ROOT, Session, say
+from benchmarks.figures import ROOT, Figure, ratio
 from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
 from servers.processes import peak_memory
 from servers.spark import PYTHON, standalone
