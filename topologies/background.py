@@ -638,7 +638,7 @@ def run_to_the_end(run: Run) -> Summary:
 
 def frames_of(topology: Graph, spark: Any, master: str | None) -> Callable[[str | None], Any]:
     """Returns a function that makes the DataFrame of a sink, in the session of the run."""
-    from topologies.spark.sessions import session_for
+    from topologies.spark.running import session_for
     from topologies.spark.tables import frame_of
 
     chosen = session_for(spark, master)
@@ -671,8 +671,7 @@ def runner(
         from topologies.local import run_local
 
         return lambda options: run_local(topology, options)
-    from topologies.spark.running import run_on_spark
-    from topologies.spark.sessions import session_for
+    from topologies.spark.running import run_on_spark, session_for
 
     session = session_for(spark, master or (conf or {}).get("spark.master"))  # which is active depends on the thread
     return lambda options: run_on_spark(topology, options, master=master, conf=conf, spark=session, metrics=metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -103,6 +104,22 @@ def on_this_machine(master: str) -> bool:
 def is_cluster(master: str) -> bool:
     """True if tasks run in executors, which are other processes than the driver's."""
     return local_cores(master) is None
+
+
+REMOTE = "SPARK_REMOTE"
+"""PySpark's variable with the address of a Connect server."""
+
+
+def is_over_connect(spark: Any, master: str | None) -> bool:
+    """True if a run in this session, or in one that it opens, goes over Spark Connect."""
+    if spark is not None:
+        return not hasattr(spark, "_jsparkSession")
+    return is_remote_master(master) or (not master and bool(os.environ.get(REMOTE)))
+
+
+def is_remote_master(master: str | None) -> bool:
+    """True for the address of a Connect server."""
+    return (master or "").startswith("sc://")
 
 
 # The engines that run topologies and scenarios; what each needs, and what only one of them takes.

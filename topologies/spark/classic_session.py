@@ -28,7 +28,7 @@ from manager.remote import hadoop_name, has_query, place_name, s3a_settings
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
-from topologies.run.options import LOCAL, RunOptions, on_this_machine
+from topologies.run.options import LOCAL, REMOTE, RunOptions, on_this_machine
 from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
@@ -49,7 +49,6 @@ from topologies.spark.java import (
     passed_on,
     spark_not_started,
 )
-from topologies.spark.sessions import REMOTE
 from windowing.errors import ConfigError, EnvironmentMissing
 
 # Stores of objects as Spark's half reaches them, through Hadoop: what that needs, and what it has to be told.

@@ -36,7 +36,7 @@ from manager.remote import is_transient
 from topologies.engine.failures import FIX, cause, in_this_process
 from topologies.graph.graph import SpoutNode
 from topologies.io.spouts import FrameSpout
-from topologies.spark.sessions import is_over_connect
+from topologies.run.options import is_over_connect
 from topologies.spark.spark_errors import FROM_JAVA, FROM_SPARK
 from windowing.errors import ConfigError, SpoutError, WindboltError
 from windowing.schema import DEFAULT_STREAM

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from topologies.graph.graph import Graph
-from topologies.run.options import RunOptions, check_built, refuse_on_spark
+from topologies.run.options import RunOptions, check_built, is_over_connect, is_remote_master, refuse_on_spark
 from topologies.run.summary import Summary
-from topologies.spark.sessions import is_over_connect, session_for
 from topologies.spark.time_metrics import TimeMetrics
 from windowing.calls import checked
 from windowing.errors import ConfigError
@@ -53,3 +54,11 @@ def run_on_spark(
     from topologies.spark.runner import run_in_session
 
     return run_in_session(topology, options, master=master, conf=conf, spark=spark, metrics=metrics)
+
+
+def session_for(spark: Any, master: str | None) -> Any:
+    """The session of a run: the one given; else a new one, where ``master`` is the address of a Connect server; else
+    the active one of this thread. None where a new one is opened."""
+    if spark is not None:
+        return spark
+    return None if is_remote_master(master) else SparkSession.getActiveSession()

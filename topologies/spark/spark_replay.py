@@ -28,7 +28,7 @@ from topologies.io.file_spout import FileSpout, WatchedFiles
 from topologies.io.formats import file_format
 from topologies.io.paths import literal, shown_path
 from topologies.run.clock import system_clock
-from topologies.run.options import RunOptions
+from topologies.run.options import RunOptions, is_over_connect
 from topologies.scenarios.replay import Recording, judge, judge_midway
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario
@@ -42,7 +42,7 @@ from topologies.scenarios.script import (
     script,
     watched_topology,
 )
-from topologies.spark.sessions import is_over_connect, session_for
+from topologies.spark.running import session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from topologies.spark import sessions
+from topologies.run.options import is_over_connect
+from topologies.spark import running
 from topologies.spark.classic_session import environment_of_java
 from topologies.spark.connect_run import SLOTS, _functions_over_connect, connected, slots_of
-from topologies.spark.sessions import is_over_connect, session_for
+from topologies.spark.running import session_for
 from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, UnreachableError
 
@@ -43,7 +44,7 @@ def test_a_session_decides_then_the_master_then_the_variable(
 @pytest.mark.parametrize("active", [CLASSIC, REMOTE, None])
 def test_an_address_opens_a_session_whichever_is_active(active: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``topology.run`` and ``run_on_spark`` both have it."""
-    monkeypatch.setattr(sessions, "SparkSession", SimpleNamespace(getActiveSession=lambda: active))
+    monkeypatch.setattr(running, "SparkSession", SimpleNamespace(getActiveSession=lambda: active))
     assert session_for(None, "sc://host:15002") is None
     assert session_for(None, None) is active
     assert session_for(None, "local[2]") is active
