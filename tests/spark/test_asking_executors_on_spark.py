@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from topologies.spark import spark_executor
+from topologies.spark import spark_tasks
 from topologies.spark.cluster import ask_executors
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
@@ -33,8 +33,8 @@ def test_each_job_that_asks_them_has_the_topology(
         rounds.append(len(rounds))
         return 2
 
-    monkeypatch.setattr(spark_executor, "executors_of", one_is_missing)
-    executor = spark_executor.SparkExecutor(spark.sparkContext)
+    monkeypatch.setattr(spark_tasks, "executors_of", one_is_missing)
+    executor = spark_tasks.SparkExecutor(spark.sparkContext)
     executor.load(topology)
     try:
         ask_executors(executor, topology, str(tmp_path / "ck"))

@@ -26,7 +26,7 @@ from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums, Term
 from topologies.graph.graph import Graph
 from topologies.spark.java import FAILURES, compiled, made
-from topologies.spark.spark_executor import TaskExecutor
+from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
 
 _SOURCE, _IN_DRIVER = (Path(__file__).with_name(name) for name in ("FrameSums.java", "CollectedSums.java"))

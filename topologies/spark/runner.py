@@ -53,7 +53,7 @@ from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders, admin_of, rea
 from topologies.spark.kept_frames import InOwnThread, KeepsFrames
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
-from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
+from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
 from topologies.spark.workers.pool import PoisonLog, executor_for, find_poison, is_of_input

@@ -45,8 +45,7 @@ from topologies.spark.frame_sums import SummedFrame
 from topologies.spark.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges, read_records
 from topologies.spark.spark_errors import TimestampError
-from topologies.spark.spark_executor import TaskExecutor
-from topologies.spark.spark_tasks import spark_failures
+from topologies.spark.spark_tasks import TaskExecutor, spark_failures
 from windowing.schema import DEFAULT_STREAM, conform
 
 # Files as a source of Spark's: windbolt lists them and cuts the batches, and Spark numbers these (decision 92).

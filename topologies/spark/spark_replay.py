@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from topologies.spark.connect_run import ConnectExecutor
-    from topologies.spark.spark_executor import TaskExecutor
+    from topologies.spark.spark_tasks import TaskExecutor
 
 
 def replay_on_spark(

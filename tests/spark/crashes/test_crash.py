@@ -30,7 +30,7 @@ from tests.spark.tools import (
 )
 from topologies.engine.batch import Context
 from topologies.engine.tasks import fire, ingest
-from topologies.spark.spark_executor import SparkExecutor
+from topologies.spark.spark_tasks import SparkExecutor
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, run_local, sinks, spouts
 

@@ -15,8 +15,7 @@ from manager.storage.hdfs import client
 from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, ProbeRequest, faults_of, places_of, python_not_started, refused
 from topologies.spark.sent_by_value import probe
-from topologies.spark.spark_executor import Cluster
-from topologies.spark.spark_tasks import dealt_out
+from topologies.spark.spark_tasks import Cluster, dealt_out
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt

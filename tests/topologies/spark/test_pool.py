@@ -29,8 +29,7 @@ from tests.helpers.places import ROOT
 from topologies.engine.batch import Context
 from topologies.engine.failures import worker_position
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_executor import SparkExecutor
-from topologies.spark.spark_tasks import packed
+from topologies.spark.spark_tasks import SparkExecutor, packed
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import SPARE, SparePool, WorkerPool
 from topologies.testing.bolt_run import make_window

@@ -27,8 +27,7 @@ from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.run.options import local_cores
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_executor import SparkExecutor, TaskExecutor
-from topologies.spark.spark_tasks import packed
+from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor, packed
 from topologies.spark.workers.processes import SPARE, WorkerDied
 from windowing.errors import ConfigError, WindboltError
 
