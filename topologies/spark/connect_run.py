@@ -41,7 +41,7 @@ from topologies.run.options import REMOTE, Engine, RunOptions, is_remote_master
 from topologies.run.summary import Summary
 from topologies.spark import sent_by_value
 from topologies.spark.cluster import Probe, ask_executors
-from topologies.spark.kept_frames import KeepsFrames
+from topologies.spark.frames import KeepsFrames
 from topologies.spark.shipping import Reached, packages, reached_by, write_archive
 from topologies.spark.spark_errors import FROM_SPARK
 from topologies.spark.spark_tasks import (

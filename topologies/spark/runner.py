@@ -48,9 +48,9 @@ from topologies.spark.classic_session import (
     simple_checkpoints,
 )
 from topologies.spark.cluster import ask_executors
+from topologies.spark.frames import InOwnThread, KeepsFrames
 from topologies.spark.java import explaining_javas_end
 from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders, admin_of, reaches_kafka, send_records
-from topologies.spark.kept_frames import InOwnThread, KeepsFrames
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor

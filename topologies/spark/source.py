@@ -40,8 +40,8 @@ from topologies.io.formats.conform import within_years
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
-from topologies.spark.declared_frames import declared_frame, quoted, refuse_endless
 from topologies.spark.frame_sums import SummedFrame
+from topologies.spark.frames import declared_frame, quoted, refuse_endless
 from topologies.spark.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges, read_records
 from topologies.spark.spark_errors import TimestampError

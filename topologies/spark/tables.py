@@ -26,7 +26,7 @@ from topologies.io.formats import file_format
 from topologies.io.paths import locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
 from topologies.run.options import is_over_connect
-from topologies.spark.declared_frames import quoted
+from topologies.spark.frames import quoted
 from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 

@@ -26,7 +26,7 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.spark.kept_frames import _packed
+from topologies.spark.frames import _packed
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
 from windowing import AggregateBolt, Spout
