@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
-from manager.summing import Joined, Summing
+from manager.slices import Joined, Summing
 from policies.assigners import Assigned, CountedWindows, EventRuns, GridsTogether, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells

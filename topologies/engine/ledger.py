@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.run_sums import FiredSums
+from manager.slices import Joined
 from manager.storage.segments import SegmentWriter
-from manager.summing import Joined
 from topologies.engine.work import InputProgress, Recorded, RejectedEvent
 from topologies.graph.graph import ID, Graph, WindowedNode, shifted
 from windowing.aggregates.accumulators import State

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from manager.summing import Summing
+from manager.slices import Summing
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_own

@@ -13,9 +13,8 @@ import pyarrow as pa
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.keyed.retained_events import INNER
 from manager.keyed.run_sums import RunSums
-from manager.slices import Slicing
+from manager.slices import Slicing, Summing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
-from manager.summing import Summing
 from policies.admission import Admission, LastEnd
 from policies.assigners import (
     CountedWindows,
