@@ -26,6 +26,7 @@ from policies.protocol import (
 )
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from windowing.durations import Duration
+from windowing.errors import USER_EXCEPTIONS
 from windowing.reprs import error_text, repr_of
 from windowing.settings.rules import Bounds
 from windowing.settings.triggers import FiredBy
@@ -68,7 +69,7 @@ def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> A
     """Calls a hook of a policy. Raises PolicyFailure for its exceptions."""
     try:
         return getattr(walk.policy, hook)(*arguments)
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+    except USER_EXCEPTIONS as error:
         raise PolicyFailure(walk.policy, hook, about, walk.key, error) from error
 
 
@@ -332,7 +333,7 @@ class AskedTrigger(TriggerWalk):
                     due = record.next_moment
         except PolicyFailure:
             raise
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
     # -- moments
@@ -637,7 +638,7 @@ class AskedEviction(EvictionWalk):
                 context.count = numbers[index] + 1
                 context.time = context.reference = times[index]
                 track(event, context)
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
     def _one_by_one(self, stop: int) -> Indices:
@@ -668,7 +669,7 @@ class AskedEviction(EvictionWalk):
                     )
         except PolicyFailure:
             raise
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
         self._retained = left
         return packed(np.array(members, np.int64))
@@ -682,7 +683,7 @@ class AskedEviction(EvictionWalk):
         events = self._held.columns(asked, self._numbers[which])
         try:
             actions = self.policy.evict_all(events, self._context)
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
         most = int(actions.max()) if good else 0

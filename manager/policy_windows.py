@@ -34,6 +34,7 @@ from policies.watermarks import NONE
 from windowing.bolts.bolt import new_state
 from windowing.columns import take_rows
 from windowing.conversion import changed_by_json
+from windowing.errors import USER_EXCEPTIONS
 from windowing.reprs import repr_of
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER, show
@@ -235,7 +236,7 @@ class PolicyWindows:
         policy, about = self.eviction, f"the window that ends at {show(window.reference)}"
         try:
             start = policy.window_start(window.reference)
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise PolicyFailure(policy, "window_start", about, window.key, error) from error
         if start is not None and (type(start) is not int or not -FOREVER < start <= window.reference):
             what = f"it answered {repr_of(start):.60} ({type(start).__name__})"
@@ -391,7 +392,7 @@ class PolicyWindows:
             fresh = new_state(types)
             try:
                 policy.start(fresh)
-            except (Exception, SystemExit) as error:
+            except USER_EXCEPTIONS as error:
                 raise PolicyFailure(policy, "start", "before the first event", key, error) from error
             state.update({name: deepcopy(value) for name, value in fresh.items() if name not in state})
         return record
@@ -438,7 +439,7 @@ class PolicyWindows:
             event.timestamp, event._index = time, rank
             try:
                 answer = self.trigger.on_arrival(event)
-            except (Exception, SystemExit) as error:
+            except USER_EXCEPTIONS as error:
                 raise PolicyFailure(self.trigger, "on_arrival", event, key, error) from error
             if answer is True:
                 yield place

@@ -22,6 +22,14 @@ class WindboltError(Exception):
         return " ".join(_sentence(part) for part in parts if part)
 
 
+USER_EXCEPTIONS = (Exception, SystemExit)
+"""Exceptions of users' code, which windbolt reports as errors of its own.
+
+``sys.exit()`` in a bolt is among them: passed on, it would end a run, or a command, as if it had succeeded. Ctrl-C is
+not: it is meant for the run.
+"""
+
+
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", ":", "\n")) else f"{text}."
 

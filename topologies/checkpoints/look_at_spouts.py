@@ -37,7 +37,15 @@ from topologies.io.paths import leading, locate_file, look, passed_over
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
-from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError, WindboltError, did_you_mean
+from windowing.errors import (
+    USER_EXCEPTIONS,
+    ConfigError,
+    DataError,
+    SpoutError,
+    UnreachableError,
+    WindboltError,
+    did_you_mean,
+)
 from windowing.events import Tuple
 from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import from_column, from_datetime, is_time, show
@@ -350,7 +358,7 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
             times, reasons, _ = read_times(node, rows)
         except WindboltError as error:
             return Findings(problems=(error,))
-        except (Exception, SystemExit) as error:  # else sys.exit() would end the command as if it had succeeded
+        except USER_EXCEPTIONS as error:
             return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
         wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
         if not wrong:
@@ -380,7 +388,7 @@ def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
     assert extractor is not None
     try:
         extractor(Tuple(row.to_pylist()[0], 0, ""))
-    except (Exception, SystemExit) as error:
+    except USER_EXCEPTIONS as error:
         return error
     return None
 

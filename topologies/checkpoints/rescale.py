@@ -35,7 +35,7 @@ from topologies.checkpoints.paired_checkpoint import (
 )
 from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
 from topologies.checkpoints.topology_fit import check_fit, known_rules, note_change, noted_tasks, wanted_tasks
-from topologies.engine.failures import cause
+from topologies.engine.failures import raised_as
 from topologies.engine.fire.bolt_calls import load_state
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
 from topologies.graph.graph import Graph
@@ -176,20 +176,13 @@ def _by_method(
             why="its state is moved by its own method, move_state",
             do="name the topology as well: --topology FILE:NAME",
         )
-    try:
+    what = f"bolt {route.bolt!r} failed in moving its state to other tasks"
+    do = "fix its method move_state and rerun; the checkpoint is as it was"
+    with raised_as(BoltError, what, do=do, unchanged=CheckpointError, bolt=route.bolt):
         states = bolt.move_state(saved, lambda *key: route.of_values(key), route.parallelism)
         if len(states) != route.parallelism:
             raise ValueError(f"move_state returned {len(states)} states for {route.parallelism} tasks")
         return [pack_state(state, bolt.state_types) for state in states]
-    except CheckpointError:
-        raise
-    except (Exception, SystemExit) as error:  # else sys.exit() would end the command as if it had succeeded
-        raise BoltError(
-            f"bolt {route.bolt!r} failed in moving its state to other tasks",
-            why=cause(error, ()),
-            do="fix its method move_state and rerun; the checkpoint is as it was",
-            bolt=route.bolt,
-        ) from error
 
 
 def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:

@@ -14,7 +14,6 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.remote import is_transient
 from manager.storage import hdfs, object_store
 from manager.storage.files import (
     as_storage_error,
@@ -33,13 +32,13 @@ from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import delete_all
 from manager.storage.segment_files import epoch_of
 from manager.storage.segments import Ref, SegmentStore
-from topologies.engine.failures import FIX, cause, in_this_process
+from topologies.engine.failures import FIX, in_this_process, raised_as
 from topologies.engine.work import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
 from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, TableSink
-from windowing.errors import CheckpointError, ConfigError, SinkError, WindboltError
+from windowing.errors import CheckpointError, ConfigError, SinkError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
 
@@ -339,19 +338,10 @@ def write_rows(
 
 def _call(name: str, sink: FunctionSink, rows: object, batch: SinkBatch) -> None:
     """Calls the function of a sink. Raises SinkError for its exceptions; an error of windbolt passes unchanged."""
-    try:
+    words = batch_in_words(batch.key)
+    what, do = f"the function of sink {name!r} failed, in {words}", f"{FIX}: {words} was not committed, and runs again"
+    with raised_as(SinkError, what, do=do, sink=name):
         in_this_process(lambda: sink.function(rows, batch.serial))
-    except WindboltError:
-        raise
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
-        words = batch_in_words(batch.key)
-        raise SinkError(
-            f"the function of sink {name!r} failed, in {words}",
-            why=cause(error, ()),
-            do=f"{FIX}: {words} was not committed, and runs again",
-            sink=name,
-            transient=is_transient(error),
-        ) from error
 
 
 def tells_others(node: SinkNode) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from manager.remote import is_transient
 from manager.storage.files import UNREADABLE
-from windowing.errors import BoltError, WindboltError, did_you_mean_column
+from windowing.errors import USER_EXCEPTIONS, BoltError, WindboltError, did_you_mean_column
 from windowing.reprs import cut, error_text, printable
 from windowing.timestamps import show
 from windowing.window import TupleWindow
@@ -322,6 +322,26 @@ _EXAMPLES = f"{_HOME}/topologies/examples/"
 
 
 @contextmanager
+def raised_as(
+    error_class: Callable[..., WindboltError],
+    what: str,
+    *,
+    do: str,
+    unchanged: type[BaseException] | tuple[type[BaseException], ...] = WindboltError,
+    **more: str,
+) -> Iterator[None]:
+    """Turns an exception of users' code into an error of this class, with the line of the code. ``more``: further
+    arguments of the class, such as ``sink=``. Errors of the classes ``unchanged`` pass as they are."""
+    try:
+        yield
+    except unchanged:
+        raise
+    except USER_EXCEPTIONS as error:
+        why, transient = cause(error, ()), is_transient(error)
+        raise error_class(what, why=why, do=do, transient=transient, **more) from error
+
+
+@contextmanager
 def bolt_failure(
     bolt: str, batch: int, where: str | Callable[[], str], *, task: int | None = None, columns: Sequence[str] = ()
 ) -> Iterator[None]:
@@ -335,7 +355,7 @@ def bolt_failure(
         yield
     except (BoltError, *UNREADABLE):
         raise
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
+    except USER_EXCEPTIONS as error:
         raise failed(bolt, batch, where() if callable(where) else where, error, task=task, columns=columns) from error
 
 

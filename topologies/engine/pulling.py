@@ -16,8 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from manager.remote import is_transient
-from topologies.engine.failures import cause
+from topologies.engine.failures import raised_as
 from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
 from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
@@ -111,14 +110,8 @@ class Caller(Generic[OwnSpout]):
     @contextmanager
     def failing(self, call: str, after: str) -> Iterator[None]:
         """Turn an exception of the user's code into a SpoutError with its line."""
-        try:
+        with raised_as(self.error, f"{call} failed", do=f"fix it and rerun; {after}", unchanged=SpoutError):
             yield
-        except SpoutError:
-            raise
-        except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
-            raise self.error(
-                f"{call} failed", why=cause(error, ()), do=f"fix it and rerun; {after}", transient=is_transient(error)
-            ) from error
 
     def error(self, what: str, *, why: str, do: str, transient: bool = False) -> SpoutError:
         """Returns an error of the user's spout; ``what`` begins with the method."""

@@ -17,7 +17,7 @@ from topologies.engine.failures import line_of
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph
 from topologies.step.config_files import is_step, load_step
-from windowing.errors import ConfigError, WindboltError
+from windowing.errors import USER_EXCEPTIONS, ConfigError, WindboltError
 
 
 def load_topology(reference: str) -> Graph:
@@ -147,7 +147,7 @@ def _run(load: Callable[[], Loaded], place: str, folder: str) -> Loaded:
         return load()
     except WindboltError:
         raise
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a command as if it had succeeded
+    except USER_EXCEPTIONS as error:
         do = "fix it, then try again"
         if isinstance(error, SystemExit):
             do = 'let it end the process only where it is run itself, below `if __name__ == "__main__":`'

@@ -43,7 +43,7 @@ from topologies.scenarios.scenario_values import (
     Strict,
     TextValue,
 )
-from windowing.errors import ConfigError, ScenarioError, WindboltError, did_you_mean
+from windowing.errors import USER_EXCEPTIONS, ConfigError, ScenarioError, WindboltError, did_you_mean
 from windowing.settings import WindowSettings
 from windowing.timestamps import parse_time, to_datetime
 
@@ -209,7 +209,7 @@ class _Reader:
             return called(*given, **by_name)
         except WindboltError as error:
             raise ScenarioError(f"bolt.{self._part}: {error.what}", why=error.why, do=error.do) from error
-        except (Exception, SystemExit) as error:  # else sys.exit() would end a command as if all had held
+        except USER_EXCEPTIONS as error:
             own = error.__traceback__ is not None and error.__traceback__.tb_next is not None  # else it never began
             self._refuse(
                 f"{type(error).__name__}: {error}{line_of(error) if own else ''}", "correct the arguments, or the file"

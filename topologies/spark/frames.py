@@ -44,13 +44,13 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from manager.remote import hadoop_name, is_transient
+from manager.remote import hadoop_name
 from manager.storage.files import as_storage_error, entries, is_there
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, QUERY, Reader, pulled_rows
 from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
-from topologies.engine.failures import FIX, cause, in_this_process
+from topologies.engine.failures import FIX, in_this_process, raised_as
 from topologies.engine.pulling import Pulled
 from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, WatchedFiles
@@ -101,18 +101,8 @@ _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FRO
 
 def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
     """What a user's function returns; what Spark raised in it is told as anywhere else."""
-    try:
+    with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
         return in_this_process(lambda: spout.make(spark))
-    except _TOLD_ELSEWHERE:
-        raise
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a run as if it had succeeded
-        raise SpoutError(
-            f"the function of spout {name!r} failed",
-            why=cause(error, ()),
-            do=FIX,
-            spout=name,
-            transient=is_transient(error),
-        ) from error
 
 
 def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:

@@ -19,7 +19,7 @@ from manager.storage.files import remedy
 from topologies.engine.batch import Context
 from topologies.engine.failures import TaskFailure, in_this_process
 from topologies.engine.kafka_records import deleted_unread, ends_earlier, no_answer, no_topic, not_delivered, too_large
-from windowing.errors import DataError, StorageError, UnreachableError, WindboltError
+from windowing.errors import USER_EXCEPTIONS, DataError, StorageError, UnreachableError, WindboltError
 
 # Spark's own errors.
 
@@ -50,7 +50,7 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
     """Run a task. Whatever it raises is raised as a TaskFailed, which ``failure_in`` finds in Java's text."""
     try:
         return in_this_process(partial(function, item, context))  # type: ignore[arg-type]
-    except (Exception, SystemExit) as error:
+    except USER_EXCEPTIONS as error:
         raise _raisable(TaskFailure.of(error, None if context is None else context.batch)) from None
 
 

@@ -18,7 +18,14 @@ from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Problem, Scenario, load, located, read_scenario
 from topologies.scenarios.script import watched_topology
 from windowing.calls import checked_value
-from windowing.errors import ConfigError, EnvironmentMissing, ScenarioError, TopologyError, WindboltError
+from windowing.errors import (
+    USER_EXCEPTIONS,
+    ConfigError,
+    EnvironmentMissing,
+    ScenarioError,
+    TopologyError,
+    WindboltError,
+)
 
 if TYPE_CHECKING:
     from topologies.scenarios.scenario_answer import Answer
@@ -105,7 +112,7 @@ def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome
     try:
         with redirect_stdout(printed):
             return Outcome(replay_locally(scenario, topology), printed=printed.getvalue())
-    except (Exception, SystemExit) as error:  # else sys.exit() would end a command as if all had held
+    except USER_EXCEPTIONS as error:
         return _failed(scenario, error, printed.getvalue())
 
 
@@ -153,7 +160,7 @@ def _malformed(scenario: Scenario, topology: Graph | None) -> Outcome | None:
     try:
         with redirect_stdout(printed):
             watched_topology(scenario, topology)
-    except (Exception, SystemExit) as error:
+    except USER_EXCEPTIONS as error:
         return _failed(scenario, error, printed.getvalue())
     return None
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from windowing.calls import checked_value
 from windowing.conversion import changed_by_json
 from windowing.durations import Count, Duration, Time, as_duration
-from windowing.errors import ConfigError, SchemaError, together
+from windowing.errors import USER_EXCEPTIONS, ConfigError, SchemaError, together
 from windowing.reprs import call, of_fields, one_line, repr_of, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
@@ -100,7 +100,7 @@ def copied(bolt: Copied) -> Copied:
     cannot be copied."""
     try:
         return deepcopy(bolt)
-    except (Exception, SystemExit) as error:
+    except USER_EXCEPTIONS as error:
         raise ConfigError(
             f"{type(bolt).__name__} holds{holder_of(bolt, deepcopy)} what cannot be copied",
             why=f"each task has a copy of its bolt. {type(error).__name__}: {error}",
@@ -118,7 +118,7 @@ def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
     for name, value in {**of_bolt, **of_settings}.items():
         try:
             attempt(value)
-        except (Exception, SystemExit):  # the same error has been reported for the whole bolt
+        except USER_EXCEPTIONS:  # the same error has been reported for the whole bolt
             return f" in {name}"
     return ""
 

@@ -36,7 +36,7 @@ from topologies.engine.work import BoltWork, FireItem, Rows, memory_of_process
 from topologies.graph.graph import RETRACTED, WindowedNode
 from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, pack_state
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
-from windowing.errors import BoltError, SchemaError
+from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
 from windowing.settings.panes import RETRACT
 from windowing.settings.triggers import FiredBy
@@ -396,7 +396,7 @@ class BoltCalls:
                 self._limits.within(self._execute, (bolt, window, outputs), lambda: place(window))
         except BoltError:
             raise
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             columns = node.schema.names
             raise failed(
                 node.name, self.context.batch, place(window), error, task=self.task, columns=columns, of_window=True

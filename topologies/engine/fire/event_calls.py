@@ -25,7 +25,7 @@ from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
 from windowing.columns import take_rows
-from windowing.errors import BoltError, SchemaError
+from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
 from windowing.reprs import cut
 from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, as_returned, emissions, from_rows, parse_schema
@@ -317,7 +317,7 @@ class EventCalls(BoltCalls):
             if type(bolt).initial_state is StatefulTaskBolt.initial_state:
                 return first
             return {each: value if isinstance(value, pa.Table) else deepcopy(value) for each, value in first.items()}
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             where = self._in_task(f"in initial_state of key {name!r:.80}")
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
 
@@ -347,7 +347,7 @@ class EventCalls(BoltCalls):
                 place += 1
         except BoltError:
             raise
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise self._failed(place, error) from error
 
     def _tuples(self, events: RetainedEvents) -> Iterator[Tuple]:
@@ -400,7 +400,7 @@ class EventCalls(BoltCalls):
             self._outputs.add(method(given), time, where)
         except BoltError:
             raise
-        except (Exception, SystemExit) as error:
+        except USER_EXCEPTIONS as error:
             raise self._failed(where, error) from error
         if states is not None:
             states[place] = bolt.state
