@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -257,6 +257,23 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
     return settings
 
 
+def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Returns the host, and port, of a store in S3 or Google's cloud that is not Amazon's or Google's own; "" for
+    others."""
+    _, asked = _options(place)
+    endpoint = _endpoint(asked, environment if place.startswith("s3://") else {})
+    host = endpoint.rpartition("://")[2].rstrip("/").lower()
+    return "" if _OF_CLOUDS.search(host) else host
+
+
+def _options(place: str) -> tuple[SplitResult, dict[str, str]]:
+    """Returns a URI in its parts, and the options behind it."""
+    at = urlsplit(place) if has_query(place) else urlsplit(place.partition("?")[0])
+    return at, {name: values[-1] for name, values in parse_qs(at.query).items()}
+
+
+_OF_CLOUDS = re.compile(r"\.(?:amazonaws\.com(?:\.cn)?|googleapis\.com)(?::443)?$")
+"""Ends of the hosts of Amazon's and Google's own stores."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -120,6 +121,8 @@ def _text(error: Exception) -> str:
 
 
 _SCHEMES = ("hdfs", "viewfs")
+_OF_SERVICE = 4
+"""Number of dots in the name of the setting that has the address of a NameNode of a service."""
 _PIECE = 1 << 23
 """Bytes that are copied at once."""
 
@@ -127,6 +130,39 @@ _PIECE = 1 << 23
 def is_hdfs(uri: str | None) -> bool:
     """True if the URI of a file system is one of HDFS."""
     return uri is not None and urlsplit(uri).scheme in _SCHEMES
+
+
+def cluster_name(authority: str) -> str:
+    """Returns one name for the HDFS at a host, however a path names it.
+
+    A NameNode is named by its service, if it has one; "" is the default HDFS, and stays "" where Hadoop's
+    configuration names none.
+    """
+    configured = _configured()
+    default = urlsplit(configured.get("fs.defaultFS", ""))
+    host = authority or (default.netloc if default.scheme == "hdfs" else "")
+    services = {
+        _host(address): name.split(".")[3]
+        for name, address in configured.items()
+        if name.startswith("dfs.namenode.rpc-address.") and name.count(".") == _OF_SERVICE
+    }
+    return services.get(_host(host), _host(host))
+
+
+def _host(authority: str) -> str:
+    return authority.rpartition("@")[2].lower().removesuffix(f":{_PORT}")
+
+
+def _configured() -> dict[str, str]:
+    """Reads the settings of Hadoop from where hdfs-native reads them."""
+    home = os.environ.get("HADOOP_HOME", "")
+    folder = os.environ.get("HADOOP_CONF_DIR") or (os.path.join(home, "etc", "hadoop") if home else "")
+    found: dict[str, str] = {}
+    for file in ("core-site.xml", "hdfs-site.xml") if folder else ():
+        with suppress(OSError, ElementTree.ParseError):
+            for each in ElementTree.parse(os.path.join(folder, file)).iter("property"):
+                found[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
+    return found
 
 
 def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:

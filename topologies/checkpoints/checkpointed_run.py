@@ -55,7 +55,7 @@ from topologies.checkpoints.topology_fit import (
 from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
 from topologies.engine.commit import Claims, Frames
 from topologies.engine.event_times import FirstOutput
-from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo, matching
+from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
@@ -66,7 +66,7 @@ from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
 from topologies.io.formats import file_format, write_table
-from topologies.io.kafka import KafkaSpout, may_lose
+from topologies.io.kafka import KafkaSpout, matching, may_lose
 from topologies.io.paths import literal
 from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout, UsersSpout
 from topologies.io.spouts import FrameSpout, MemorySpout

@@ -3,7 +3,6 @@ are, whether a sink can write to them, where reading begins. Records as events, 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -201,16 +200,6 @@ def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterat
                 f"sink {name!r}: topic {topic!r} takes messages of {limit:,} bytes, and its connection "
                 f"those of {sink.largest:,}"
             )
-
-
-def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
-    """The names that a pattern of Java's matches, as far as Python reads it alike."""
-    if pattern is None:
-        return []
-    try:
-        return [name for name in names if re.fullmatch(pattern, name)]
-    except re.error:
-        return []
 
 
 # Errors of Kafka in words, whichever client has met them.

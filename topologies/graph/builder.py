@@ -4,18 +4,15 @@ together.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
-from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pyarrow as pa
 
-from manager.remote import has_query
 from topologies.graph.compile_windowed import (
     SourceRules,
     checked_source_time,
@@ -47,8 +44,8 @@ from topologies.graph.graph import (
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.file_spout import FileSpout
-from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.paths import may_stand_for, shown_path
+from topologies.io.kafka import KafkaSink, KafkaSpout, same_kafka
+from topologies.io.paths import Place, canonical_place
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
 from topologies.io.sinks import FileSink
 from topologies.io.spout_columns import Defaults
@@ -289,40 +286,38 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
 
 def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
     """Yields an error for sinks that write to one folder: their files would have the same names."""
-    folders: dict[str, list[str]] = {}
+    folders: dict[Place, list[str]] = {}
     for declarer in sinks:
         if isinstance(declarer.sink, FileSink):
-            folders.setdefault(_as_known(declarer.sink.path), []).append(declarer.name)
+            folders.setdefault(canonical_place(declarer.sink.path), []).append(declarer.name)
     for folder, names in folders.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
             yield ConfigError(
-                f"sinks {listed} write to {folder!r}", why="their files would bear the same names", do="use two"
+                f"sinks {listed} write to {str(folder)!r}", why="their files would bear the same names", do="use two"
             )
 
 
-def own_results(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
-    """Yields an error for each spout that would read the files of a sink, as new events, in the next batch or run."""
+def feedback_loops(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+    """Yields an error for each spout that would read what a sink writes, as new events, in the next batch or run."""
     for declarer in sinks:
-        if not isinstance(declarer.sink, FileSink):
-            continue
-        ways = (_as_known(declarer.sink.path), shown_path(declarer.sink.path))
-        places = [(each.partition("?")[0] if has_query(each) else each).rstrip("/") for each in ways]
-        files = [f"{place}/batch-000000000-0000.{declarer.sink.format.name}" for place in places]
         for name, spout in spouts:
-            paths = spout.paths if isinstance(spout, FileSpout) else ()
-            if any(may_stand_for(*pair) for pair in product(paths, files)):
-                yield ConfigError(
-                    f"spout {name!r} reads what sink {declarer.name!r} writes",
-                    why=f"its files, in {places[0]}, would come back as new events",
-                    do="write to a folder that is not read",
-                )
-
-
-def _as_known(folder: str) -> str:
-    """Returns the folder of a sink by one name, however it is written: ``s3a://b/out/`` is ``s3://b/out``."""
-    named = shown_path(folder)
-    return named.rstrip("/") if "://" in named else os.path.realpath(named)
+            match declarer.sink, spout:
+                case FileSink() as sink, FileSpout():
+                    if sink.is_read_by(spout.paths):
+                        yield ConfigError(
+                            f"spout {name!r} reads what sink {declarer.name!r} writes",
+                            why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
+                            do="write to a folder that is not read",
+                        )
+                case KafkaSink(topic=str() as topic) as sink, KafkaSpout():
+                    if spout.reads(topic) and same_kafka(spout.servers, sink.servers):
+                        yield ConfigError(
+                            f"spout {name!r} reads what sink {declarer.name!r} writes",
+                            why=f"its records, in topic {topic!r}, would come back as new events, without end",
+                            do="write to a topic that is not read; where single events are to come back, such as "
+                            "retries, let rows name their topic in a column 'topic', and the sink name none",
+                        )
 
 
 # From declarations to a topology: every mistake is found here, and all are reported together.
@@ -356,7 +351,7 @@ class _Compilation:
             mistakes.extend(self.source_rules.without_use())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
         mistakes.extend(shared_folders(declared.sinks))
-        mistakes.extend(own_results(declared.spouts, declared.sinks))
+        mistakes.extend(feedback_loops(declared.spouts, declared.sinks))
         by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
         mistakes.extend(idle_chains(by_name))
         mistakes.extend(missing_marks(by_name, self.known.schemas))

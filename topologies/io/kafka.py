@@ -256,6 +256,10 @@ class KafkaSpout:
         wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata), *(["key"] if self.key_columns else [])}
         return pa.schema([field for field in RECORD if field.name in wanted])
 
+    def reads(self, topic: str) -> bool:
+        """True if it reads a topic of this name."""
+        return topic in self.topics or bool(matching(self.pattern, [topic]))
+
     @property
     def display_name(self) -> str:
         """Its topics, for messages."""
@@ -330,6 +334,26 @@ _COLUMNS = {
     "topic": "string",
     "partition": "int",
 }
+
+
+def same_kafka(one: str, other: str) -> bool:
+    """True if two lists of servers, ``host:port,host:port``, have a server in common. Clusters that are named by
+    different servers of theirs cannot be told from two clusters."""
+    return bool(_addresses(one) & _addresses(other))
+
+
+def _addresses(servers: str) -> set[str]:
+    return {re.sub(r"^(?:127\.0\.0\.1|\[::1\]):", "localhost:", address) for address in servers.lower().split(",")}
+
+
+def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
+    """The names that a pattern of Java's matches, as far as Python reads it alike."""
+    if pattern is None:
+        return []
+    try:
+        return [name for name in names if re.fullmatch(pattern, name)]
+    except re.error:
+        return []
 
 
 def checked_servers(given: str | Sequence[str]) -> str:

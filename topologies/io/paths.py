@@ -6,14 +6,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain, takewhile
+from itertools import chain, dropwhile, takewhile
 from typing import NamedTuple, Protocol
 
 import pyarrow.fs as pafs
 
-from manager.remote import place_name, root_and_path
+from manager.remote import endpoint_of, place_name, root_and_path
+from manager.storage.hdfs import cluster_name, is_hdfs
 from manager.storage.object_store import is_object_store, open_uri
 from topologies.io.formats.event_files import reached
 
@@ -65,6 +67,8 @@ def shown_path(path: str) -> str:
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 """Ends of names that programs give to files which are not complete, or not input."""
 _ANY_FOLDERS = "**"
+_ANY_HDFS = "hdfs://"
+"""The default HDFS, where no configuration names it."""
 _AT_ONCE = 16
 """Number of folders of a store that are listed at the same time."""
 _MAGIC = re.compile(r"[*?\[{\\]")
@@ -151,16 +155,104 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
     return found
 
 
-def may_stand_for(path: str, file: str) -> bool:
-    """True if a path that a user wrote may stand for a file, named by its absolute path or URI, whatever else there
-    is."""
-    found = ((base.rstrip("/") + "/", parts) for base, parts in _parsed(path).ways)
-    return any(file.startswith(base) and _stands_for(parts, file[len(base) :].split("/")) for base, parts in found)
-
-
 def literal(name: str) -> str:
     """Returns the pattern that matches this name alone."""
     return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
+
+
+# One name for each place, by which it is known however it was written.
+
+
+class Place(NamedTuple):
+    """A file or folder. Equal places are one: links, other spellings and keys are not in them."""
+
+    store: str
+    """The file system, with the endpoint of a store that is not Amazon's or Google's own as an option; "" for this
+    machine's."""
+    path: str
+    """The absolute path in the file system."""
+
+    def __str__(self) -> str:
+        store, sign, endpoint = self.store.partition("?")
+        return f"{store}{self.path}{sign}{endpoint}"
+
+    def below(self, name: str) -> Place:
+        """Returns the file of this name in the folder."""
+        return Place(self.store, f"{self.path.rstrip('/')}/{name}")
+
+
+def canonical_place(path: str) -> Place:
+    """Returns the place of a path without patterns, such as the folder of a sink."""
+    path = shown_path(path)
+    if "://" not in path:
+        return Place("", os.path.realpath(path))
+    root, inside = root_and_path(path)
+    return Place(_store(root), os.path.normpath(f"/{inside.lstrip('/')}"))
+
+
+def would_read(path: str, file: Place) -> bool:
+    """True if a path of input that a user wrote may stand for this file, whatever else there is.
+
+    Links are followed where they are in the part of the path before its first pattern, and where that pattern matches
+    them.
+    """
+    parsed = _parsed(path)
+    for base, parts in parsed.ways:
+        if parsed.root is None:
+            found = [(Place("", folder), rest) for folder, rest in _without_links(base or "/", parts)]
+        else:
+            found = [(Place(_store(parsed.root), "/"), parts)]
+        if any(_stands_for_place(folder, rest, file) for folder, rest in found):
+            return True
+    return False
+
+
+def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
+    """True if these parts, below a folder, may stand for a file."""
+    # Where nobody says which the default one is, hdfs:/// may be any.
+    same = folder.store == file.store or (
+        _ANY_HDFS in (folder.store, file.store) and is_hdfs(folder.store) and is_hdfs(file.store)
+    )
+    if not same:
+        return False
+    if folder.path == file.path:
+        return not parts
+    start = folder.path.rstrip("/") + "/"
+    return file.path.startswith(start) and _stands_for(parts, file.path[len(start) :].split("/"))
+
+
+def _store(root: str) -> str:
+    """Returns the name of a remote file system, given the URI of its root."""
+    scheme, _, authority = root.partition("?")[0].lower().partition("://")
+    user, _, host = authority.rstrip("/").rpartition("@")
+    if scheme in ("abfs", "abfss"):
+        return f"abfs://{user.partition(':')[0]}@{host}"
+    if is_hdfs(root):
+        return f"{scheme}://{cluster_name(host) if scheme == 'hdfs' else host}"
+    endpoint = endpoint_of(root)
+    return f"{scheme}://{host}{f'?endpoint_override={endpoint}' if endpoint else ''}"
+
+
+def _without_links(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the folders of this machine, without links, in which a path may stand for files, each with the parts of
+    the path below it."""
+    while parts and _ESCAPED.fullmatch(parts[0]):
+        folder, parts = os.path.join(folder, _unescaped(parts[0])), parts[1:]
+    folder = os.path.realpath(folder)
+    yield folder, parts
+    below = tuple(dropwhile(lambda part: part == _ANY_FOLDERS, parts))
+    for link in _links(folder):
+        if below and _fits(below[0], os.path.basename(link)):
+            yield from _without_links(link, below[1:])
+        elif not parts and is_partition(os.path.basename(link)):
+            yield os.path.realpath(link), ()
+
+
+def _links(folder: str) -> list[str]:
+    """Returns the links to folders in a folder; none where it cannot be listed, which is told when it is read."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry.path for entry in entries if entry.is_symlink() and _is_folder(entry)]
+    return []
 
 
 @dataclass(frozen=True)

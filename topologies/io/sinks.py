@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from manager.storage.manifest import batch_key
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
-from topologies.io.paths import shown_path
+from topologies.io.paths import canonical_place, shown_path, would_read
 from topologies.io.topics.declared import KeyForm, Subject, TopicFormat
 from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
 from topologies.io.topics.registry import Registry
@@ -37,6 +38,11 @@ class FileSink:
         """Raise ConfigError where the sink cannot be used as it is."""
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
+
+    def is_read_by(self, paths: Iterable[str]) -> bool:
+        """True if one of the paths of a spout may stand for its files."""
+        file = canonical_place(self.path).below(f"batch-{batch_key(0, False)}-0000.{self.format.name}")
+        return any(would_read(path, file) for path in paths)
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,7 @@ def foreach_batch(
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
     ``"pandas"``. A batch is committed after its function has returned: after a crash it may come again, with the same
     id and the same rows. What the function writes under the id, and replaces or skips if it is there, is there once.
+    After going back, a reset or a repair a batch comes with the same id and other rows: what skips it loses them.
     """
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(

@@ -461,11 +461,13 @@ Connection: TypeAlias = Annotated[KafkaConnection | FilesConnection, Field(discr
 
 def same_servers(connections: Mapping[str, Connection], one: str, other: str) -> bool:
     """True if two connections are to the same Kafka: equal names, or a server in common."""
+    from topologies.io.kafka import same_kafka
+
     if one == other:
         return True
     found = [connections.get(name) for name in (one, other)]
-    servers = [set(connection.servers.split(",")) for connection in found if isinstance(connection, KafkaConnection)]
-    return len(servers) == 2 and bool(servers[0] & servers[1])
+    servers = [connection.servers for connection in found if isinstance(connection, KafkaConnection)]
+    return len(servers) == 2 and same_kafka(*servers)
 
 
 def _flattened(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

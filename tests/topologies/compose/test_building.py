@@ -417,6 +417,111 @@ def test_results_beside_the_input_are_not_read(read: str, written: str, tmp_path
     assert "more" in builder.build().sinks
 
 
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        ("link/*.jsonl", "out"),
+        ("{}/in/*/*.jsonl", "out"),
+        ("{}/in/**/link/*.jsonl", "out"),
+        ("{}/in", "out"),
+        ("out/*.jsonl", "link"),
+    ],
+)
+def test_a_spout_that_would_read_the_files_of_a_sink_by_way_of_a_link(read: str, written: str, tmp_path: Any) -> None:
+    for folder in ("out", "in"):
+        (tmp_path / folder).mkdir()
+    for link in ("link", "in/link", "in/day=1"):
+        (tmp_path / link).symlink_to(tmp_path / "out")
+    builder = a_builder()
+    path = read.format(tmp_path) if read.startswith("{}") else f"{tmp_path}/{read}"
+    builder.set_spout("again", spouts.files(path, ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("again")
+    builder.set_sink("more", sinks.files(tmp_path / written, "jsonl")).from_("total")
+    assert "spout 'again' reads what sink 'more' writes" in the_problem(builder)
+
+
+HADOOP = """<configuration>
+  <property><name>fs.defaultFS</name><value>hdfs://shop</value></property>
+  <property><name>dfs.namenode.rpc-address.shop.one</name><value>nn1:8020</value></property>
+</configuration>"""
+
+
+def hdfs_configured(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "core-site.xml").write_text(HADOOP, "utf-8")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        ("s3://key:secret@shop/in", "s3a://shop/in/"),
+        ("s3://shop/in/*", "s3://key:secret@shop/in?region=x"),
+        ("s3://shop/in", "s3://shop/in?endpoint_override=s3.eu-north-1.amazonaws.com"),
+        ("s3://shop/in?endpoint_override=store:9000&scheme=http", "s3://shop/in?endpoint_override=http://STORE:9000/"),
+        ("abfs://c@shop.dfs.core.windows.net/in", "wasbs://c:key@shop.blob.core.windows.net/in"),
+        ("hdfs:///in/*", "hdfs://shop/in"),
+        ("hdfs://nn1/in/*", "hdfs:///in"),
+        ("hdfs://NN1:8020/in", "hdfs://nn1/in"),
+    ],
+)
+def test_a_place_out_there_that_is_written_in_two_ways(
+    read: str, written: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hdfs_configured(tmp_path, monkeypatch)
+    builder = a_builder()
+    builder.set_spout("again", spouts.files(read, ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("again")
+    builder.set_sink("more", sinks.files(written, "jsonl")).from_("total")
+    said = the_problem(builder)
+    assert "spout 'again' reads what sink 'more' writes" in said
+    assert "secret" not in said
+
+
+def test_any_hdfs_may_be_the_default_one_where_no_configuration_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    builder = a_builder()
+    builder.set_spout("again", spouts.files("hdfs:///in", ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("again")
+    builder.set_sink("more", sinks.files("hdfs://nn/in", "jsonl")).from_("total")
+    assert "spout 'again' reads what sink 'more' writes" in the_problem(builder)
+
+
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        ("s3://shop/in?endpoint_override=one:9000", "s3://shop/in?endpoint_override=two:9000"),
+        ("s3://shop/in", "s3://shop/in?endpoint_override=two:9000"),
+        ("s3://shop/in", "gs://shop/in"),
+        ("hdfs:///in", "hdfs://nn2/in"),
+        ("hdfs://nn1/in", "hdfs://nn1:9000/in"),
+        ("abfs://c@shop.dfs.core.windows.net/in", "abfs://c@other.dfs.core.windows.net/in"),
+    ],
+)
+def test_places_that_only_look_alike_are_two(
+    read: str, written: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    hdfs_configured(tmp_path, monkeypatch)
+    builder = a_builder()
+    builder.set_spout("others", spouts.files(read, ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("others")
+    builder.set_sink("more", sinks.files(written, "jsonl")).from_("total")
+    assert "more" in builder.build().sinks
+
+
+def test_a_link_that_the_pattern_does_not_match_is_not_read(tmp_path: Any) -> None:
+    for folder in ("out", "in"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
+    builder = a_builder()
+    builder.set_spout("others", spouts.files(f"{tmp_path}/in/*.jsonl", ORDERS, format="jsonl"))
+    builder.set_bolt("also", timed()).global_grouping("others")
+    builder.set_sink("more", sinks.files(tmp_path / "out", "jsonl")).from_("total")
+    assert "more" in builder.build().sinks
+
+
 def test_a_folder_as_spark_writes_it_is_the_folder_itself() -> None:
     assert sinks.files("file:/out/of it").path == "/out/of it"
     assert sinks.files("s3://shop/out/").path == "s3://shop/out/"

@@ -16,7 +16,7 @@ from topologies.engine.kafka_records import OffsetRange, Records, outgoing
 from topologies.graph.describing import sink_in_words, spout_in_words
 from topologies.io.formats.json import parse_values
 from topologies.io.topics.declared import METADATA
-from windbolt import TopologyBuilder, sinks, spouts
+from windbolt import Bolt, TopologyBuilder, sinks, spouts
 from windowing.errors import CheckpointError, ConfigError, DataError, EnvironmentMissing, TopologyError
 from windowing.schema import format_schema, parse_schema
 
@@ -73,6 +73,48 @@ def sunk(columns: str, topic: str | None = "out") -> TopologyBuilder:
     builder.set_spout("in", spouts.memory(columns))
     builder.set_sink("out", sinks.kafka(AT, topic)).from_("in")
     return builder
+
+
+class Totals(Bolt):
+    outputs = "value binary, topic string"
+
+    def execute(self, tuple: Any) -> Any:
+        yield b"{}", "totals"
+
+
+def looped(spout: dict[str, Any], servers: str = AT, topic: str | None = "totals") -> TopologyBuilder:
+    builder = TopologyBuilder("looped")
+    builder.set_spout("in", spouts.kafka(**{"servers": AT, **spout}))
+    builder.set_bolt("made", Totals()).shuffle_grouping("in")
+    builder.set_sink("out", sinks.kafka(servers, topic, topics=["totals"])).from_("made")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("spout", "servers"),
+    [
+        ({"topics": "totals"}, AT),
+        ({"topics": ["orders", "totals"]}, "127.0.0.1:9092"),
+        ({"pattern": "to.*"}, f"other:9092,{AT}"),
+        ({"pattern": ".*", "servers": f"HOST:1,{AT}"}, "host:1"),
+    ],
+)
+def test_a_topic_that_the_topology_itself_reads_is_refused(spout: dict[str, Any], servers: str) -> None:
+    with pytest.raises(TopologyError, match=r"spout 'in' reads what sink 'out' writes.*topic 'totals'.*without end"):
+        looped(spout, servers).build()
+
+
+@pytest.mark.parametrize(
+    ("spout", "servers", "topic"),
+    [
+        ({"topics": "orders"}, AT, "totals"),
+        ({"pattern": "total"}, AT, "totals"),
+        ({"topics": "totals"}, "other:9092", "totals"),
+        ({"topics": "totals"}, AT, None),  # rows name their topics: which of them come back is their affair
+    ],
+)
+def test_topics_that_are_no_loop(spout: dict[str, Any], servers: str, topic: str | None) -> None:
+    assert "out" in looped(spout, servers, topic).build().sinks
 
 
 @pytest.mark.parametrize(
