@@ -62,6 +62,9 @@ _JAVA = re.compile(
     r"|\bExecutorLostFailure\b|\bExecutorDeadException\b|\bFetchFailed\w*\b"
     r"|\bSparkContext was shut down\b|\bPython worker exited unexpectedly\b"
     r"|\bAll masters are unresponsive\b"
+    # A server of Spark Connect does not answer, or has been started again and knows nothing.
+    r"|\bStatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)\b|\bRETRIES_EXCEEDED\b|\bNO_ACTIVE_SESSION\b"
+    r"|\bINVALID_HANDLE\.(?:SESSION|OPERATION)_\w+|\bincorrect server side session identifier\b"
 )
 """Classes of Java's, Hadoop's, Kafka's and Spark's errors that may pass, as they stand in the text of an error."""
 
@@ -137,9 +140,16 @@ def _passes(error: BaseException) -> bool:
     match type(error).__module__.partition(".")[0]:
         case "obstore":
             return _OBSTORE.search(str(error).split("\n", 1)[0]) is not None
-        case "py4j" | "pyspark":
-            return passes_in_java(str(error))
+        case "py4j" | "pyspark" | "grpc":
+            return passes_in_java(f"{error}\n{_java_trace(error)}")
     return False
+
+
+def _java_trace(error: BaseException) -> str:
+    """Returns Java's stack trace, which names what caused an error: the text of Spark's errors has it only where a
+    setting of the session says so. Its name differs between classic sessions and Spark Connect."""
+    found = (getattr(error, name, None) for name in ("_stackTrace", "_stacktrace"))
+    return next((trace for trace in found if isinstance(trace, str)), "")
 
 
 # A file that is read from a position, by the methods that Python and pyarrow call.
@@ -239,8 +249,7 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
     named = place_name(path)
     if not named.startswith("s3://"):
         return {}
-    at = urlsplit(named) if has_query(named) else urlsplit(named.partition("?")[0])
-    asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
+    at, asked = _options(named)
     endpoint, region = _endpoint(asked, environment), asked.get("region") or _first(environment, _REGIONS)
     settings: dict[str, str] = {}
     if endpoint:

@@ -99,11 +99,6 @@ _TIMESTAMP = re.compile(
     r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
 )
 """Spark's error text for a record whose timestamp does not fit into microseconds: of 4.2, and of earlier versions."""
-_NO_SERVER = re.compile(
-    r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|NO_ACTIVE_SESSION|INVALID_HANDLE\.(?:SESSION|OPERATION)_\w+"
-    r"|incorrect server side session identifier"
-)
-"""Spark's error text of a Connect server that does not answer, or that has been started again and knows nothing."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
@@ -130,7 +125,7 @@ def storage_error_in(text: str) -> StorageError | None:
 def passing_error_in(text: str) -> UnreachableError | None:
     """The error of a server or an executor that is gone, as Spark's long text has it; None where it has none that may
     pass by itself."""
-    line = next((line for line in text.splitlines() if passes_in_java(line) or _NO_SERVER.search(line)), None)
+    line = next((line for line in text.splitlines() if passes_in_java(line)), None)
     if line is None:
         return None
     return UnreachableError(

@@ -7,14 +7,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
+from manager.storage.manifest import batch_key
+from topologies.engine.commit import _call
+from topologies.io.sinks import FunctionSink
 from topologies.run.options import is_over_connect
 from topologies.spark import running
 from topologies.spark.classic_session import environment_of_java
 from topologies.spark.connect_run import SLOTS, _functions_over_connect, connected, slots_of
 from topologies.spark.running import session_for
 from topologies.spark.spark_errors import passing_error_in
-from windowing.errors import ConfigError, UnreachableError
+from windowing.errors import ConfigError, SinkError, UnreachableError
 
 CLASSIC, REMOTE = SimpleNamespace(_jsparkSession=object()), SimpleNamespace()
 
@@ -98,6 +102,32 @@ def test_a_server_that_is_gone_passes_by_itself(text: str) -> None:
     error = passing_error_in(text)
     assert error is not None
     assert error.transient
+
+
+REFUSED = "org.apache.spark.SparkException\nCaused by: java.net.ConnectException: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("message", "trace", "passes"),
+    [
+        ("<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE", None, True),
+        ("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle 7 is invalid. Session not found.", None, True),
+        ("Job aborted due to stage failure", REFUSED, True),
+        ("Job aborted due to stage failure", "org.apache.spark.SparkException\nCaused by: java.io.IOException", False),
+        ("[TABLE_OR_VIEW_NOT_FOUND] The table shop.totals cannot be found", None, False),
+    ],
+)
+def test_what_spark_says_within_the_function_of_a_sink_passes_as_it_does_elsewhere(
+    message: str, trace: str | None, passes: bool
+) -> None:
+    """Over Spark Connect the causes of an error are in its stack trace, and not in its text."""
+
+    def failing(rows: object, batch: int) -> None:
+        raise SparkConnectGrpcException(message, server_stacktrace=trace)
+
+    with pytest.raises(SinkError) as told:
+        _call("out", FunctionSink(failing, "arrow"), None, SimpleNamespace(key=batch_key(7, False), serial=14))  # type: ignore[arg-type]
+    assert told.value.transient is passes
 
 
 def test_java_starts_where_it_is_told_to_whatever_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
