@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -216,19 +217,23 @@ def make_read_only(shown: Any, *names: str) -> None:
 _MOST = 1 << 31
 """Maximum size in bytes of a text column with 32-bit offsets in one piece; Arrow's ``take`` makes one piece of its
 source."""
+_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
     """Returns the rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, where
-    Arrow's own ``take`` would fail."""
+    Arrow's own ``take`` would fail, as it does for views of texts."""
     if table.nbytes < _MOST:
-        return table.take(pa.array(indices))
+        with suppress(pa.ArrowNotImplementedError):
+            return table.take(pa.array(indices))
     columns = [_take_column(column, indices) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _take_column(column: pa.ChunkedArray, indices: NDArray[np.int64]) -> pa.ChunkedArray:
+    if column.type in _VIEWS:
+        return _take_column(column.cast(_VIEWS[column.type]), indices).cast(column.type)
     wide = _WIDE.get(column.type)
     if wide is None or column.nbytes < _MOST:
         return column.take(pa.array(indices))

@@ -46,6 +46,8 @@ _SIMPLE: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
 }
+_DIGITS = 38
+"""Greatest number of digits of a decimal that is declared."""
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S)
 
 
@@ -87,9 +89,16 @@ def _repeated_names(fields: list[pa.Field]) -> str:
 
 
 def written_schema(text: str) -> pa.Schema:
-    """Returns the schema of a text of ``format_schema``; what only Arrow has a name for, such as ``uint8``, is of type
-    null in it."""
-    return pa.schema(_Parser(text, any_type=True).fields(closing=""))
+    """Returns the schema of a text of ``format_schema``, also of types that only Arrow has a name for, such as
+    ``uint8``. Those that cannot be read back, such as dictionaries, are null in it."""
+    return pa.schema(_Parser(text, written=True).fields(closing="")) if text else pa.schema([])
+
+
+def is_read_back(kind: pa.DataType) -> bool:
+    """True for a type of ``written_schema`` that is the one that was written."""
+    if pa.types.is_nested(kind):
+        return all(is_read_back(kind.field(number).type) for number in range(kind.num_fields))
+    return not pa.types.is_null(kind)
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -143,9 +152,9 @@ def _type_name(kind: pa.DataType) -> str:
 class _Parser:
     """A recursive descent over ``name type, name type``; the grammar has four productions."""
 
-    def __init__(self, text: str, *, any_type: bool = False) -> None:
-        """``any_type``: a type that cannot be declared is that of null, and no mistake."""
-        self.text, self.any_type = text, any_type
+    def __init__(self, text: str, *, written: bool = False) -> None:
+        """``written``: a text of ``format_schema``, with types and names that cannot be declared."""
+        self.text, self.written = text, written
         self.tokens = list(self._tokens(text))
         self.at = 0
 
@@ -164,7 +173,7 @@ class _Parser:
 
     def _field(self) -> pa.Field:
         name = self._next()
-        if not re.match(r"[A-Za-z_]|`.+`", name, re.S):
+        if not re.match(r"[A-Za-z_]|`.+`", name, re.S) and not (self.written and name == "``"):
             self._fail(f"expected a column name, found {name!r}" if name else "expected a column name", _odd_name(name))
         if self._peek() == ":":
             self._next()
@@ -175,18 +184,19 @@ class _Parser:
         try:
             return self._declared()
         except ConfigError:
-            if not self.any_type:
+            if not self.written:
                 raise
         self.at = at
-        self._pass_over()
-        return pa.null()
+        return _named_by_arrow(self._pass_over())
 
-    def _pass_over(self) -> None:
-        """Go on to the comma or bracket that follows a type."""
-        depth = 0
+    def _pass_over(self) -> str:
+        """Returns the text of a type, and goes on to the comma or bracket that follows it."""
+        start, depth = self.at, 0
         while (token := self._peek()) and (depth or token not in (",", ">")):
             depth += (token in ("<", "(", "[")) - (token in (">", ")", "]"))
             self.at += 1
+        places = [place for _, place in self.tokens[start : self.at + 1]]
+        return self.text[places[0] : places[-1] if self.at < len(self.tokens) else None].strip() if places else ""
 
     def _declared(self) -> pa.DataType:
         name = self._next().lower()
@@ -203,7 +213,7 @@ class _Parser:
         if self._peek() != "(":
             return pa.decimal128(10, 0)
         self._next()
-        precision, scale = self._number(1, 38), 0
+        precision, scale = self._number(1, _DIGITS), 0
         if self._peek() == ",":
             self._next()
             scale = self._number(0, precision)
@@ -252,6 +262,27 @@ class _Parser:
             why="a schema is a list like 'user string, amount double, ts timestamp'",
             do=do or f"use one of {', '.join(sorted(_SIMPLE))}, decimal(p, s), array<t>, map<k, v>, struct<name: t>",
         )
+
+
+def _named_by_arrow(text: str) -> pa.DataType:
+    """Returns the type that Arrow shows as this text; null where it cannot be read back."""
+    if text in _EXTENSIONS:
+        return _EXTENSIONS[text]
+    if (found := _OF_SIZE.fullmatch(text)) is not None:
+        return pa.binary(int(found[1]))
+    if (found := _ODD_DECIMAL.fullmatch(text)) is not None:
+        make = pa.decimal128 if int(found[1]) <= _DIGITS else pa.decimal256
+        return make(int(found[1]), int(found[2]))
+    try:
+        return pa.type_for_alias(text)
+    except ValueError:
+        return pa.null()
+
+
+_OF_SIZE = re.compile(r"fixed_size_binary\[(\d+)\]")
+_ODD_DECIMAL = re.compile(r"decimal\((\d+), (-?\d+)\)")
+"""Matches also decimals that cannot be declared: of more digits, or of a scale below 0."""
+_EXTENSIONS = {str(kind): kind for kind in (pa.json_(), pa.uuid())}
 
 
 def _odd_name(found: str) -> str:

@@ -44,7 +44,7 @@ from topologies.run.attempts import Attempts
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import BoltError, CheckpointError, ConfigError, did_you_mean
-from windowing.schema import parse_schema
+from windowing.schema import is_read_back, written_schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,14 +87,12 @@ class Route:
 
         The hash of a number depends on its type: 1.0 and 1 are different keys for it, and one key for the bolt.
         """
-        try:
-            schema = parse_schema(self.rules.types)
-        except ConfigError:  # a type that cannot be declared: the bolt keeps the fields in that type (``types``)
-            return table.rename_columns(self.rules.grouped[0])
+        schema = written_schema(self.rules.types)
         columns = []
         for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
             try:
-                columns.append(converted(column, wanted.type))
+                # Of a type that cannot be read back from the note the bolt keeps the field in that type (``types``).
+                columns.append(converted(column, wanted.type) if is_read_back(wanted.type) else column)
             except REFUSED as error:
                 raise CheckpointError(
                     f"bolt {self.bolt!r} cannot be moved: its state has {name!r} as {column.type}",
@@ -107,7 +105,7 @@ class Route:
         """The task of one key, by the values of the fields that the first input is grouped by."""
         if self.rules.in_one_task:
             return 0
-        schema = parse_schema(self.rules.types)
+        schema = self.key_types()
         if len(values) != len(schema):
             raise CheckpointError(
                 f"bolt {self.bolt!r} asks for the task of {values!r}",
@@ -116,6 +114,21 @@ class Route:
             )
         arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
+
+    def key_types(self) -> pa.Schema:
+        """The fields that the first input is grouped by, each with a type whose values have the same hashes.
+
+        Raises CheckpointError for a type that cannot be read back from the note of the last run.
+        """
+        schema = written_schema(self.rules.types)
+        unknown = [field.name for field in schema if not is_read_back(field.type)]
+        if unknown:
+            raise CheckpointError(
+                f"bolt {self.bolt!r} cannot be moved: its state is kept by {unknown[0]!r}",
+                why=f"the checkpoint names its type, {self.rules.types!r}, and windbolt cannot make values of that",
+                do="keep the tasks of the bolt as they are, or begin a new checkpoint with a simpler type of the key",
+            )
+        return schema
 
     def note_tasks(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
         """Note the tasks of keys whose events are known."""
@@ -215,7 +228,7 @@ def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], rout
 
 def _task_of_text(key: str, route: Route) -> int:
     """The task of a key of a dict, which is the text of the one field that events are grouped by."""
-    (column,) = parse_schema(route.rules.types)
+    (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -623,7 +623,7 @@ def _read(
 
 def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
-    columns = written_schema(rules.columns) if rules.columns else pa.schema([])
+    columns = written_schema(rules.columns)
     shown = [columns.field(each) for each in key_columns(rules) if each in columns.names]
     stored = list(columns) if rules.sums is None else [column for column in columns if column.name in rules.key]
     return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowing import ConfigError
-from windowing.schema import TIMESTAMP, format_schema, parse_schema, written_schema
+from windowing.schema import TIMESTAMP, format_schema, is_read_back, parse_schema, written_schema
 
 
 def test_every_type_by_its_names() -> None:
@@ -108,12 +108,28 @@ def test_what_is_written_is_read_back(fields: list[tuple[str, pa.DataType]]) -> 
 @given(st.lists(st.tuples(NAMES, KINDS), min_size=1, max_size=5, unique_by=lambda pair: pair[0]))
 def test_what_is_written_is_read_back_beside_types_that_have_no_name(fields: list[tuple[str, pa.DataType]]) -> None:
     others = [
-        ("o1", pa.uint8()), ("o2", pa.dictionary(pa.int32(), pa.string())), ("o3", pa.decimal256(50, 2)),
-        ("o4", pa.list_(pa.int32(), 2)), ("o5", pa.duration("s")), ("o6", pa.list_(pa.time64("us"))),
+        ("o1", pa.dictionary(pa.int32(), pa.string())), ("o2", pa.list_(pa.int32(), 2)),
+        ("o3", pa.list_(pa.dictionary(pa.int8(), pa.int64()))), ("o4", pa.uint8()), ("", pa.list_(pa.time64("us"))),
     ]  # fmt: skip
-    mixed = [each for pair in zip(others, [*fields, *[None] * 6], strict=False) for each in pair if each is not None]
+    mixed = [each for pair in zip(others, [*fields, *[None] * 5], strict=False) for each in pair if each is not None]
     found = written_schema(format_schema(pa.schema(mixed)))
     assert found.names == [name for name, _ in mixed]
     assert [found.field(name).type for name, _ in fields] == [kind for _, kind in fields]
-    assert {found.field(f"o{number}").type for number in range(1, 6)} == {pa.null()}
-    assert found.field("o6").type == pa.list_(pa.null())
+    assert [found.field(f"o{number}").type for number in range(1, 4)] == [pa.null(), pa.null(), pa.list_(pa.null())]
+    assert [is_read_back(found.field(name).type) for name, _ in others] == [False, False, False, True, True]
+    assert found.field("").type == pa.list_(pa.time64("us"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.uint8(), pa.uint64(), pa.float16(), pa.large_string(), pa.string_view(), pa.large_binary(), pa.binary(16),
+        pa.decimal256(50, 2), pa.decimal256(76, -3), pa.decimal128(5, -2), pa.date64(), pa.time32("s"), pa.time64("ns"),
+        pa.duration("ms"), pa.json_(), pa.uuid(), pa.month_day_nano_interval(),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types_that_only_arrow_names_are_read_back(kind: pa.DataType) -> None:
+    assert written_schema(format_schema(pa.schema([("a", kind), ("b", pa.int64())]))).types == [kind, pa.int64()]
+    with pytest.raises(ConfigError):
+        parse_schema(format_schema(pa.schema([("a", kind)])))
