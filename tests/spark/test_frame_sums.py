@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -314,6 +315,28 @@ def test_more_sums_than_a_job_may_return_go_to_python(
         run(built, tmp_path / "checkpoint")
     assert added_up == [in_java]
     assert sorted(row["k"] for row in out.rows) == ["a", "a" * 40]
+
+
+def test_a_task_stops_reading_once_its_sums_are_too_large(spark: SparkSession, tmp_path: Path) -> None:
+    """Its job would otherwise read the rest of a large partition, which Python then reads again."""
+    count, parts = 2_000, list[tuple[int, int]]()
+    question = ASKED | {"files": [[second(0, f"{at:01000}") for at in range(count)]], "shape": ("10s", None)}
+    built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+
+    def collect(java: Any, rows: Any, plan: str, path: str) -> int:
+        parts.extend(struct.unpack("=qq", row.getBinary(0)[:16]) for row in java._summed(rows, plan).collect())
+        return min(sums for _, sums in parts)
+
+    with (
+        as_on_a_cluster(),
+        patch.object(summed, "_MOST_COLLECTED", 100_000),
+        patch.object(summed._Java, "collect", collect),
+    ):
+        run(built, tmp_path / "checkpoint")
+    assert len(out.rows) == count
+    ((read, sums),) = parts
+    assert sums < 0
+    assert 0 < read < 100
 
 
 def test_where_java_fails_the_rows_go_to_python(spark: SparkSession, tmp_path: Path) -> None:

@@ -394,6 +394,7 @@ static final class FrameSums extends BufferedRowIterator {
         if (files.isEmpty()) {
             countTexts();
         }
+        full = full || bytes() + textOfSums > most; // the rest of the rows need not be read
         return size++;
     }
 
