@@ -22,8 +22,9 @@ from manager.remote import hadoop_name
 from manager.storage.segments import Ref
 from topologies.engine.work import SinkBatch
 from topologies.graph.graph import Graph, SinkNode
+from topologies.io.file_spout import FileSpout
 from topologies.io.formats import file_format
-from topologies.io.paths import locate, shown_path
+from topologies.io.paths import canonical_place, locate, shown_path
 from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
 from topologies.run.options import is_over_connect
 from topologies.spark.frames import quoted
@@ -48,7 +49,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
     Connect for one of Iceberg.
     """
     sinks: dict[str, SinkNode] = dict(topology.sinks)
-    folders = {shown_path(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
+    folders = {canonical_place(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
     for name, node in topology.sinks.items():
         if not isinstance(node.sink, TableSink):
             continue
@@ -62,15 +63,29 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
             )
         if table.format == "parquet":
             folder = shown_path(table.location)
-            if folder in folders:
+            place = canonical_place(folder)
+            if place in folders:
                 raise ConfigError(
-                    f"sinks {folders[folder]!r} and {name!r} write to {folder!r}",
+                    f"sinks {folders[place]!r} and {name!r} write to {folder!r}",
                     why="their files would bear the same names",
                     do="let one sink take both streams, or use two tables",
                 )
-            folders[folder] = name
-            sinks[name] = replace(node, sink=FileSink(folder, file_format("parquet", "writing")))
+            folders[place] = name
+            of_files = FileSink(folder, file_format("parquet", "writing"))
+            _refuse_reading(topology, name, of_files, table.name)
+            sinks[name] = replace(node, sink=of_files)
     return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
+
+
+def _refuse_reading(topology: Graph, sink: str, of_files: FileSink, table: str) -> None:
+    """Raise ConfigError for a spout of files that would read the folder of the table to which a sink appends."""
+    for name, node in topology.spouts.items():
+        if isinstance(node.spout, FileSpout) and of_files.is_read_by(node.spout.paths):
+            raise ConfigError(
+                f"spout {name!r} reads the files of the table {table}, to which sink {sink!r} appends",
+                why=f"its rows, in {of_files.path}, would come back as new events",
+                do="append to a table whose folder is not read",
+            )
 
 
 def tables_of_files(given: Graph, topology: Graph) -> list[str]:
