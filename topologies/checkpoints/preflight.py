@@ -22,9 +22,9 @@ from topologies.engine.commit import no_catalog
 from topologies.engine.kafka_records import naming
 from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
-from topologies.io.file_spout import FileSpout
+from topologies.io.file_spout import FileSpout, KeptRows
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.paths import locate, shown_path
+from topologies.io.paths import canonical_place, locate, shown_path, would_read
 from topologies.io.sinks import FileSink, FunctionSink, TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.io.topics.decode import check_topic
@@ -106,12 +106,37 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
     """
     assert options.checkpoint is not None
     _check_hdfs(topology)
+    _refuse_own_checkpoint(topology, options.checkpoint)
     refuse_missing_input(topology)
     with during("the start of the run", "nothing is lost"):
         halves = PairedCheckpoint(options.checkpoint)
         with naming_a_way_back(halves):
             check_fit(halves, topology, options.first_output_at, allow_rescale=options.allow_rescale)
         make_sink_folders(topology)
+
+
+_OF_CHECKPOINT = (
+    "windbolt/start.json",
+    "windbolt/manifests/0000000000.json",
+    "windbolt/segments/0000000000/0.arrow",
+    "spark/offsets/0",
+)
+"""Files as a checkpoint has them, at each depth."""
+
+
+def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
+    """Raise ConfigError for a spout that would read files of the checkpoint: each batch writes new ones."""
+    place = canonical_place(checkpoint)
+    for name, node in topology.spouts.items():
+        spout = node.spout
+        if not isinstance(spout, FileSpout) or isinstance(spout, KeptRows):
+            continue
+        if any(would_read(path, place.below(file)) for path in spout.paths for file in _OF_CHECKPOINT):
+            raise ConfigError(
+                f"spout {name!r} would read the checkpoint of the run",
+                why=f"{spout.path!r} stands for files in {place}, to which each batch adds",
+                do="name a checkpoint that is not among the input, or a narrower pattern",
+            )
 
 
 def _check_hdfs(topology: Graph) -> None:
@@ -131,6 +156,8 @@ def check_local(topology: Graph, options: RunOptions) -> None:
     package for Kafka is missing."""
     refuse_in_process(options)
     _refuse_spark(topology)
+    if options.checkpoint is not None:
+        _refuse_own_checkpoint(topology, options.checkpoint)
     check_options(topology)
 
 

@@ -12,6 +12,7 @@ from topologies.checkpoints.preflight import refuse_before_start
 from topologies.topology import Topology
 from windbolt import (
     CheckpointError,
+    ConfigError,
     RunOptions,
     StorageError,
     TopologyBuilder,
@@ -77,3 +78,32 @@ def test_what_fits_passes_and_nothing_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "ck").exists()
     run_local(topology(), options)
     refuse_before_start(topology(), options)
+
+
+def lines_of(paths: Any) -> Topology:
+    builder = TopologyBuilder("lines")
+    builder.set_spout("lines", spouts.files(paths, format="text"))
+    builder.set_sink("out", sinks.memory()).from_("lines")
+    return builder.build()
+
+
+@pytest.mark.parametrize("read", ["**", "**/*.json", "*/*", "{a,ck/**}/*"])
+def test_a_checkpoint_among_the_input_is_refused(read: str, tmp_path: Path) -> None:
+    """Each batch would write files that the next one reads."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "0.json").write_text("{}\n")
+    (tmp_path / "link").symlink_to(tmp_path)
+    options = RunOptions(checkpoint=str(tmp_path / "ck"))
+    for start in (run_local, refuse_before_start):
+        for folder in (tmp_path, tmp_path / "link"):
+            with pytest.raises(ConfigError, match="spout 'lines' would read the checkpoint of the run"):
+                start(lines_of(folder / read), options)
+    assert not (tmp_path / "ck").exists()
+
+
+@pytest.mark.parametrize("read", ["*/*.json", "a", "ck/*.json", "[!c]*/**"])
+def test_a_checkpoint_beside_the_input_is_not(read: str, tmp_path: Path) -> None:
+    for folder in ("a", "ck"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "a" / "0.json").write_text("{}\n")
+    refuse_before_start(lines_of(tmp_path / read), RunOptions(checkpoint=str(tmp_path / "ck")))
