@@ -314,7 +314,9 @@ def check(
             "--load", help="Of a step, load the rules too, as a run does: the top level of their files is run."
         ),
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="A warning about a topology is an error.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A warning is an error, and so is what a step lacks for a run.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Check a topology or a step, without running it.
@@ -334,7 +336,11 @@ def check(
                     why="it is for the rules of steps",
                     do="leave it out, a topology is loaded",
                 )
-            well = _step(reference, options, load=load) if is_step(reference) else _topology(reference, options, strict)
+            well = (
+                _step(reference, options, load=load, strict=strict)
+                if is_step(reference)
+                else _topology(reference, options, strict)
+            )
         except (StepConfigError, TopologyError) as error:
             if debug:
                 raise
@@ -345,7 +351,7 @@ def check(
         raise typer.Exit(FAILED)
 
 
-def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
+def _step(reference: str, options: StepOptions, *, load: bool, strict: bool) -> bool:
     from topologies.step.compile_step import missing, step_problems, step_topology
     from topologies.step.describe_step import summary
 
@@ -354,7 +360,7 @@ def _step(reference: str, options: StepOptions, *, load: bool) -> bool:
         if not missing(config):
             step_topology(config, load=load)
     say(out(), Text(summary(config)))
-    return True
+    return not (strict and missing(config))
 
 
 def _topology(reference: str, options: StepOptions, strict: bool) -> bool:

@@ -70,6 +70,15 @@ def test_a_step_that_is_well_is_ok_and_what_a_run_needs_is_a_remark(tmp_path: Pa
     assert "printed by the rules" not in result.stdout
 
 
+def test_what_a_run_needs_is_an_error_where_all_is_to_be_there(tmp_path: Path) -> None:
+    lacking, whole = _step(tmp_path), str(tmp_path / "around.json")
+    Path(whole).write_text(json.dumps(AROUND), encoding="utf-8")
+    result = _invoke("check", lacking, "--strict")
+    assert result.exit_code == 1
+    assert "To run it, source and connections.out must be given too" in _lines(result)
+    assert _invoke("check", lacking, "--strict", "--with", whole).exit_code == 0
+
+
 def test_a_step_with_its_surroundings_lacks_nothing(tmp_path: Path) -> None:
     around = tmp_path / "around.yaml"
     around.write_text(json.dumps(AROUND), encoding="utf-8")
