@@ -406,7 +406,16 @@ class MicroBatch:
     def _serve_sinks(self, progress: BatchProgress, plan: BatchPlan) -> None:
         key = progress.context.key
         after, run = serial_of(self.manifest.batch, self.manifest.closing), progress.context.run
-        batch = SinkBatch(self.topology.name, progress.state.origin, key, plan.serial, after, run)
+        batch = SinkBatch(
+            self.topology.name,
+            progress.state.origin,
+            key,
+            plan.serial,
+            after,
+            run,
+            planned_at=plan.advance.clock,
+            again=run != self.run_id,
+        )
         if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
             self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():

@@ -166,6 +166,10 @@ class SinkBatch:
     run: str
     """Id of the run that planned the batch: the same when the batch runs again, another one after going back, and where
     the state was changed meanwhile."""
+    planned_at: int
+    """The clock in microseconds when the batch was planned."""
+    again: bool
+    """True if it was planned by an earlier run, which may have got as far as this sink."""
 
     def record_name(self, sink: str, sink_rows: SinkRows) -> str:
         """Prefix of the ids of records, without their number; the same when the batch runs again as it was planned."""

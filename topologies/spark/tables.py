@@ -35,6 +35,8 @@ _NO_PATTERN = ("__globPaths__", "false")
 """Spark's own option, by which a folder may have brackets or asterisks in its name."""
 _RECENT = 1000
 """Number of the latest commits of a Delta table among which the last batch of a sink is looked for first."""
+_SKEW = 60_000_000
+"""Microseconds by which the time of a snapshot of Iceberg's may be before that of the one before it."""
 _FACTS = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
 _ROWS_OF_A_FILE = 1_000_000
@@ -238,6 +240,13 @@ class Appender:
         self._tried = batch.serial
         if is_there:
             return
+        if not delta and self._may_be_expired(batch, found):
+            raise CheckpointError(
+                f"sink {self.name!r}: whether {self._table.name} has the batch that comes next is not known",
+                why="an earlier run may have appended it, and the snapshots of that time were expired since",
+                do="look for the rows of its windows, and delete those that are there; then go back a batch (windbolt "
+                "checkpoint CK --back-to BATCH), which plans it anew",
+            )
         self._write(frame, parts, batch, next((each.undone_by for each in found if each.undone_by), None))
         if delta and not self._has(batch, list(self._batches(batch, _RECENT))):
             raise CheckpointError(
@@ -325,13 +334,26 @@ class Appender:
                 known = to.isdigit()  # else to a time: what of the commits before is left is not said
                 valid, restored = int(to) if known else valid, version
 
+    def _snapshots(self) -> list[Any]:
+        """The current snapshot of an Iceberg table, and those before it that it still has, the last one first."""
+        name = self._table.name
+        return self.spark.sql(
+            f"SELECT s.snapshot_id, s.parent_id, s.summary, unix_micros(s.committed_at) AS committed "
+            f"FROM {name}.snapshots s JOIN {name}.history h ON s.snapshot_id = h.snapshot_id "
+            "WHERE h.is_current_ancestor ORDER BY h.made_current_at DESC"
+        ).collect()
+
+    def _may_be_expired(self, batch: SinkBatch, found: list[_Batch]) -> bool:
+        """True if an Iceberg table may have had a batch in a snapshot that was expired, given the batches that it
+        shows: expiring begins with the oldest snapshot."""
+        if not batch.again or any(each.serial <= batch.after for each in found):
+            return False
+        oldest = next(reversed(self._snapshots()), None)
+        return oldest is not None and oldest["parent_id"] is not None and oldest["committed"] > batch.planned_at - _SKEW
+
     def _of_iceberg(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
-        snapshots = self.spark.sql(
-            f"SELECT s.snapshot_id, s.parent_id, s.summary FROM {name}.snapshots s JOIN {name}.history h "
-            "ON s.snapshot_id = h.snapshot_id WHERE h.is_current_ancestor ORDER BY h.made_current_at DESC"
-        )
-        for row in snapshots.collect():
+        for row in self._snapshots():
             said: Mapping[str, str] = row["summary"]
             if said.get("windbolt-sink") == who:
                 parent = row["parent_id"]

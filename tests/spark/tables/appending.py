@@ -207,6 +207,20 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     assert spark.table("shop.undone").count() == spark.table("shop.totals").count()
     print("a batch that somebody has undone is appended again")
 
+    if format == "iceberg":
+        expired = topology(spark, orders, Total().with_key("user"), out=sinks.table("shop.expired", format="iceberg"))
+        run_until(expired, folder / "expired", at_phase(2, "commit"))
+        spark.sql("INSERT INTO shop.expired VALUES ('eve', 1.0, current_timestamp())")
+        there_before = spark.table("shop.expired").count()
+        spark.sql(
+            "CALL lake.system.expire_snapshots(table => 'shop.expired', "
+            "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+        )
+        with pytest.raises(CheckpointError, match="has the batch that comes next is not known"):
+            run(expired, folder / "expired")
+        assert spark.table("shop.expired").count() == there_before
+        print("a batch whose snapshot may be expired is not appended again")
+
     spark.sql(f"CREATE TABLE {catalog}shop.other (user string, orders int) USING {format}")
     for wrong, why in (("other", "column 'orders' of the table"), ("nothing", "there is no table")):
         with pytest.raises(ConfigError, match=why):

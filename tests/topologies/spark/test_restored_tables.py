@@ -1,6 +1,7 @@
-"""Which batches a Delta table has, by its history, once somebody has restored it to a version or to a time.
+"""Which batches a Delta table has, by its history, once somebody has restored it to a version or to a time; and which
+an Iceberg table has, once snapshots were expired.
 
-The history is as Delta 4.4 writes it; ``tests/spark/tables`` has the tables themselves.
+The history is as Delta 4.4 and Iceberg 1.12 write it; ``tests/spark/tables`` has the tables themselves.
 """
 
 from __future__ import annotations
@@ -85,23 +86,72 @@ class Delta:
             self.insert(self.rows, self.options["userMetadata"])
 
 
+class Iceberg:
+    """An Iceberg table likewise. Its clock goes on by a minute with each snapshot."""
+
+    def __init__(self) -> None:
+        self.now: list[str] = []
+        self.snapshots: list[dict[str, Any]] = []
+        self.minutes = 0
+        self.options: dict[str, str] = {}
+        self.rows = ""
+
+    def insert(self, rows: str, said: dict[str, str] | None = None) -> None:
+        self.now = [*self.now, rows]
+        self.minutes += 1
+        parent = self.snapshots[-1]["snapshot_id"] if self.snapshots else None
+        self.snapshots.append(
+            {"snapshot_id": self.minutes, "parent_id": parent, "summary": said or {}, "committed": self.micros}
+        )
+
+    @property
+    def micros(self) -> int:
+        return self.minutes * 60_000_000
+
+    def expire(self, kept: int = 1) -> None:
+        """The rows stay; of the snapshots only the last ones do."""
+        self.snapshots = self.snapshots[-kept:]
+
+    def sql(self, text: str) -> Iceberg:
+        assert re.match(r"SELECT .* FROM shop\.totals\.snapshots s JOIN shop\.totals\.history h ", text)
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        return self.snapshots[::-1]
+
+    def coalesce(self, parts: int) -> Iceberg:
+        return self
+
+    def writeTo(self, name: str) -> Iceberg:  # noqa: N802 - Spark's name
+        self.options = {}
+        return self
+
+    def option(self, name: str, value: str) -> Iceberg:
+        self.options[name.removeprefix("snapshot-property.")] = value
+        return self
+
+    def append(self) -> None:
+        self.insert(self.rows, self.options)
+
+
 class Checkpoint:
     """The batches of one sink, each attempt in a process of its own."""
 
-    def __init__(self, delta: Delta) -> None:
-        self.delta = delta
+    def __init__(self, table: Delta | Iceberg) -> None:
+        self.table, self.format = table, "delta" if isinstance(table, Delta) else "iceberg"
 
-    def attempt(self, batch: int, run: str = "run 1") -> None:
+    def attempt(self, batch: int, run: str = "run 1", *, planned_at: int = 0, again: bool = True) -> None:
         """An attempt to append a batch, after the one before was committed."""
-        self.delta.rows = f"batch {batch} of {run}"
-        found = tables._Table("shop.totals", "delta", "", "", StructType())
+        self.table.rows = f"batch {batch} of {run}"
+        found = tables._Table("shop.totals", self.format, "", "", StructType())
         node: Any = type("Node", (), {"name": "out", "sink": sinks.table("shop.totals")})
-        spark: Any = self.delta
+        spark: Any = self.table
+        planned = SinkBatch("t", "ck", str(batch), 2 * batch, 2 * (batch - 1), run, planned_at=planned_at, again=again)
         with (
             patch.object(tables, "_found", lambda *given: found),
             patch.object(Appender, "_in_full", lambda self, frame: frame),
         ):
-            Appender(spark, node).append(spark, 1, SinkBatch("t", "ck", str(batch), 2 * batch, 2 * (batch - 1), run))
+            Appender(spark, node).append(spark, 1, planned)
 
 
 @pytest.fixture
@@ -205,3 +255,54 @@ def test_where_nobody_can_say_whether_a_batch_is_there_it_is_not_taken_for_appen
     delta.history = delta.history[-1:]
     with pytest.raises(CheckpointError, match="has the batch that was appended is not known"):
         checkpoint.attempt(1)
+
+
+@pytest.fixture
+def iceberg() -> Iceberg:
+    table = Iceberg()
+    Checkpoint(table).attempt(0, again=False)
+    return table
+
+
+NOT_KNOWN = r"whether shop\.totals has the batch that comes next is not known"
+
+
+def test_a_batch_of_expired_snapshots_is_not_appended_again(iceberg: Iceberg) -> None:
+    """It was there twice: a run had died after it had appended it, and others wrote and expired snapshots since."""
+    checkpoint, planned_at = Checkpoint(iceberg), iceberg.micros
+    checkpoint.attempt(1, planned_at=planned_at, again=False)
+    iceberg.insert("of others")
+    checkpoint.attempt(1, planned_at=planned_at)
+    there = iceberg.now
+    assert there == ["batch 0 of run 1", "batch 1 of run 1", "of others"]
+    iceberg.expire()
+    with pytest.raises(CheckpointError, match=NOT_KNOWN) as refused:
+        checkpoint.attempt(1, planned_at=planned_at)
+    assert "--back-to" in refused.value.do
+    assert iceberg.now == there
+
+
+def test_a_run_goes_on_where_snapshots_are_expired(iceberg: Iceberg) -> None:
+    """Also where a table has none of the run's any more, and where a run has died."""
+    checkpoint = Checkpoint(iceberg)
+    for number in range(1, 4):
+        for name in ("of others", "of more"):
+            iceberg.insert(name)
+        iceberg.expire()
+        iceberg.insert("of more")
+        iceberg.minutes += 5
+        checkpoint.attempt(number, planned_at=iceberg.micros, again=number == 2)
+        assert iceberg.now[-1] == f"batch {number} of run 1"
+    iceberg.expire()
+    checkpoint.attempt(4, planned_at=iceberg.micros)  # the batch before it is there
+    iceberg.insert("of others")
+    iceberg.expire()
+    checkpoint.attempt(5, planned_at=iceberg.micros - 600_000_000, again=False)  # of this run
+    assert iceberg.now[-3:] == ["batch 4 of run 1", "of others", "batch 5 of run 1"]
+
+
+def test_a_table_that_has_all_its_snapshots_knows_its_batches() -> None:
+    iceberg = Iceberg()
+    iceberg.insert("of others")
+    Checkpoint(iceberg).attempt(0, planned_at=0)
+    assert iceberg.now == ["of others", "batch 0 of run 1"]
