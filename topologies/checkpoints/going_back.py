@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -440,6 +440,8 @@ class Reset:
     discarded: dict[str, int] = field(default_factory=dict)
     """For each bolt that starts over, or is gone, the number of its events that were in no window yet. They are purged
     now."""
+    warnings: list[str] = field(default_factory=list)
+    """Sinks whose function may have been called with a batch that comes with other rows now."""
 
 
 def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Graph) -> Reset:
@@ -497,12 +499,25 @@ def _reset(
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         last = batch_key(-1, True) if manifest is None else batch_key(manifest.batch, manifest.closing)
-        for key in next_batches(last):
+        for key in filter(checkpoint.planned, next_batches(last)):
             checkpoint.plan_as_other(key)
+            done.warnings += _called_already(halves, key)
         # The bolts of earlier batches have states of the topology as it was.
         checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
     note_change(halves.files, f"started over: {', '.join(sorted(names))}")
     return done
+
+
+def _called_already(halves: PairedCheckpoint, key: str) -> Iterator[str]:
+    """Yields a warning for each sink whose function may have been called with a batch that was begun. What is sent to a
+    topic or a table then has another id, and the number of a batch is all that a function is told."""
+    with suppress(*UNREADABLE):
+        for note in read_sinks(halves.files):
+            if note["kind"] == "function":
+                yield (
+                    f"sink {note['name']!r} may have been called with batch {batch_name(key)}; it is called with it "
+                    "again, and other rows, which it must not take for those that it has"
+                )
 
 
 def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:

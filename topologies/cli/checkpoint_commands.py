@@ -258,8 +258,11 @@ def reset(
         halves.lock.take()
         done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
         if as_json:
-            typer.echo(json.dumps({"batch": done.batch, "discarded": done.discarded}, indent=2))
+            found = {"batch": done.batch, "discarded": done.discarded, "warnings": done.warnings}
+            typer.echo(json.dumps(found, indent=2))
             return
+        for words in done.warnings:
+            warn(words)
         for name, events in done.discarded.items():
             say(out(), Text(f"{name}: starts over; {events:,} events that were in no window yet are purged"))
         after = "before the first batch" if done.batch is None else f"after batch {done.batch}"

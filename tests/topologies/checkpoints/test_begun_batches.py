@@ -125,6 +125,18 @@ def test_no_two_rows_have_the_same_id(
         assert "a 200" in set.union(*topic.sent.values())
 
 
+def test_a_reset_says_whose_function_gets_a_batch_with_other_rows(tmp_path: Path) -> None:
+    """A function that skips a batch that it has would lose the rows that come with its number now."""
+    write(tmp_path)
+    calls: list[int] = []
+    called = sinks.foreach_batch(lambda rows, batch: calls.append(batch), frame="arrow")
+    built, checkpoint = topology(tmp_path, called), tmp_path / "ck"
+    crashed(LocalRun(built, RunOptions(str(checkpoint), keep_open=True)), at_phase(BEGUN, "commit"))
+    assert calls[-1] == 2 * BEGUN
+    done = reset_bolts(PairedCheckpoint(str(checkpoint)), ["revenue"], topology(tmp_path, called, "1s"))
+    assert [f"sink 'out' may have been called with batch {BEGUN}; " in words for words in done.warnings] == [True]
+
+
 class Users(WindowedBolt):
     """A row for each event, in order of arrival."""
 
