@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
 from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, TaskState
 from policies.watermarks import NONE
+from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.groupings import KeyCodes
 from topologies.io.formats import FormatName, file_format, write_table
@@ -28,9 +30,10 @@ from topologies.io.formats.write_table import json_rows
 from topologies.io.paths import locate
 from windowing.calls import checked
 from windowing.columns import stable_order
-from windowing.errors import ConfigError, did_you_mean
+from windowing.errors import ConfigError, SchemaError, did_you_mean
 from windowing.events import Events
 from windowing.reprs import one_line
+from windowing.schema import value_type
 from windowing.timestamps import EARLIEST, LATEST, show
 
 if TYPE_CHECKING:
@@ -145,9 +148,35 @@ class Selection:
 
 def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
     """Returns which rows have a key in these columns: the text of its only value, or of several with commas between
-    them."""
-    texts = [[str(value) for value in table.column(name).to_pylist()] for name in columns]
-    return np.array([",".join(values) == key for values in zip(*texts, strict=True)], np.bool_)
+    them. A time is in ISO 8601, of any zone."""
+    parts = [key] if len(columns) == 1 else key.split(",")
+    if len(parts) == len(columns):  # else a text has a comma in it
+        kinds = [value_type(table.schema.field(name).type) for name in columns]
+        parts = [_as_named(part, kind) for part, kind in zip(parts, kinds, strict=True)]
+    wanted, texts = ",".join(parts), [texts_of(table.column(name)) for name in columns]
+    return np.array([",".join(values) == wanted for values in zip(*texts, strict=True)], np.bool_)
+
+
+def texts_of(column: pa.ChunkedArray) -> list[str]:
+    """Returns the values of a key as a person names them, by what is shown: times as ISO 8601, true and false."""
+    kind = value_type(column.type)
+    if not pa.types.is_timestamp(kind):
+        return [str(value).lower() if isinstance(value, bool) else str(value) for value in column.to_pylist()]
+    plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
+    times = plain.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    return [str(time) if time is None else show(time) for time in times.to_pylist()]
+
+
+def _as_named(text: str, kind: pa.DataType) -> str:
+    """Returns what a user gives for a value of a type as ``texts_of`` has it; what is no such value as it is."""
+    if pa.types.is_boolean(kind) and text in ("True", "False"):
+        return text.lower()
+    if not pa.types.is_timestamp(kind):
+        return text
+    try:
+        return show(as_moment(text))
+    except ConfigError:
+        return text
 
 
 def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
@@ -363,6 +392,25 @@ def key_columns(rules: BoltRules) -> Sequence[str]:
     return rules.keys[0] if any(rules.keys) else rules.key
 
 
+def _json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Returns rows as ``json_rows`` does; values of types that JSON lines do not have, such as times of day, as their
+    texts."""
+    with suppress(*_NOT_IN_JSON):
+        return json_rows(table)
+    columns = [_json_values(table.select([name])) for name in table.column_names]
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+_NOT_IN_JSON = (SchemaError, TypeError, pa.ArrowException)
+
+
+def _json_values(column: pa.Table) -> list[Any]:
+    try:
+        return [value for row in json_rows(column) for value in row.values()]
+    except _NOT_IN_JSON:
+        return [None if value is None else str(value) for value in column.column(0).to_pylist()]
+
+
 # The state of a windowed bolt as tables.
 
 
@@ -415,7 +463,7 @@ class StoredState:
             "bolt": self.bolt,
             "step": self.batch,
             "clock": None if self.clock is None else show(self.clock),
-            "tables": {name: json_rows(table) for name, table in self.tables.items()},
+            "tables": {name: _json_rows(table) for name, table in self.tables.items()},
         }
 
     @checked

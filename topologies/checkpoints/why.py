@@ -34,7 +34,7 @@ from topologies.checkpoints.blocking_inputs import (
 )
 from topologies.checkpoints.paired_checkpoint import START, PairedCheckpoint
 from topologies.checkpoints.state_tables import kept_tables, window_table
-from topologies.checkpoints.stored_tasks import has_key, key_columns, readers_of, shown_as
+from topologies.checkpoints.stored_tasks import has_key, key_columns, readers_of, shown_as, texts_of
 from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rules_of, the_only_bolt
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
@@ -525,7 +525,9 @@ class OtherWindows:
         shown = shown_as(table, names)
         if self.by.question.key is not None and names:
             table = table.filter(pa.array(has_key(table, shown, self.by.question.key)))
-        return [{**row, "key": ", ".join(str(row[name]) for name in shown)} for row in table.to_pylist()]
+        texts = [texts_of(table.column(name)) for name in shown]
+        keys = (", ".join(column[number] for column in texts) for number in range(table.num_rows))
+        return [{**row, "key": key} for row, key in zip(table.to_pylist(), keys, strict=True)]
 
     def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Tells what the policies have been told, and their states: of one task or key, or of several in all."""

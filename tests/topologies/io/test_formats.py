@@ -916,6 +916,13 @@ def test_times_that_text_cannot_hold_are_refused_when_written(files: Files, kind
         write_table(files.fs, str(files.folder / "f"), column(pa.array([2**62], TIMESTAMP)), kind)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_values_in_a_column_that_text_cannot_hold_are_refused_when_written(files: Files, kind: str) -> None:
+    at = pa.array([{"at": dt.time(12, 30)}], pa.struct([("at", pa.time64("us"))]))
+    with pytest.raises(SchemaError, match="a time within a column cannot be written as text"):
+        write_table(files.fs, str(files.folder / "f"), column(at), kind)
+
+
 # names and options
 
 

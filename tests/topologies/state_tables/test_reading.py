@@ -17,6 +17,7 @@ from policies import QueuedEvent, TriggerContext, TriggerPolicy
 from servers.s3 import S3
 from tests.helpers.places import ROOT
 from topologies.checkpoints.state_tables import bolts, read
+from topologies.checkpoints.why import why
 from topologies.cli.app import app
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -242,12 +243,13 @@ def test_of_a_checkpoint_in_an_object_store(store: S3, tmp_path: Path) -> None:
         pa.uint8(), pa.uint64(), pa.large_string(), pa.timestamp("ms"), pa.timestamp("ns", "UTC"),
         pa.timestamp("us", "Europe/Berlin"), pa.dictionary(pa.int32(), pa.string()), pa.decimal256(50, 2),
         pa.large_list(pa.uint8()), pa.struct([("a", pa.list_(pa.binary(4))), ("b", pa.int8())]), pa.duration("us"),
+        pa.json_(), pa.uuid(), pa.month_day_nano_interval(), pa.float16(), pa.time32("s"), pa.string_view(),
     ],
     ids=str,
 )  # fmt: skip
 def test_columns_of_types_that_only_arrow_has_a_name_for(kind: pa.DataType, tmp_path: Path) -> None:
-    schema = pa.schema([("v", kind), ("`odd` n", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
-    for number, rows in enumerate([[], [{"v": None, "`odd` n": 1, "ts": NOON + 1}]]):
+    schema = pa.schema([("v", kind), ("`odd` n", pa.int64()), ("", pa.int8()), ("ts", pa.timestamp("us", "UTC"))])
+    for number, rows in enumerate([[], [{"v": None, "`odd` n": 1, "": 7, "ts": NOON + 1}]]):
         builder = TopologyBuilder("typed")
         builder.set_spout("in", spouts.memory(schema, pa.Table.from_pylist(rows, schema)))
         bolt = Counting().with_tumbling_window("1m").with_key("v").with_timestamp_field("ts")
@@ -257,9 +259,49 @@ def test_columns_of_types_that_only_arrow_has_a_name_for(kind: pa.DataType, tmp_
         run_local(builder.build(), RunOptions(checkpoint, keep_open=True))
         found = read(checkpoint)
         assert found["events"].num_rows == found["windows"].num_rows == len(rows)
-        assert {"v", "`odd` n"} < set(found["events"].column_names)
+        assert {"v", "`odd` n", ""} < set(found["events"].column_names)
+        shown = found.to_json()["tables"]["events"]
+        assert json.loads(json.dumps(shown)) == shown
         if rows:
             assert found["events"].column("v").type == kind
+            assert [(row["v"], row["`odd` n"], row[""]) for row in shown] == [(None, 1, 7)]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("s", "Europe/Berlin")], ids=str
+)
+def test_a_key_that_is_a_time_is_named_in_iso_8601(kind: pa.DataType, tmp_path: Path) -> None:
+    schema = pa.schema([("day", kind), ("of", pa.string()), ("ts", pa.timestamp("us", "UTC"))])
+    days = pa.array([NOON, NOON + MINUTE, None], pa.timestamp("us", kind.tz)).cast(kind)
+    rows = pa.Table.from_arrays(
+        [days, pa.array(["a", "b", "c"]), pa.array([NOON + 1] * 3, schema.field("ts").type)], schema=schema
+    )
+    builder = TopologyBuilder("days")
+    builder.set_spout("in", spouts.memory(schema, rows))
+    for name, key in (("one", ["day"]), ("two", ["of", "day"])):
+        bolt = Counting().with_tumbling_window("1m").with_key(*key).with_timestamp_field("ts")
+        builder.set_bolt(name, bolt).fields_grouping("in", *key)
+        builder.set_sink(f"out-{name}", sinks.memory()).from_(name)
+    run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True))
+    for text in ("2024-05-01T12:01:00Z", "2024-05-01T14:01:00+02:00", "2024-05-01 12:01:00+00:00"):
+        assert read(tmp_path, "one", key=text)["events"].column("of").to_pylist() == ["b"], text
+        assert read(tmp_path, "two", key=f"b,{text}")["windows"].num_rows == 1, text
+        assert why(tmp_path, "one", key=text).waiting == 1, text
+    assert read(tmp_path, "one", key="None")["events"].column("of").to_pylist() == ["c"]
+    assert read(tmp_path, "one", key="2024-05-01T12:02:00Z")["events"].num_rows == 0
+
+
+def test_a_key_that_is_true_or_false_is_named_as_it_is_shown(tmp_path: Path) -> None:
+    builder = TopologyBuilder("flags")
+    builder.set_spout(
+        "in", spouts.memory("new boolean, ts timestamp", [(True, NOON + 1), (False, NOON + 1), (None, NOON + 1)])
+    )
+    bolt = Counting().with_tumbling_window("1m").with_key("new").with_timestamp_field("ts")
+    builder.set_bolt("n", bolt).fields_grouping("in", "new")
+    builder.set_sink("out", sinks.memory()).from_("n")
+    run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True))
+    for text, value in (("true", True), ("True", True), ("false", False), ("None", None)):
+        assert read(tmp_path, key=text)["events"].column("new").to_pylist() == [value], text
 
 
 def test_a_state_with_a_slash_in_its_name_is_a_file_of_the_folder(tmp_path: Path) -> None:

@@ -472,4 +472,9 @@ def _json_scalar(value: Any) -> Any:
             return zoned.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
         case datetime.date():
             return value.isoformat()
-    return value
+        case bool() | int() | float() | str():
+            return value
+    raise SchemaError(
+        f"a {type(value).__name__} within a column cannot be written as text",
+        do="cast it to a type that a schema can declare",
+    )
