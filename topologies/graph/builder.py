@@ -44,10 +44,10 @@ from topologies.graph.graph import (
 from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.file_spout import FileSpout
-from topologies.io.kafka import KafkaSink, KafkaSpout, same_kafka
+from topologies.io.kafka import KafkaSink, KafkaSpout, reads_topic, same_kafka
 from topologies.io.paths import Place, canonical_place
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
-from topologies.io.sinks import FileSink
+from topologies.io.sinks import FileSink, is_read
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import (
     BatchBolt,
@@ -304,14 +304,14 @@ def feedback_loops(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDec
         for name, spout in spouts:
             match declarer.sink, spout:
                 case FileSink() as sink, FileSpout():
-                    if sink.is_read_by(spout.paths):
+                    if is_read(sink, spout.paths):
                         yield ConfigError(
                             f"spout {name!r} reads what sink {declarer.name!r} writes",
                             why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
                             do="write to a folder that is not read",
                         )
                 case KafkaSink(topic=str() as topic) as sink, KafkaSpout():
-                    if spout.reads(topic) and same_kafka(spout.servers, sink.servers):
+                    if reads_topic(spout, topic) and same_kafka(spout.servers, sink.servers):
                         yield ConfigError(
                             f"spout {name!r} reads what sink {declarer.name!r} writes",
                             why=f"its records, in topic {topic!r}, would come back as new events, without end",

@@ -256,10 +256,6 @@ class KafkaSpout:
         wanted = {*_ALWAYS, *(METADATA[name] for name in self.metadata), *(["key"] if self.key_columns else [])}
         return pa.schema([field for field in RECORD if field.name in wanted])
 
-    def reads(self, topic: str) -> bool:
-        """True if it reads a topic of this name."""
-        return topic in self.topics or bool(matching(self.pattern, [topic]))
-
     @property
     def display_name(self) -> str:
         """Its topics, for messages."""
@@ -334,6 +330,11 @@ _COLUMNS = {
     "topic": "string",
     "partition": "int",
 }
+
+
+def reads_topic(spout: KafkaSpout, topic: str) -> bool:
+    """True if a spout reads a topic of this name."""
+    return topic in spout.topics or bool(matching(spout.pattern, [topic]))
 
 
 def same_kafka(one: str, other: str) -> bool:

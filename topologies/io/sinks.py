@@ -39,10 +39,11 @@ class FileSink:
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
 
-    def is_read_by(self, paths: Iterable[str]) -> bool:
-        """True if one of the paths of a spout may stand for its files."""
-        file = canonical_place(self.path).below(f"batch-{batch_key(0, False)}-0000.{self.format.name}")
-        return any(would_read(path, file) for path in paths)
+
+def is_read(sink: FileSink, paths: Iterable[str]) -> bool:
+    """True if one of the paths of a spout may stand for the files of a sink."""
+    file = canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
+    return any(would_read(path, file) for path in paths)
 
 
 @dataclass(frozen=True)
