@@ -44,9 +44,14 @@ _ARROW = re.compile(
 """Error texts of Arrow's file systems for stores. They have no numbers, only the SDKs' names of errors."""
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
 """Error texts of obstore after its own retries: an HTTP status, or no answer."""
-_WEB_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp"})
+_CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp", "redis", "valkey"})
 _NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
 """Pattern for the names of error classes that mean that no answer came."""
+_REFUSED = frozenset({"SSLError", "AuthenticationError", "AuthorizationError"})
+"""Names of error classes that mean that a server answered, and will refuse again. Those of Redis are classes of its
+ConnectionError."""
+_LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
+"""Beginnings of the names of SQLite's errors that mean that another connection writes just now."""
 _JAVA = re.compile(
     r"\bjava\.net\.(?:ConnectException|SocketTimeoutException|SocketException|NoRouteToHostException"
     r"|UnknownHostException|PortUnreachableException)\b"
@@ -117,8 +122,8 @@ def passes_in_java(text: str) -> bool:
     return _JAVA.search(text) is not None
 
 
-def _passes_on_the_web(error: BaseException) -> bool:
-    """True if an error of an HTTP client may pass: by the status of the answer, or because none came."""
+def _passes_for_a_client(error: BaseException) -> bool:
+    """True if an error of a client of servers may pass: by the HTTP status of the answer, or because none came."""
     answer = getattr(error, "response", None)
     status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
     if isinstance(status, int):
@@ -127,21 +132,30 @@ def _passes_on_the_web(error: BaseException) -> bool:
     if isinstance(reason, Exception):
         return isinstance(reason, socket.gaierror) or _passes(reason)
     names = [kind.__name__ for kind in type(error).__mro__]
-    return "SSLError" not in names and any(map(_NO_ANSWER.search, names))
+    return _REFUSED.isdisjoint(names) and any(map(_NO_ANSWER.search, names))
 
 
 def _passes(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):  # also those that users' code raises
         return True
-    if type(error).__module__.partition(".")[0] in _WEB_CLIENTS:
-        return _passes_on_the_web(error)
+    library = type(error).__module__.partition(".")[0]
+    if library in _CLIENTS:
+        return _passes_for_a_client(error)
     if isinstance(error, OSError):
         return error.errno in _NUMBERS if error.errno is not None else _ARROW.search(str(error)) is not None
-    match type(error).__module__.partition(".")[0]:
+    return _passes_for_a_library(library, error)
+
+
+def _passes_for_a_library(library: str, error: BaseException) -> bool:
+    match library:
         case "obstore":
             return _OBSTORE.search(str(error).split("\n", 1)[0]) is not None
         case "py4j" | "pyspark" | "grpc":
             return passes_in_java(f"{error}\n{_java_trace(error)}")
+        case "sqlite3":
+            return str(getattr(error, "sqlite_errorname", "")).startswith(_LOCKED)
+        case "duckdb" | "_duckdb":
+            return "Could not set lock on file" in str(error)  # another process has it open
     return False
 
 

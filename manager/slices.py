@@ -1,4 +1,4 @@
-"""Partial results in place of events; and of windows by time, which are joined from one row per slice of time and key."""
+"""Partial results in place of events; those of windows by time are joined from one row per slice of time and key."""
 
 from __future__ import annotations
 

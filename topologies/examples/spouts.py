@@ -1,4 +1,4 @@
-"""Spouts of one's own, ready to copy: a table of a database, a web service, a folder of mails."""
+"""Spouts of one's own, ready to copy: a table of a database, a stream of Redis, a web service, a folder of mails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from email import message_from_binary_file
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -17,7 +17,10 @@ from windbolt import PartitionedSpout, Spout
 
 
 class Orders(Spout):
-    """Reads a table of SQLite to which others add rows, by its growing id. For another database only ``open`` differs.
+    """Reads a table of SQLite to which others add rows, by its growing id.
+
+    For another database ``open`` differs, and a driver that returns datetimes needs no ``fromisoformat``. DuckDB lets
+    one process have a file: connect and close in ``read``.
 
     A database in which many write at once may show a row after one with a greater id: there, read only rows that are
     some seconds old.
@@ -44,8 +47,8 @@ class Orders(Spout):
 class OrdersByShop(PartitionedSpout):
     """Reads a table of SQLite in ranges of ids, shop by shop: several tasks at a time, and again after a crash.
 
-    The table has an index on (shop, id), and rows are neither changed nor deleted. For another database only ``open``
-    differs.
+    The table has an index on (shop, id), and rows are neither changed nor deleted. For another database the same
+    differs as in ``Orders``.
     """
 
     schema = "id long, shop string, ts timestamp, amount double"
@@ -70,6 +73,34 @@ class OrdersByShop(PartitionedSpout):
 
     def close(self) -> None:
         self.database.close()
+
+
+class Clicks(Spout):
+    """Reads a stream of Redis or Valkey, by the ids of its entries, which begin with the time at which they were added.
+
+    The checkpoint has the last id: no group of consumers is needed. What Redis trims before it was read is lost.
+    """
+
+    schema = "ts timestamp, user string, page string"
+
+    def __init__(self, address: str, stream: str) -> None:
+        self.address, self.stream = address, stream
+
+    def open(self) -> None:
+        import redis  # pip install redis
+
+        self.redis: Any = redis.Redis.from_url(self.address, decode_responses=True)
+
+    def read(self, offset: Any, limit: int) -> Any:
+        entries = self.redis.xrange(self.stream, f"({offset}" if offset else "-", count=limit)
+        if entries:
+            return [(self.time(added), click["user"], click["page"]) for added, click in entries], entries[-1][0]
+
+    def time(self, id: str) -> datetime:
+        return datetime.fromtimestamp(int(id.partition("-")[0]) / 1000, UTC)
+
+    def close(self) -> None:
+        self.redis.close()
 
 
 class Quotes(Spout):

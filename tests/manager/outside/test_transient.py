@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import socket
+import sqlite3
 import ssl
 import urllib.error
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
+import redis
 import requests
 import urllib3
 
@@ -39,6 +41,12 @@ def response(status: int) -> requests.Response:
     found = requests.Response()
     found.status_code = status
     return found
+
+
+def of_sqlite(name: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorname = name
+    return error
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -69,6 +77,11 @@ def caused(error: Exception, cause: Exception) -> Exception:
         requests.ReadTimeout("read timed out"),
         requests.HTTPError("503 Server Error", response=response(503)),
         urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.ReadTimeoutError(None, "/", "timed out")),  # type: ignore[arg-type]
+        redis.exceptions.ConnectionError("Error 111 connecting to 127.0.0.1:6379. Connection refused."),
+        redis.exceptions.TimeoutError("Timeout reading from socket"),
+        redis.exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
+        of_sqlite("SQLITE_BUSY"),
+        of_sqlite("SQLITE_LOCKED_SHAREDCACHE"),
     ],
     ids=repr,
 )
@@ -86,6 +99,10 @@ def test_these_pass(error: Exception) -> None:
         requests.exceptions.SSLError("certificate verify failed"),
         requests.exceptions.MissingSchema("No scheme supplied"),
         requests.HTTPError("404 Client Error", response=response(404)),
+        redis.exceptions.AuthenticationError("Authentication required."),
+        redis.exceptions.ResponseError("unknown command"),
+        of_sqlite("SQLITE_CORRUPT"),
+        sqlite3.OperationalError("no such table: orders"),
         KeyError("x"),
         MemoryError(),
         *(OSError(number, os.strerror(number)) for number in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)),

@@ -28,6 +28,7 @@ from topologies.engine import pulling
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import spout_in_words
 from topologies.io.pulled import PulledSpout, in_their_zone
+from topologies.testing.driver import TopologyDriver
 from windbolt import RunOptions, Topology, TopologyBuilder, run_local, sinks, spouts
 from windowing import PartitionedSpout, Spout, SpoutError, TupleWindow, WindowedBolt, seconds
 from windowing.errors import BoltError, CheckpointError, WindboltError
@@ -622,6 +623,15 @@ def test_to_look_at_it_reads_its_first_rows_and_acknowledges_nothing() -> None:
 class Fails(Ids):
     def execute(self, window: TupleWindow) -> Any:
         raise ValueError("no")
+
+
+def test_a_test_pushes_through_it() -> None:
+    queue = Queue()
+    driver = TopologyDriver(topology(Numbers(queue))[0])
+    driver.push("numbers", [(BEGIN, 0), (BEGIN + timedelta(seconds=LENGTH + 1), 5)])
+    driver.close()
+    assert [row["numbers"] for row in driver.read("out")] == ["0", "5"]
+    assert queue.events == []
 
 
 def test_it_is_closed_after_a_run_that_fails_and_what_close_raises_is_told(tmp_path: Path) -> None:
