@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.examples import examples
 from tests.helpers.topic_values import COLUMNS, Row, comparable, context, records, table_of
+from tests.topologies.io.test_types_and_formats import drawn as drawn_tables
+from tests.topologies.io.test_types_and_formats import from_json, shown
 from topologies.io import sinks, spouts
 from topologies.io.topics.decode import decode
 from topologies.io.topics.encode import encode
@@ -137,5 +140,128 @@ def test_json_is_written_as_it_is_read() -> None:
         assert comparable(found.select(COLUMNS.names)) == comparable(table)
         assert found.column("number") == table.column("big")
         assert format_schema(found.schema).endswith("number long")
+
+    check()
+
+
+# Columns of any types, one in the other.
+
+
+def drawn_for_protobuf() -> st.SearchStrategy[pa.Table]:
+    """Tables of the types that Protobuf has, without nulls in lists and maps, which it does not have."""
+    return drawn_tables().map(_of_protobuf)
+
+
+def _of_protobuf(table: pa.Table) -> pa.Table:
+    kept = pa.schema([field for field in table.schema if _is_of_protobuf(field)])
+    return pa.Table.from_pylist(rows_as(_without_nulls, table.select(kept.names)), kept)
+
+
+def rows_as(change: Callable[[Any, pa.DataType], Any], table: pa.Table) -> list[Row]:
+    """The rows of a table, with each value as a function has it of the value and its type."""
+    return [{field.name: change(row[field.name], field.type) for field in table.schema} for row in table.to_pylist()]
+
+
+def _is_of_protobuf(field: pa.Field) -> bool:
+    try:
+        sinks.kafka(AT, "t", format="protobuf", registry="http://registry:8081").check_columns(pa.schema([field]))
+    except ValueError as error:
+        return "cannot be a field of Protobuf" not in str(error)
+    return True
+
+
+def _without_nulls(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _without_nulls(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(key, _without_nulls(item, kind.item_type)) for key, item in value if item is not None]
+    if pa.types.is_list(kind):
+        return [_without_nulls(each, kind.value_type) for each in value if each is not None]
+    return value
+
+
+def as_protobuf_has_it(table: pa.Table) -> pa.Table:
+    """A table with empty lists and maps for nulls, and the entries of maps by their keys."""
+    return pa.Table.from_pylist(rows_as(_in_protobuf, table), table.schema)
+
+
+def _in_protobuf(value: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_map(kind):
+        return sorted((key, _in_protobuf(item, kind.item_type)) for key, item in value or [])
+    if pa.types.is_list(kind):
+        return [_in_protobuf(each, kind.value_type) for each in value or []]
+    if pa.types.is_struct(kind) and value is not None:
+        return {field.name: _in_protobuf(value[field.name], field.type) for field in kind}
+    return value
+
+
+def _in_avro(value: Any, kind: pa.DataType) -> Any:
+    """A value as Confluent's deserializer gives it."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _in_avro(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        pairs = {key: _in_avro(item, kind.item_type) for key, item in value}
+        texts = pa.types.is_string(kind.key_type)
+        return pairs if texts else [{"key": key, "value": item} for key, item in pairs.items()]
+    return [_in_avro(each, kind.value_type) for each in value] if pa.types.is_list(kind) else value
+
+
+@pytest.mark.parametrize("format", ["json", *FORMATS])
+def test_columns_of_any_types_are_read_as_they_were_written(format: str, shared: Registry) -> None:
+    given_to: dict[str, Any] = {"format": format, **({} if format == "json" else {"registry": shared.url})}
+    theirs = topic_values.consumer("avro", SchemaRegistryClient({"url": shared.url}))
+    numbers = count()
+
+    @examples(100, by_default=30, deadline=None)
+    @given(drawn_for_protobuf() if format == "protobuf" else drawn_tables())
+    def check(table: pa.Table) -> None:
+        topic = f"drawn-{format}-{next(numbers)}"  # its schema is its own
+        sink = sinks.kafka(AT, topic, **given_to)
+        spout = spouts.kafka(AT, topic, table.schema, **given_to)
+        sink.check_columns(table.schema)
+        values = encode(sink.records, table).column("value").to_pylist()
+        found, _, bad = decode(spout.rows, records(values))
+        assert bad.rows.to_pylist() == []
+        assert shown(found) == shown(as_protobuf_has_it(table) if format == "protobuf" else table)
+        if format == "avro":
+            assert shown([theirs(value, context(topic)) for value in values]) == shown(rows_as(_in_avro, table))
+        elif format != "protobuf":
+            frame = 5 if format == "json_schema" else 0
+            lines = [json.loads(value[frame:], parse_float=str, parse_int=str) for value in values]
+            kinds = {field.name: field.type for field in table.schema}
+            assert shown([{name: from_json(line[name], kinds[name]) for name in kinds} for line in lines]) == shown(
+                table
+            )
+
+    check()
+
+
+@pytest.mark.parametrize("format", ["json", *FORMATS])
+def test_keys_of_any_types_are_read_as_they_were_written(format: Any, shared: Registry) -> None:
+    """A record of which all columns of the key are null has no key, and so nulls, also where Protobuf has lists."""
+    given_to: dict[str, Any] = {"format": format, **({} if format == "json" else {"registry": shared.url})}
+    numbers = count()
+
+    @examples(50, by_default=15, deadline=None)
+    @given(drawn_for_protobuf() if format == "protobuf" else drawn_tables())
+    def check(table: pa.Table) -> None:
+        topic, (_, *of_key) = f"drawn-keys-{format}-{next(numbers)}", table.schema
+        if not of_key:
+            return  # Protobuf has none of the columns
+        sink = sinks.kafka(AT, topic, key=[field.name for field in of_key], key_format=format, **given_to)
+        spout = spouts.kafka(AT, topic, "id long", key=format, key_columns=pa.schema(of_key), **given_to)
+        sink.check_columns(table.schema)
+        made = encode(sink.records, table)
+        found, _, bad = decode(spout.rows, records(made.column("value").to_pylist(), made.column("key").to_pylist()))
+        assert bad.rows.to_pylist() == []
+        rows = table.to_pylist()
+        if format == "protobuf":
+            pairs = zip(rows, as_protobuf_has_it(table).to_pylist(), strict=True)
+            rows = [read if any(had[field.name] is not None for field in of_key) else had for had, read in pairs]
+        assert shown(found) == shown(rows)
 
     check()
