@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.tools import run
+from tests.spark.tools import at_phase, run, run_until
 from tests.topologies.io.test_partition_columns import DAYS, EXPECTED, hourly, in_order, put
 from tests.topologies.io.test_patterns import CASES, all_cases, files_of_cases, made_project, topology
 from topologies.engine.report import BatchReport
@@ -110,3 +110,17 @@ def test_partition_columns_and_metadata_are_the_same_as_in_a_local_run(tmp_path:
     assert {row["file_path"] for row in rows[0]} == {f"{tmp_path}/{name}" for name in DAYS} | {
         f"{tmp_path}/events/dt=2024-01-02/hour=six/1.jsonl"
     }
+
+
+def test_files_that_a_first_output_does_not_need_are_not_opened(tmp_path: Path) -> None:
+    """Their folders say that they are older; the run dies in the middle."""
+    for name, row in DAYS.items():
+        put(tmp_path, name, row)
+        if "dt=2024-01-01" in name:
+            (tmp_path / name).write_text("[not a row\n")
+    out = sinks.memory()
+    run_until(hourly(tmp_path, out), tmp_path / "ck", at_phase(1, "commit"), first_output="2024-01-03T00:00:00Z")
+    summary = run(hourly(tmp_path, out), tmp_path / "ck")
+    assert in_order(out.rows) == EXPECTED[2:]
+    assert summary.last is not None
+    assert summary.last.bolts["events"].accounts["invalid"] == 0

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from servers.spark import connect_server
 from tests.helpers.spark_of import VERSIONS, settings
-from tests.spark.tools import CONF, at_phase, crashed, run
+from tests.spark.tools import CONF, at_phase, crashed, in_order, run
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.run.options import RunOptions
@@ -175,6 +175,20 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     assert again.wait().rows == right.total()
     assert sorted(tuple(row) for row in again.frame().collect()) == [(user, FILES * 6 * 1.5) for user in ("ann", "bob")]
     print("the table is read as a stream")
+
+    one_by_one = {"maxFilesPerTrigger": 1, "streaming-max-files-per-micro-batch": 1}  # Delta's, Iceberg's
+    frame = spark.readStream.options(**one_by_one).table(name).where("note IS NULL").select("user", "revenue", "until")
+    builder, read = TopologyBuilder("reading"), sinks.memory()
+    builder.set_spout("rows", spouts.stream(frame))
+    builder.set_sink("out", read).from_("rows")
+    reading = builder.build()
+    for batch, phase in ((1, "commit"), (2, "ingest"), (2, "sinks")):
+        run_until(reading, folder / "reading", at_phase(batch, phase))
+    run(reading, folder / "reading")
+    wanted = spark.table(name).where("note IS NULL").select("user", "revenue", "until").toArrow().to_pylist()
+    assert in_order(read.rows) == in_order(wanted)
+    assert len(read.batches) > 3
+    print("each row of the table is read once, after three deaths")
 
     run(built, folder / "another checkpoint")
     assert there() == right + right
