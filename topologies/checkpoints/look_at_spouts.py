@@ -37,6 +37,7 @@ from topologies.io.paths import leading, locate_file, look, passed_over
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
+from topologies.io.topics.decode import TOMBSTONE
 from windowing.errors import (
     USER_EXCEPTIONS,
     ConfigError,
@@ -603,7 +604,7 @@ def _findings_of_rows(
         error = ConfigError(
             f"spout {node.name!r}: {len(first.reasons):,} of the first {first.number:,} rows cannot be read",
             why=_summed_up(first.reasons),
-            do="correct the schema, or the files; a run "
+            do=f"{_what_to_correct(node, first.reasons)}; a run "
             + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
         )
         (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
@@ -614,6 +615,15 @@ def _findings_of_rows(
         problems += each.problems
         warnings += each.warnings
     return Findings(tuple(facts), tuple(problems), tuple(warnings))
+
+
+def _what_to_correct(node: SpoutNode, reasons: Sequence[str]) -> str:
+    others = any(reason != TOMBSTONE for reason in reasons)
+    written = "what is produced" if isinstance(node.spout, KafkaSpout) else "the files"
+    ways = [f"correct the schema, or {written}"] * others
+    if TOMBSTONE in reasons:
+        ways.append('tombstones="skip" leaves out records without a value, and tombstones="rows" makes rows of them')
+    return "; ".join(ways)
 
 
 def _extracted(topology: Graph, node: SpoutNode, first: FirstRows) -> list[Findings]:

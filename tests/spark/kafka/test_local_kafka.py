@@ -730,6 +730,11 @@ def test_its_first_records_are_looked_at(kafka: Kafka) -> None:
     assert dict(found.facts)["read"] == "3 rows"
     assert '"user": "ann"' in dict(found.facts)["such as"]
     assert ["not valid JSON" in str(warning) for warning in found.warnings] == [True]
+    assert (found.warnings[0].do or "").startswith("correct the schema, or what is produced; a run counts")
+    deleting = kafka.topic("looked-at-deletions")
+    kafka.produce(deleting, [as_json("ann", 1, 1), None])
+    found = find_sources(reading(records=spouts.kafka(kafka.servers, deleting, SCHEMA))[0])["records"]
+    assert (found.warnings[0].do or "").startswith('tombstones="skip" leaves out records without a value')
     missing = find_sources(reading(records=spouts.kafka(kafka.servers, topic + "x", SCHEMA))[0])["records"]
     assert f"there is no topic '{topic}x'" in str(missing.problems[0])
     for option, value, why in [
