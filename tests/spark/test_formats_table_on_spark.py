@@ -23,7 +23,7 @@ def _on_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cells, "run_local", lambda topology: run(topology, next(checkpoints)))
 
 
-@pytest.mark.parametrize("cell", sampled(READ, 16, "=".join))
+@pytest.mark.parametrize("cell", sampled(READ, 6, "=".join))
 def test_an_option_is_read(cell: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     option, kind = cell
