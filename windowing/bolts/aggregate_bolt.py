@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
@@ -14,21 +15,12 @@ import pyarrow as pa
 
 from windowing.aggregates.accumulators import Accumulator, Folded, State, can_be_ranked, has_order, ranks
 from windowing.aggregates.declared import Aggregate, Cells, nulled
-from windowing.aggregates.groups import Groups, Keys
-from windowing.bolts.columns_by_name import (
-    check_columns,
-    read_columns,
-    read_limit,
-    read_name,
-    taken_names,
-    unified,
-    wrong_groups,
-)
+from windowing.aggregates.groups import Groups, Keys, can_be_compared
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.calls import checked_value
 from windowing.columns import stable_order
 from windowing.conversion import REFUSED, of_values
-from windowing.durations import Time
+from windowing.durations import Duration, Time, as_duration
 from windowing.errors import ConfigError, did_you_mean_column, together
 from windowing.reprs import one_line
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP, value_type
@@ -37,6 +29,7 @@ from windowing.window import WindowBatch, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 # Aggregates that know the columns of their input, and with them the columns of the result.
 
@@ -500,3 +493,103 @@ def _numbered(method: Method, groups: NDArray[np.int64], values: NDArray[np.int6
     distinct: NDArray[np.int64] = np.cumsum(fresh, dtype=np.int64)
     found: NDArray[np.int64] = distinct - distinct[first] + 1
     return found
+
+
+if TYPE_CHECKING:
+    pass
+
+
+# Columns that ready-made bolts take by name: read when a bolt is made, and checked when its inputs are known.
+
+
+def read_name(bolt: str, argument: str, name: object) -> str:
+    """Returns the name of a column; ConfigError for anything else."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError(
+            f"{bolt}({argument}={name!r:.60})", why="that is not the name of a column", do=f"write {argument}='name'"
+        )
+    return name
+
+
+def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
+    """Returns the names of one column, of several, or of none; ConfigError for anything else."""
+    given = (names,) if isinstance(names, str) else () if names is None else names
+    if not isinstance(given, Iterable):
+        given = (None,)
+    listed = tuple(given)
+    if not all(isinstance(name, str) and name for name in listed) or len(set(listed)) < len(listed):
+        raise ConfigError(
+            f"{bolt}({argument}={names!r:.60})", why="these are columns, each named once", do="give their names"
+        )
+    return listed
+
+
+def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
+    """Returns the columns of all inputs; None where types differ, which is a mistake of any bolt and reported as
+    such."""
+    try:
+        return pa.unify_schemas(list(inputs.values()))
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+
+
+def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
+    """Raises one ConfigError with all problems of a bolt's columns, if there are any."""
+    found = [*chain.from_iterable(problems)]
+    if found:
+        raise together(bolt, found)
+
+
+def wrong_groups(
+    bolt: str,
+    argument: str,
+    names: Sequence[str],
+    schema: pa.Schema,
+    fits: Callable[[pa.DataType], bool] = can_be_compared,
+) -> Iterator[ConfigError]:
+    """Yields an error for each column that the input does not have, or whose values cannot be used."""
+    for name in names:
+        if name not in schema.names:
+            yield ConfigError(
+                f"{bolt}({argument}={name!r}), and there is no such column{did_you_mean_column(name, schema.names)}",
+                why=f"the bolt reads {', '.join(schema.names)}",
+                do="name columns that it reads",
+            )
+        elif not fits(schema.field(name).type):
+            yield ConfigError(
+                f"{bolt}({argument}={name!r}), which is {schema.field(name).type}",
+                why="such values cannot be compared",
+                do="cast it, or take a part of it as a column, in a bolt before",
+            )
+
+
+def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
+    """Yields an error for each column that the bolt adds and that is there already, or is added twice."""
+    twice = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
+    for name in dict.fromkeys(twice):
+        yield ConfigError(
+            f"{bolt} with two columns {name!r}",
+            why=f"it adds {', '.join(names)} to {', '.join(schema.names)}",
+            do="choose another name for the one that it adds",
+        )
+
+
+# Limits that ready-made bolts take as a number, or as a length of time.
+
+
+def read_limit(bolt: str, limit: object, what: str) -> int:
+    """Reads a whole number above 0; ConfigError for anything else. ``what``: the things that it counts."""
+    if type(limit) is not int or limit < 1:
+        raise ConfigError(f"{bolt}({limit!r:.60})", why=f"it is the number of {what}", do="give a whole number above 0")
+    return limit
+
+
+def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
+    """Reads a length of time above zero; ConfigError for anything else that was given for ``argument``."""
+    try:
+        length = as_duration(given)
+    except ConfigError as error:
+        raise ConfigError(f"{bolt}({argument}={given!r:.60}): {error.what}", why=error.why, do=error.do) from None
+    if not length.micros:
+        raise ConfigError(f"{bolt}({argument}={given!r})", why="the duration is zero", do="give one above zero")
+    return length

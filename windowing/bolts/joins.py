@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.bolts.columns_by_name import can_be_compared, key_type, pairs
+from windowing.aggregates.groups import can_be_compared, key_type, pairs
 from windowing.bolts.windowed_bolt import Operator, WindowedBolt
 from windowing.calls import checked_value
 from windowing.conversion import REFUSED, converted

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowing.aggregates.groups import Keys
-from windowing.bolts.bolt import BatchBolt, TaskContext
-from windowing.bolts.columns_by_name import (
+from windowing.bolts.aggregate_bolt import (
     check_columns,
     read_columns,
     read_length_of_time,
@@ -25,6 +24,7 @@ from windowing.bolts.columns_by_name import (
     unified,
     wrong_groups,
 )
+from windowing.bolts.bolt import BatchBolt, TaskContext
 from windowing.bolts.windowed_bolt import AllRows, BatchWindowedBolt, Operator, StatefulWindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import group_numbers, stable_order
