@@ -335,8 +335,8 @@ class DailyTimer:
     def __init__(
         self, evaluation: Evaluation, key: int, block: int | None, max_empty: int | None, fixed: DayTime | None
     ) -> None:
-        """``key`` is its hash; ``block`` its events, None where it has none. ``fixed`` is the time of day that the
-        trigger gives; None where events ask for one."""
+        """``key``: the hash of the key. ``block``: its events; None where it has none. ``fixed``: the time of day that
+        the trigger gives; None where events ask for one."""
         self._evaluation, self._key, self._max_empty = evaluation, key, max_empty
         record = evaluation.key_states.get(key) or KeyRecord()
         self.timer = record.timer

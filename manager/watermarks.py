@@ -533,7 +533,8 @@ class WatermarkTrace:
         return [stream for stream in self._new_partitions if stream in awaited]
 
     def _awaited(self, stream: str) -> NDArray[np.int64]:
-        """Returns the mark of an input that was awaited as a whole, until the first of its partitions is known."""
+        """Returns the mark of an input before each event, as long as none of its partitions is known; from the first
+        partition on FOREVER, which holds nothing back."""
         state, new = self._sources.state, self._new_partitions[stream]
         mark, joins = state.marks[stream], min(join for join, _ in new)
         along = (

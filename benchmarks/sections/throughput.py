@@ -204,7 +204,7 @@ def _by_state(bench: Bench, workload: Question, arm: Arm) -> None:
 
 
 def slowdown(figures: Sequence[Figure]) -> float | None:
-    """How many times slower than the first the slowest of them is; None if one is not there."""
+    """Returns the speed of the first figure divided by the least of all; None if one of them was not measured."""
     speeds = [figure.speed for figure in figures]
     known = [speed for speed in speeds if speed is not None]
     return known[0] / min(known) if known and len(known) == len(speeds) else None

@@ -259,7 +259,7 @@ class Refs(Sequence[Ref]):
         return max((time for time in found if time is not None), default=None)
 
     def segment_names(self) -> set[str]:
-        """Returns the names of the segments in which they are, and their flags."""
+        """Returns the names of the segments that hold the rows, and of those that hold their flags."""
         return set(chain.from_iterable(part.segment_names() for part in self._parts))
 
     def run_of_one_level(self, least: int) -> range | None:

@@ -152,7 +152,8 @@ class DeclaredState:
         return {name: _read if name in stored else lists.get(name, _same) for name in cls.declared()}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a field, by its name or the one it is shown under; ``default`` for None and no such field."""
+        """Returns the value of a field, which may be named as it is shown; ``default`` if it is None, or there is no
+        such field."""
         of_state = self.known_as().get(name)
         found = None if of_state is None else getattr(self, of_state)
         return default if found is None else found

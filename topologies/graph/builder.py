@@ -104,8 +104,8 @@ def names(given: Sequence[object]) -> Iterator[ConfigError]:
 
 
 def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
-    """Returns the bolt with fields for inputs that are grouped by no fields; the inputs stay so if the bolt has no
-    key."""
+    """Returns the bolt with its own key as the fields of each input that is grouped by fields without naming any;
+    unchanged if the bolt has no key."""
     bolt = declarer.bolt
     if not isinstance(bolt, TaskBolt):
         return declarer

@@ -147,7 +147,8 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for rows at the start of windows, if the next bolt is promised a watermark past it."""
+    """Yields an error if rows have the time at which their window starts, and the watermark of the next bolt follows
+    the ends of windows: the rows would be late there."""
     settings = bolt.settings
     ends_promised = settings.output_watermark is OutputTime.END
     if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:

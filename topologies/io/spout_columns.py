@@ -457,8 +457,8 @@ class Partition:
 
 
 def undeclared(path: str, columns: pa.Schema) -> str | None:
-    """Returns the declaration that reads the folders of a file which are not read as columns, as strings; None without
-    any."""
+    """Returns the schema with a column of strings for each folder ``name=value`` of the path that has none yet; None
+    if all have one."""
     others = [name for name in folder_texts(path) if name not in columns.names]
     return format_schema(pa.schema([*columns, *((name, pa.string()) for name in others)])) if others else None
 

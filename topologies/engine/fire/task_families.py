@@ -471,8 +471,8 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _states(frame: FrameType) -> Iterator[Any]:
-    """Yields the states of the contexts in a frame; of a frame of windbolt, where ``start`` has its state from, all
-    that is in it."""
+    """Yields the states of policies among the variables of a frame: those of its contexts. In a frame of windbolt's own
+    a variable may be such a state itself, so all others are yielded too."""
     for each in frame.f_locals.values():
         if issubclass(type(each), PolicyContext):
             yield each.state
@@ -515,7 +515,8 @@ def _named(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _line(policy: Policy, hook: str) -> str:
-    """Where a user has written a hook, or the class."""
+    """Returns the place of a hook in the user's code, that of the class if the hook has none; empty if neither is
+    known."""
     code = getattr(inspect.unwrap(getattr(type(policy), hook, type(policy))), "__code__", None)  # behind decorators
     if code is not None:
         return f" at {code.co_filename}:{code.co_firstlineno}, in {hook}"

@@ -210,7 +210,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class ClockPassed:
-    """A bolt without windows is to hear the clock, in microseconds."""
+    """A call that is due: a bolt without windows hears that the clock has reached a time, in microseconds."""
 
     clock: int
 
