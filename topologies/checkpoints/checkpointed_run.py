@@ -717,7 +717,7 @@ class CheckpointedRun(ABC):
         self.options.on_report(report)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
-        """Tell whoever else wants to know of a batch, and in its report what is to be said of topics."""
+        """Adds the complaints about topics to the report of a batch. Runners extend it to tell others of the batch."""
         report.complaints.extend(self.complaints)
         self.complaints = []
 

@@ -233,7 +233,8 @@ class FileJournal:
 
     @property
     def _kinds(self) -> list[set[str] | None]:
-        """The keys of each place; None for those of Kafka, which has topics."""
+        """Returns, for each source of a batch, the names in the JSON of its offset; None for Kafka, which has topics
+        there."""
         topics: list[set[str] | None] = [None] * len(self._kafka)
         return [{"logOffset"}] * len(self._spouts) + topics + [{"offset", "timestamp"}] * self._heartbeats
 

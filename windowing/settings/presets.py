@@ -128,7 +128,7 @@ class Preset:
         return of_fields(self)
 
     def changes(self) -> dict[str, Any]:
-        """The value of each of RULES."""
+        """Returns the value of each rule in ``RULES``: the preset's, else the default."""
         return {name: self.rules.get(name, DECLARED[name].default) for name in RULES}
 
     def but(self, **rules: Any) -> Preset:
