@@ -138,7 +138,7 @@ def _passes_for_a_client(error: BaseException) -> bool:
 def _passes(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):  # also those that users' code raises
         return True
-    library = type(error).__module__.partition(".")[0]
+    library = type(error).__module__.partition(".")[0].removeprefix("_")  # DuckDB's errors are of _duckdb
     if library in _CLIENTS:
         return _passes_for_a_client(error)
     if isinstance(error, OSError):
@@ -154,7 +154,7 @@ def _passes_for_a_library(library: str, error: BaseException) -> bool:
             return passes_in_java(f"{error}\n{_java_trace(error)}")
         case "sqlite3":
             return str(getattr(error, "sqlite_errorname", "")).startswith(_LOCKED)
-        case "duckdb" | "_duckdb":
+        case "duckdb":
             return "Could not set lock on file" in str(error)  # another process has it open
     return False
 
