@@ -162,7 +162,7 @@ def _passes_for_a_library(library: str, error: BaseException) -> bool:
 def _java_trace(error: BaseException) -> str:
     """Returns Java's stack trace, which names what caused an error: the text of Spark's errors has it only where a
     setting of the session says so. Its name differs between classic sessions and Spark Connect."""
-    found = (getattr(error, name, None) for name in ("_stackTrace", "_stacktrace"))
+    found = (value for name, value in getattr(error, "__dict__", {}).items() if name.lower().endswith("stacktrace"))
     return next((trace for trace in found if isinstance(trace, str)), "")
 
 
