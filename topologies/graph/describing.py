@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -140,13 +140,18 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:
     """Yields a sentence for each time setting of a bolt that differs from Storm's and has an effect."""
-    settings = node.bolt.settings
-    for name, declared in DECLARED.items():
-        value = getattr(settings, name)
-        if isinstance(declared.words, SaidBy) or value == declared.default or name in node.idle:
+    said = _BY_SOURCE if any(_rules_of_sources(node)) else ()
+    for name in DECLARED:
+        if name in node.idle or name in said:
             continue
         if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
             continue
+        yield from _setting_in_words(name, node.bolt.settings)
+
+
+def _setting_in_words(name: str, settings: WindowSettings) -> Iterator[str]:
+    declared, value = DECLARED[name], getattr(settings, name)
+    if not isinstance(declared.words, SaidBy) and value != declared.default:
         words = declared.words(value, settings)
         yield from [words] if isinstance(words, str) and words else words
 
@@ -163,10 +168,12 @@ def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     }
     early = arrival is not None and arrival.early is not None
     by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
-    moved = "moved to the watermark" if settings.late_action is LateAction.ADJUST else ""
-    behind = moved or outcomes[settings.late_action]
+    outcomes_behind = outcomes | {LateAction.ADJUST: "moved to the watermark"}
+    behind = outcomes_behind[settings.late_action]
     if by_arrival is None and not early:
-        yield behind
+        of_sources = {label: outcomes_behind[each.late_action] for label, each in (settings.input_rules or {}).items()}
+        differ = len(set(of_sources.values())) > 1
+        yield from (f"of {label}: {each}" for label, each in of_sources.items()) if differ else [behind]
         return
     if by_arrival is LateAction.ADJUST:
         yield "by arrival: moved to the earliest time that is in time"
@@ -295,8 +302,27 @@ def _time(node: WindowedNode) -> Iterator[str]:
         source = f"event time of {', '.join(sorted({each.bolt for origins in node.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
-    yield f"{source}, lag {node.lag}{often}"
+    of_sources = list(_rules_of_sources(node))
+    yield f"{source}{'' if of_sources else f', lag {node.lag}'}{often}"
+    yield from of_sources
     yield from rules_in_words(node)
+
+
+_BY_SOURCE = ("lag", "ahead", "watermark_every", "late_action")
+"""The settings that sources of one bolt may declare each for itself (SI-17)."""
+
+
+def _rules_of_sources(node: WindowedNode) -> Iterator[str]:
+    """Yields a phrase for each input if their sources declare rules that differ."""
+    settings = node.bolt.settings
+    rules = settings.input_rules or {}
+    if len(set(rules.values())) < 2:
+        return
+    for label, each in rules.items():
+        own = replace(settings, watermark_every=each.watermark_every, late_action=each.late_action)
+        delay = f"lag {Duration(each.delay)}" if each.delay >= 0 else f"{Duration(-each.delay)} ahead"
+        more = (words for name in ("watermark_every", "late_action") for words in _setting_in_words(name, own))
+        yield ", ".join([f"of {label}: {delay}", *more])
 
 
 def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind

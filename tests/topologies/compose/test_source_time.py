@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from topologies.graph.describing import topology_text
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, spouts
 from windowing import Bolt, TopologyError, WindowedBolt, presets
@@ -76,6 +77,17 @@ def test_each_input_has_the_rules_of_its_own_source() -> None:
     marks = settings.of_input("a"), settings.of_input("b")
     assert [(each.watermark_every, each.delay) for each in marks] == [(Count(1), 0), (Count(2), 4_000)]
     assert [each.late_action.value for each in marks] == ["drop", "cut"]
+
+
+def test_the_description_tells_the_rules_of_each_source_where_they_differ() -> None:
+    slow = presets.streaminsight(10, "9s", policy="adjust")
+    text = topology_text(built(bolt(), a=presets.streaminsight(1, "5s"), b=slow))
+    assert "of a: lag 5s, a watermark at every event, behind the watermark: drop\n" in text
+    assert "of b: lag 9s, a watermark at every 10 events of an input, behind the watermark: cut\n" in text
+    assert "of a: dropped, and counted as such\n" in text
+    alike = topology_text(built(bolt(), a=slow, b=slow))
+    assert "event time from start, lag 9s\n" in alike
+    assert "of a: " not in alike
 
 
 @pytest.mark.feature("SI-17")
