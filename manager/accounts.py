@@ -12,12 +12,12 @@ from windowing.errors import WindboltError
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
 """Names of the accounts: every received event is in exactly one of them, or pending."""
 
-BESIDE = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
+FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
 """Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24); and events of
 which a time was finer than microseconds, and was cut."""
 
 SHOWN = ("adjusted", "truncated")
-"""The part of ``BESIDE`` that is shown with the accounts: events whose times are not those that they came with."""
+"""The part of ``FINDINGS`` that is shown with the accounts: events whose times are not those that they came with."""
 
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
@@ -36,7 +36,7 @@ class Accounts:
         self.streams, given = tuple(streams), counts or {}
         none = [0] * len(self.streams)
         self._counts = {
-            name: np.array(given.get(name, none), np.int64) for name in ("received", SKIPPED, *ACCOUNTS, *BESIDE)
+            name: np.array(given.get(name, none), np.int64) for name in ("received", SKIPPED, *ACCOUNTS, *FINDINGS)
         }
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
@@ -72,7 +72,7 @@ class Accounts:
 
     def metrics(self) -> dict[str, int]:
         """Totals of what the time rules found (AZ-24): early, late, out-of-order, adjusted and truncated events."""
-        return {name: self[name] for name in BESIDE}
+        return {name: self[name] for name in FINDINGS}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
         """Returns all counts of each stream, with ``pending``."""

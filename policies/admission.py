@@ -113,7 +113,7 @@ class Admission:
     """The last window end of an event; None where that depends on other events."""
     holds_start: bool = False
     """True if windows include their start and not their end."""
-    overtakes: bool = False
+    admits_by_own_mark: bool = False
     """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
     open."""
 
@@ -152,7 +152,7 @@ class Admission:
         reference = self._reference(source_mark, watermark)
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
-            if len(compared) and not self.overtakes and int(compared.min()) > _latest(reference):
+            if len(compared) and not self.admits_by_own_mark and int(compared.min()) > _latest(reference):
                 return times, codes, closed_until
             late = self._behind(times, compared, ends, reference, closed_until, end_edges)
         else:
@@ -186,7 +186,7 @@ class Admission:
         time of each that counts."""
         late: NDArray[np.bool_] = compared < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-        some = np.arange(len(times)) if self.overtakes else np.flatnonzero(tied)
+        some = np.arange(len(times)) if self.admits_by_own_mark else np.flatnonzero(tied)
         if self.last_end is not None and len(some):  # windows are looked up only where that may change something
             last = self.last_end(compared[some], None if ends is None else ends[some])
             late[some] |= self.missed(compared[some], last, closed_until[some])
@@ -200,7 +200,7 @@ class Admission:
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Returns the earliest time that a late event can be given: that of its mark, or just after it."""
-        if self.overtakes:  # behind its own mark no window may be open either
+        if self.admits_by_own_mark:  # behind its own mark no window may be open either
             assert self.last_end is not None
             known = np.where(reference > NONE, reference, watermark)
             closed = late & self.missed(known, self.last_end(known, None), closed_until)
@@ -212,7 +212,7 @@ class Admission:
 
     def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the mark or watermark that each event is compared with."""
-        if self.overtakes:
+        if self.admits_by_own_mark:
             return source_mark
         return np.maximum(source_mark, watermark) if self.per_input else watermark
 

@@ -240,7 +240,9 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         "windows without events fire": settings.empty_windows_until is not None,
         "an event at the watermark may miss the window that ends there": at_each_event and overlaps and not past,
         "an idle timeout must know the windows that hold events": event_time and settings.idle_timeout is not None,
-        "some windows of an event that overtakes may have closed": event_time and settings.overtakes and overlaps,
+        "some windows of an event behind the watermark may have closed": event_time
+        and settings.admits_by_own_mark
+        and overlaps,
         "some windows of an event may have closed": by_window and (overlaps or past),
     }
     if not any(reasons.values()):

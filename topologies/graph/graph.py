@@ -512,17 +512,17 @@ class WindowedNode:
             closes_after_end=self.closes_after_end,
             last_end=self.last_end,
             holds_start=settings.bounds is Bounds.START and self.sliding_log is None,
-            overtakes=self.overtakes,
+            admits_by_own_mark=self.admits_by_own_mark,
         )
 
     @property
-    def overtakes(self) -> bool:
+    def admits_by_own_mark(self) -> bool:
         """True if it takes events behind its watermark that are in order on their own input or partition (AZ-4).
 
         This needs windows whose closing is known: other windows would change because of such a late event.
         """
         settings = self.bolt.settings
-        if not self.event_time or not settings.overtakes or settings.lifetime is not None:
+        if not self.event_time or not settings.admits_by_own_mark or settings.lifetime is not None:
             return False
         if self.assigners:
             return all(isinstance(each, GridWindows) for each in self.assigners)

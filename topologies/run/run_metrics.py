@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from manager.accounts import ACCOUNTS, BESIDE, SKIPPED
+from manager.accounts import ACCOUNTS, FINDINGS, SKIPPED
 from manager.watermarks import input_of
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.report import BatchReport, BoltReport, bolt_report
@@ -265,7 +265,7 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
         yield from (Sample(EVENTS, (*bolt, stream, account), counts[account]) for account in ACCOUNTS)
         yield Sample(RECEIVED, (*bolt, stream), counts["received"])
         yield Sample(PENDING, (*bolt, stream), counts["pending"])
-        yield from (Sample(NOTED, (*bolt, stream, finding), counts[finding]) for finding in (*BESIDE, SKIPPED))
+        yield from (Sample(NOTED, (*bolt, stream, finding), counts[finding]) for finding in (*FINDINGS, SKIPPED))
     yield from _times(bolt, node, report)
     yield Sample(WINDOWS, bolt, report.fired)
     if report.open is not None:

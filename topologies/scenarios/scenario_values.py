@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from manager.accounts import ACCOUNTS, BESIDE, SHOWN
+from manager.accounts import ACCOUNTS, FINDINGS, SHOWN
 from windowing.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 from windowing.errors import ScenarioError, did_you_mean
 from windowing.settings import presets as azure_words
@@ -299,7 +299,7 @@ WHEREABOUTS = (*ACCOUNTS, "pending")
 """Accounts in which a received event can be, and ``pending``; the counts of an answer name these, ``received``,
 ``adjusted`` and ``truncated``."""
 
-METRICS = (*BESIDE, "watermark_delay")
+METRICS = (*FINDINGS, "watermark_delay")
 """Counts of an answer beside the accounts."""
 
 

@@ -225,8 +225,8 @@ class Appender:
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
 
-        Raises CheckpointError where the table has a batch that the checkpoint has not, and that is not this one as it
-        was planned: the checkpoint went back, or its state was changed, after that batch was appended.
+        Raises CheckpointError where the table has a batch that the checkpoint has not, other than this one as it was
+        planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         if 0 <= self._tried < batch.serial:
             self._tried = batch.serial
@@ -303,9 +303,9 @@ class Appender:
             said = {"sink": who, "batch": serial, "run": batch.run}
             return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
         note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
-        # Of an application Delta takes a number once, also where the table was restored to before it. That of the run
-        # is in the name: after going back the next run plans the batches anew, and they are others. So is the commit
-        # that has undone the batch, and no other: Delta is to skip one that is there.
+        # Delta takes each number of an application once, also where the table was restored to before it was there. So
+        # the name has the run: after going back the next run plans other batches under the same numbers. It also has
+        # the commit that has undone the batch, if one has: the batch is appended again then, and otherwise skipped.
         application = f"{who}/{batch.run}" + ("" if undone_by is None else f"/{undone_by}")
         return {"txnAppId": application, "txnVersion": serial, "userMetadata": note}
 

@@ -659,7 +659,7 @@ class WindowSettings:
         return by_default and self.arrival is not None and self.arrival.field is not None
 
     @property
-    def overtakes(self) -> bool:
+    def admits_by_own_mark(self) -> bool:
         """True if an event may be in order on its own input or partition, and behind the watermark of the bolt.
 
         That happens if inputs and partitions are judged by themselves, and one was not known before, or was excluded as

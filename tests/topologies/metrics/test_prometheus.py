@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.accounts import ACCOUNTS, BESIDE, SKIPPED
+from manager.accounts import ACCOUNTS, FINDINGS, SKIPPED
 from servers.prometheus import Server, program, server
 from tests.helpers.orders_and_refunds import SCHEMA, write
 from tests.helpers.places import ROOT
@@ -327,7 +327,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], Callable[[Watched], Values]]] = {
     ),
     "Idle inputs and partitions; what the time rules found B": (
         ("bolt", "finding"),
-        lambda watched: totals(watched, (*BESIDE, SKIPPED)),
+        lambda watched: totals(watched, (*FINDINGS, SKIPPED)),
     ),
 }
 """By panel and query: the labels that tell the values apart, and the values that the reports have. Of rates: the totals
