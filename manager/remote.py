@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -45,9 +45,11 @@ _ARROW = re.compile(
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
 """Error texts of obstore after its own retries: an HTTP status, or no answer."""
 _CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp", "redis", "valkey"})
-_NO_ANSWER = re.compile(r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn")
+_NO_ANSWER = re.compile(
+    r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn|ClusterDown|MasterDown|TryAgain"
+)
 """Pattern for the names of error classes that mean that no answer came."""
-_REFUSED = frozenset({"SSLError", "AuthenticationError", "AuthorizationError"})
+_REFUSED = frozenset({"SSLError", "AuthenticationError", "AuthorizationError", "ExternalAuthProviderError"})
 """Names of error classes that mean that a server answered, and will refuse again. Those of Redis are classes of its
 ConnectionError."""
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
@@ -263,7 +265,8 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
     named = place_name(path)
     if not named.startswith("s3://"):
         return {}
-    at, asked = _options(named)
+    at = urlsplit(named) if has_query(named) else urlsplit(named.partition("?")[0])
+    asked = _options(named)
     endpoint, region = _endpoint(asked, environment), asked.get("region") or _first(environment, _REGIONS)
     settings: dict[str, str] = {}
     if endpoint:
@@ -283,20 +286,22 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
 def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
     """Returns the host, and port, of a store in S3 or Google's cloud that is not Amazon's or Google's own; "" for
     others."""
-    _, asked = _options(place)
-    endpoint = _endpoint(asked, environment if place.startswith("s3://") else {})
-    host = endpoint.rpartition("://")[2].rstrip("/").lower()
-    return "" if _OF_CLOUDS.search(host) else host
+    scheme = place.partition("://")[0]
+    endpoint = _endpoint(_options(place), environment if scheme == "s3" else {})
+    protocol, _, host = endpoint.rpartition("://")
+    host = host.rstrip("/").lower().removesuffix(":80" if protocol == "http" else ":443")
+    return "" if host.endswith(_OF_CLOUDS.get(scheme, ())) else host
 
 
-def _options(place: str) -> tuple[SplitResult, dict[str, str]]:
-    """Returns a URI in its parts, and the options behind it."""
-    at = urlsplit(place) if has_query(place) else urlsplit(place.partition("?")[0])
-    return at, {name: values[-1] for name, values in parse_qs(at.query).items()}
+def _options(place: str) -> dict[str, str]:
+    """Returns the options behind the URI of a place."""
+    match = _QUERY.search(place)
+    query = "" if match is None else place[match.start() + 1 :]
+    return {name: values[-1] for name, values in parse_qs(query).items()}
 
 
-_OF_CLOUDS = re.compile(r"\.(?:amazonaws\.com(?:\.cn)?|googleapis\.com)(?::443)?$")
-"""Ends of the hosts of Amazon's and Google's own stores."""
+_OF_CLOUDS = {"s3": (".amazonaws.com", ".amazonaws.com.cn"), "gs": (".googleapis.com",)}
+"""By scheme, the ends of the hosts of Amazon's and Google's own stores."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 

@@ -219,8 +219,8 @@ class ArrivalTimes:
         where there is none.
 
         It is the latest arrival minus the late tolerance ``late``; ``before`` is the latest arrival of earlier batches.
-        Where the events of a batch are not in order of arrival, it is no more than the arrivals still to come in the
-        batch allow; in order, it is the same wherever batches end.
+        Where a batch is not in order of arrival, the earliest arrival that is still to come in it takes the place of
+        the latest one. In order, the bound is the same wherever batches end.
         """
         if self.arrived is None or not len(self):
             return None
@@ -358,7 +358,8 @@ class MarkSources:
         filled: tuple[ArrivalTimes, MarksAround] | None = None,
         arrival_bounds: NDArray[np.int64] | None = None,
     ) -> None:
-        """Gives each input that imports the marks of another one the running maximum of both (SI-15, SI-16).
+        """Raises the marks of each input that imports those of another one to the other's, where these are later
+        (SI-15, SI-16).
 
         ``imported``: for each input that has events, its marks along a batch of ``events`` events; the marks of the
         importing inputs are added. ``filled``: the events, and the marks around each; the marks of the importing inputs

@@ -276,8 +276,8 @@ class TriggerPolicy(Policy):
     event_time: ClassVar[bool | None] = None
     """The time that the policy needs: that of events (True), the clock (False), or the one that the bolt has (None)."""
     every: Duration | None = None
-    """Interval of ``on_time``, which is called at the first multiple of this after each event: at each multiple that
-    passes, unless no event has come since the one before. None: only ``wake_at`` counts."""
+    """Interval of ``on_time``, which is called at each multiple of this that passes, if an event has come since the
+    multiple before. None: only ``wake_at`` counts."""
     offset: Duration = Duration(0)
     """Distance of the multiples of ``every`` from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
     midnight in Tokyo."""

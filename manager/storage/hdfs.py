@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -142,7 +142,7 @@ def cluster_name(authority: str) -> str:
     default = urlsplit(configured.get("fs.defaultFS", ""))
     host = authority or (default.netloc if default.scheme == "hdfs" else "")
     services = {
-        _host(address): name.split(".")[3]
+        _host(address): name.split(".")[3].lower()
         for name, address in configured.items()
         if name.startswith("dfs.namenode.rpc-address.") and name.count(".") == _OF_SERVICE
     }
@@ -153,14 +153,25 @@ def _host(authority: str) -> str:
     return authority.rpartition("@")[2].lower().removesuffix(f":{_PORT}")
 
 
-def _configured() -> dict[str, str]:
-    """Reads the settings of Hadoop from where hdfs-native reads them."""
+def _configured() -> Mapping[str, str]:
+    """Returns the settings of Hadoop, from where hdfs-native reads them."""
     home = os.environ.get("HADOOP_HOME", "")
     folder = os.environ.get("HADOOP_CONF_DIR") or (os.path.join(home, "etc", "hadoop") if home else "")
-    found: dict[str, str] = {}
+    changed: list[tuple[str, int]] = []
     for file in ("core-site.xml", "hdfs-site.xml") if folder else ():
+        with suppress(OSError):
+            path = os.path.join(folder, file)
+            changed.append((path, os.stat(path).st_mtime_ns))
+    return _settings_of(tuple(changed))
+
+
+@lru_cache(maxsize=8)
+def _settings_of(files: tuple[tuple[str, int], ...]) -> Mapping[str, str]:
+    """Reads the settings in these files, each with the time of its last change."""
+    found: dict[str, str] = {}
+    for path, _ in files:
         with suppress(OSError, ElementTree.ParseError):
-            for each in ElementTree.parse(os.path.join(folder, file)).iter("property"):
+            for each in ElementTree.parse(path).iter("property"):
                 found[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
     return found
 

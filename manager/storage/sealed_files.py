@@ -289,8 +289,7 @@ class FencedLog:
     def claim(self, owner: Owner, settle: Callable[[Committed | None], Committed], *, again: bool = False) -> Committed:
         """Take the checkpoint over: from now on no run that claimed it before can commit.
 
-        ``again``: the same run had it before, and takes it from nobody else: TakenOver where another run has claimed it
-        since.
+        ``again``: this run claimed it before, and wants it only if no other run has claimed it since: else TakenOver.
 
         ``settle`` is called with the committed state, perhaps several times; it makes sure that all copies of it exist,
         and returns the state to commit with the claim. That state is returned.

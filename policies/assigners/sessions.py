@@ -255,9 +255,9 @@ class SessionWindows(WindowAssigner):
     ) -> NDArray[np.bool_]:
         """Returns the sessions whose events are no longer needed, where the clock has closed some.
 
-        The check points of a session depend on its start, and that depends on the preceding session that the clock
-        closed. So the last session closed that way is kept; if its first event alone does not lead to the same check
-        point, the one before it too, and so on.
+        The check points of a session depend on its start, and that on the preceding session that the clock closed. So
+        the last session closed that way is still needed. If its check points cannot be found from its own first event,
+        the session before it is needed as well, and so on.
         """
         count = len(sessions.lows)
         firsts = times[sessions.lows]

@@ -24,7 +24,7 @@ from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.io.file_spout import FileSpout, KeptRows
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.paths import canonical_place, locate, shown_path, would_read
+from topologies.io.paths import canonical_place, locate, read_among, shown_path
 from topologies.io.sinks import FileSink, FunctionSink, TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.io.topics.decode import check_topic
@@ -127,11 +127,12 @@ _OF_CHECKPOINT = (
 def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
     """Raise ConfigError for a spout that would read files of the checkpoint: each batch writes new ones."""
     place = canonical_place(checkpoint)
+    files = [place.below(file) for file in _OF_CHECKPOINT]
     for name, node in topology.spouts.items():
         spout = node.spout
         if not isinstance(spout, FileSpout) or isinstance(spout, KeptRows):
             continue
-        if any(would_read(path, place.below(file)) for path in spout.paths for file in _OF_CHECKPOINT):
+        if read_among(spout.paths, files):
             raise ConfigError(
                 f"spout {name!r} would read the checkpoint of the run",
                 why=f"{spout.path!r} stands for files in {place}, to which each batch adds",

@@ -231,13 +231,13 @@ def _task_of_text(key: str, route: Route) -> int:
     (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return route.of_values((value,))
+    except REFUSED as error:
         raise CheckpointError(
             f"bolt {route.bolt!r} cannot be moved: its state has the key {key!r:.60}",
             why=f"that is not text of the field {column.name!r}, which is {column.type}",
             do="give the bolt a method move_state, or keep the state by the texts of that field",
         ) from error
-    return route.of_values((value,))
 
 
 # Events, and the declared fields of the state of windows, moved to other tasks.

@@ -207,8 +207,8 @@ class SumsFile:
 
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
-    """Take in the sums of a file; None where the rows themselves are needed, since somebody wants to see those
-    that were not admitted, some are bad, or they get other times."""
+    """Take in the sums of a file. Returns None where the rows themselves are needed: some get other times, or are not
+    admitted, and somebody wants to see those."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)
     assert slicing is not None

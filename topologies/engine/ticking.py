@@ -220,8 +220,8 @@ def _follow_events(
 def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
     """Sets the mark of each input that comes from another windowed bolt to the watermark of that bolt.
 
-    It is less than before where rows of the batch were further behind the time that they came with. With watermarks at
-    ticks this counts at the next tick, less the lag.
+    The mark goes back where rows of this batch were further behind the time that they came with than any before. With
+    watermarks at ticks it counts at the next tick, less the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):

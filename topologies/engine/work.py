@@ -288,8 +288,8 @@ class DeferredEvents:
     sections: list[Sections] = field(default_factory=list)
     """Sections of one reader after another."""
     firsts: list[int | NDArray[np.int64]] = field(default_factory=list)
-    """For each of these, the number of events that came before those that it numbers from 0: one number for the whole
-    reader, or one for each section."""
+    """For each of ``sections``, how many events of the batch came before its own, which are numbered from 0: one number
+    for the whole reader, or one for each section."""
     order: list[Ref] = field(default_factory=list)
     """Sections with the order of arrival, where the watermark follows it."""
     count: int = 0

@@ -45,9 +45,9 @@ from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout, reads_topic, same_kafka
-from topologies.io.paths import Place, canonical_place
+from topologies.io.paths import Place, canonical_place, read_among
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
-from topologies.io.sinks import FileSink, is_read
+from topologies.io.sinks import FileSink, first_file
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import (
     BatchBolt,
@@ -300,24 +300,29 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
 
 def feedback_loops(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
     """Yields an error for each spout that would read what a sink writes, as new events, in the next batch or run."""
-    for declarer in sinks:
-        for name, spout in spouts:
-            match declarer.sink, spout:
-                case FileSink() as sink, FileSpout():
-                    if is_read(sink, spout.paths):
-                        yield ConfigError(
-                            f"spout {name!r} reads what sink {declarer.name!r} writes",
-                            why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
-                            do="write to a folder that is not read",
-                        )
-                case KafkaSink(topic=str() as topic) as sink, KafkaSpout():
-                    if reads_topic(spout, topic) and same_kafka(spout.servers, sink.servers):
-                        yield ConfigError(
-                            f"spout {name!r} reads what sink {declarer.name!r} writes",
-                            why=f"its records, in topic {topic!r}, would come back as new events, without end",
-                            do="write to a topic that is not read; where single events are to come back, such as "
-                            "retries, let rows name their topic in a column 'topic', and the sink name none",
-                        )
+    files = {place: first_file(each.sink) for place, each in enumerate(sinks) if isinstance(each.sink, FileSink)}
+    for name, spout in spouts:
+        read = read_among(spout.paths, files.values()) if isinstance(spout, FileSpout) else ()
+        for place, declarer in enumerate(sinks):
+            sink, loop = declarer.sink, f"spout {name!r} reads what sink {declarer.name!r} writes"
+            if isinstance(sink, FileSink) and files[place] in read:
+                yield ConfigError(
+                    loop,
+                    why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
+                    do="write to a folder that is not read",
+                )
+            elif isinstance(spout, KafkaSpout) and isinstance(sink, KafkaSink) and _comes_back(sink, spout):
+                yield ConfigError(
+                    loop,
+                    why=f"its records, in topic {sink.topic!r}, would come back as new events, without end",
+                    do="write to a topic that is not read; where single events are to come back, such as "
+                    "retries, let rows name their topic in a column 'topic', and the sink name none",
+                )
+
+
+def _comes_back(sink: KafkaSink, spout: KafkaSpout) -> bool:
+    """True if the spout reads the topic of the sink."""
+    return sink.topic is not None and reads_topic(spout, sink.topic) and same_kafka(spout.servers, sink.servers)
 
 
 # From declarations to a topology: every mistake is found here, and all are reported together.

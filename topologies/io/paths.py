@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import pyarrow.fs as pafs
 
 from manager.remote import endpoint_of, place_name, root_and_path
-from manager.storage.hdfs import cluster_name, is_hdfs
+from manager.storage.hdfs import cluster_name
 from manager.storage.object_store import is_object_store, open_uri
 from topologies.io.formats.event_files import reached
 
@@ -67,6 +67,7 @@ def shown_path(path: str) -> str:
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 """Ends of names that programs give to files which are not complete, or not input."""
 _ANY_FOLDERS = "**"
+_OF_HDFS = ("hdfs://", "viewfs://")
 _ANY_HDFS = "hdfs://"
 """The default HDFS, where no configuration names it."""
 _AT_ONCE = 16
@@ -190,30 +191,35 @@ def canonical_place(path: str) -> Place:
     return Place(_store(root), os.path.normpath(f"/{inside.lstrip('/')}"))
 
 
-def would_read(path: str, file: Place) -> bool:
-    """True if a path of input that a user wrote may stand for this file, whatever else there is.
+def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
+    """Returns those of these files for which a path of input that a user wrote may stand, whatever else there is.
 
-    Links are followed where they are in the part of the path before its first pattern, and where that pattern matches
+    Links are followed where they are in the part of a path before its first pattern, and where that pattern matches
     them.
     """
+    read: set[Place] = set()
+    for folder, parts in chain.from_iterable(map(_starting_folders, paths)):
+        read |= {file for file in files if file not in read and _stands_for_place(folder, parts, file)}
+        if len(read) == len(set(files)):
+            break
+    return read
+
+
+def _starting_folders(path: str) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    """Yields the folders in which a path may stand for files, each with the parts of the path below it."""
     parsed = _parsed(path)
     for base, parts in parsed.ways:
         if parsed.root is None:
-            found = [(Place("", folder), rest) for folder, rest in _without_links(base or "/", parts)]
+            yield from ((Place("", folder), rest) for folder, rest in _without_links(base or "/", parts))
         else:
-            found = [(Place(_store(parsed.root), "/"), parts)]
-        if any(_stands_for_place(folder, rest, file) for folder, rest in found):
-            return True
-    return False
+            yield Place(_store(parsed.root), "/"), parts
 
 
 def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
     """True if these parts, below a folder, may stand for a file."""
+    stores = {folder.store, file.store}
     # Where nobody says which the default one is, hdfs:/// may be any.
-    same = folder.store == file.store or (
-        _ANY_HDFS in (folder.store, file.store) and is_hdfs(folder.store) and is_hdfs(file.store)
-    )
-    if not same:
+    if len(stores) > 1 and not (_ANY_HDFS in stores and all(each.startswith(_OF_HDFS) for each in stores)):
         return False
     if folder.path == file.path:
         return not parts
@@ -227,7 +233,7 @@ def _store(root: str) -> str:
     user, _, host = authority.rstrip("/").rpartition("@")
     if scheme in ("abfs", "abfss"):
         return f"abfs://{user.partition(':')[0]}@{host}"
-    if is_hdfs(root):
+    if scheme in ("hdfs", "viewfs"):
         return f"{scheme}://{cluster_name(host) if scheme == 'hdfs' else host}"
     endpoint = endpoint_of(root)
     return f"{scheme}://{host}{f'?endpoint_override={endpoint}' if endpoint else ''}"

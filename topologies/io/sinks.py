@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from manager.storage.manifest import batch_key
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
-from topologies.io.paths import canonical_place, shown_path, would_read
+from topologies.io.paths import Place, canonical_place, shown_path
 from topologies.io.topics.declared import KeyForm, Subject, TopicFormat
 from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
 from topologies.io.topics.registry import Registry
@@ -40,10 +40,9 @@ class FileSink:
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
 
 
-def is_read(sink: FileSink, paths: Iterable[str]) -> bool:
-    """True if one of the paths of a spout may stand for the files of a sink."""
-    file = canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
-    return any(would_read(path, file) for path in paths)
+def first_file(sink: FileSink) -> Place:
+    """Returns the place of the first file that a sink writes: spouts that read it read the others too."""
+    return canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
 
 
 @dataclass(frozen=True)

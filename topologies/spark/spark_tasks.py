@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pyspark import SparkContext, cloudpickle
-from pyspark.core.broadcast import Broadcast
+from pyspark import cloudpickle
 
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Refs
@@ -29,7 +28,6 @@ from topologies.io.pulled import PulledRanges
 from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout
 from topologies.run.options import is_cluster
-from topologies.spark.cluster import Probe
 from topologies.spark.process_memory import tasks_ended, topology_came
 from topologies.spark.shipping import Reached, forget_others, is_users, own_paths, reached_by, ship, with_own_places
 from topologies.spark.spark_errors import (
@@ -42,6 +40,12 @@ from topologies.spark.spark_errors import (
 )
 from windowing.bolts.bolt import holder_of
 from windowing.errors import EnvironmentMissing, WindboltError
+
+if TYPE_CHECKING:  # a client of Spark Connect alone has none of these
+    from pyspark import SparkContext
+    from pyspark.core.broadcast import Broadcast
+
+    from topologies.spark.cluster import Probe
 
 # Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80).
 

@@ -24,8 +24,8 @@ from topologies.engine.work import SinkBatch
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
 from topologies.io.formats import file_format
-from topologies.io.paths import canonical_place, locate, shown_path
-from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink, is_read
+from topologies.io.paths import canonical_place, locate, read_among, shown_path
+from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink, first_file
 from topologies.run.options import is_over_connect
 from topologies.spark.frames import quoted
 from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
@@ -82,7 +82,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
 def _refuse_reading(topology: Graph, sink: str, of_files: FileSink, table: str) -> None:
     """Raise ConfigError for a spout of files that would read the folder of the table to which a sink appends."""
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, FileSpout) and is_read(of_files, node.spout.paths):
+        if isinstance(node.spout, FileSpout) and read_among(node.spout.paths, [first_file(of_files)]):
             raise ConfigError(
                 f"spout {name!r} reads the files of the table {table}, to which sink {sink!r} appends",
                 why=f"its rows, in {of_files.path}, would come back as new events",

@@ -210,7 +210,7 @@ class SaidBy:
 
 
 class Admits(Enum):
-    """The part of a run that admits a bolt's events if a setting has another value than its default.
+    """Where the events of a bolt are admitted or found late, once a setting of it is not at its default.
 
     Settings that make a bolt hold its events (a key, sessions, a trigger of keys) are left to
     ``policies.choose_policies``: tasks that hold events always admit them.

@@ -96,7 +96,7 @@ def test_whoever_dies_leaves_the_old_state_or_the_new_one(empty_store: S3, chang
     shop.run(change.after(shop))
     new = shop.rows("seen"), shop.rows("rest")
     came = set()
-    for at in itertools.count(1, 5):
+    for at in itertools.count(1, 4):
         empty_store.restore()
         if not died(shop, change, at):
             break
@@ -142,7 +142,7 @@ def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Ch
     with Interrupted(0, lambda: None) as counted:
         shop.run(change.before(shop), keep_open=True)
     lost = 0
-    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(5))):
+    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(6))):
         empty_store.restore()
         with Interrupted(at, lambda: change.make(shop)):
             error = error_of(lambda: shop.run(change.before(shop), keep_open=True))

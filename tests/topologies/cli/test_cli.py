@@ -474,8 +474,7 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         given.update(options=options, master=master, conf=conf)
         return Summary()
 
-    monkeypatch.setitem(sys.modules, "topologies.spark.running", type(sys)("topologies.spark.running"))
-    sys.modules["topologies.spark.running"].run_on_spark = fake  # type: ignore[attr-defined]
+    monkeypatch.setattr("topologies.spark.running.run_on_spark", fake)
     options = ["--every", "10s", "--keep-open", "--master", "local[2]", "--conf", "a.b=c=d", "--conf", "e=f"]
     result = _invoke("run", _topology(tmp_path), "--checkpoint", "ck", *options)
     assert result.exit_code == 0, result.stderr

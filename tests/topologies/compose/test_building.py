@@ -442,7 +442,7 @@ def test_a_spout_that_would_read_the_files_of_a_sink_by_way_of_a_link(read: str,
 
 HADOOP = """<configuration>
   <property><name>fs.defaultFS</name><value>hdfs://shop</value></property>
-  <property><name>dfs.namenode.rpc-address.shop.one</name><value>nn1:8020</value></property>
+  <property><name>dfs.namenode.rpc-address.Shop.one</name><value>nn1:8020</value></property>
 </configuration>"""
 
 
@@ -460,7 +460,10 @@ def hdfs_configured(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("s3://shop/in?endpoint_override=store:9000&scheme=http", "s3://shop/in?endpoint_override=http://STORE:9000/"),
         ("abfs://c@shop.dfs.core.windows.net/in", "wasbs://c:key@shop.blob.core.windows.net/in"),
         ("hdfs:///in/*", "hdfs://shop/in"),
+        ("s3://shop/in?endpoint_override=store:80&scheme=http", "s3://shop/in?endpoint_override=http://store"),
+        ("s3://shop/in?endpoint_override=https://store:443", "s3://shop/in?endpoint_override=store"),
         ("hdfs://nn1/in/*", "hdfs:///in"),
+        ("hdfs://nn1/in/*", "hdfs://Shop/in"),
         ("hdfs://NN1:8020/in", "hdfs://nn1/in"),
     ],
 )
@@ -493,6 +496,8 @@ def test_any_hdfs_may_be_the_default_one_where_no_configuration_names_it(monkeyp
         ("s3://shop/in?endpoint_override=one:9000", "s3://shop/in?endpoint_override=two:9000"),
         ("s3://shop/in", "s3://shop/in?endpoint_override=two:9000"),
         ("s3://shop/in", "gs://shop/in"),
+        ("s3://shop/in?endpoint_override=storage.googleapis.com", "s3://shop/in"),
+        ("s3://b[ab]/in", "s3://k:s[x@other/in"),
         ("hdfs:///in", "hdfs://nn2/in"),
         ("hdfs://nn1/in", "hdfs://nn1:9000/in"),
         ("abfs://c@shop.dfs.core.windows.net/in", "abfs://c@other.dfs.core.windows.net/in"),

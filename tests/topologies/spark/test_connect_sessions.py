@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,25 @@ from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, SinkError, UnreachableError
 
 CLASSIC, REMOTE = SimpleNamespace(_jsparkSession=object()), SimpleNamespace()
+
+
+WITHOUT_JAVA = """
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "py4j" or (name + ".").startswith("pyspark.core."):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+import topologies.spark.connect_run
+"""
+
+
+def test_what_a_run_over_connect_imports_is_there_in_pyspark_client_alone() -> None:
+    """Which has neither Java's bridge nor what is made for it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_JAVA], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
