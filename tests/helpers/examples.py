@@ -33,9 +33,9 @@ def with_all() -> bool:
     return settings().max_examples > _BY_DEFAULT
 
 
-def every(nth: int) -> int:
-    """The step through many similar cases: each n-th by default, each one with ``--all``."""
-    return 1 if with_all() else nth
+def every(nth: int, of_all: int = 1) -> int:
+    """The step through many similar cases: each n-th by default, each one with ``--all``, or each ``of_all``-th."""
+    return of_all if with_all() else nth
 
 
 def sampled(cases: Iterable[Any], one_in: int, name: Callable[[Any], str] = str, *, first: int = 0) -> list[Any]:

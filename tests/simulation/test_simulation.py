@@ -16,7 +16,7 @@ from tests.simulation.playing import play
 from tests.simulation.shrinking import keep, shrunk
 from tests.simulation.world.making import made
 
-SEEDS = 200
+SEEDS = 100
 
 
 @pytest.mark.parametrize("first", sampled(range(0, SEEDS, 50), 20))

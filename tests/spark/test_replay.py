@@ -49,7 +49,7 @@ def test_the_scenarios_of_the_other_systems_hold_on_spark(spark: SparkSession) -
     folders = ("atlas", "streaminsight", "azure", "beyond")
     chosen = [each for folder in folders for each in scenarios(f"{folder}/*.yaml") if each.bolt is not None]
     assert len(chosen) > 140
-    answers = replay_on_spark(chosen[:: every(6)], spark=spark)
+    answers = replay_on_spark(chosen[:: every(6, 2)], spark=spark)
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 
@@ -59,7 +59,7 @@ def test_scenarios_with_a_topology_of_their_own_hold_on_spark(
     monkeypatch.chdir(SCENARIOS / "beyond")  # where their topologies are
     chosen = [each for each in scenarios("beyond/*.yaml") if each.topology is not None]
     assert len(chosen) > 8
-    answers = replay_on_spark(chosen[:: every(4)], spark=spark)
+    answers = replay_on_spark(chosen[:: every(4, 2)], spark=spark)
     assert [(answer.name, answer.differences) for answer in answers if not answer.ok] == []
 
 

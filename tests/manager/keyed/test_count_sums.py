@@ -49,7 +49,7 @@ def with_counts(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
     return bolt.with_window(Count(slide * case["slides"]), Count(slide))
 
 
-@examples(250, by_default=150)
+@examples(150)
 @given(cases())
 def test_rows_and_accounts_are_those_of_windows_of_events(case: dict[str, Any]) -> None:
     rows, _, _ = assert_as_from_events(case, with_counts)

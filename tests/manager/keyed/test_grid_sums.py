@@ -110,7 +110,7 @@ COUNTED_FROM_A_CLOCK = case_of([("a", 12), ("a", 15), ("a", 16)], {0, 1, 2}, kin
 """Rows of windows that are counted from the first clock of the run, 5 ms, are merged."""
 
 
-@examples(250, by_default=150)
+@examples(150)
 @example(LATE_FOR_ONE_WINDOW)
 @example(MISSED_BY_THE_EARLIER_ONE)
 @example(IN_A_GAP_OR_LATE)

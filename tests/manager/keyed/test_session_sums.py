@@ -63,7 +63,7 @@ def with_sessions(bolt: AggregateBolt, case: dict[str, Any]) -> AggregateBolt:
     return bolt.with_window(session(case))
 
 
-@examples(250, by_default=150)
+@examples(150)
 @given(cases())
 def test_rows_and_accounts_are_those_of_sessions_of_events(case: dict[str, Any]) -> None:
     _, late, _ = assert_as_from_events(case, with_sessions)

@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.helpers.examples import sampled
 from tests.oracles.interpreter.graph_cases import SHAPES
 from tests.oracles.interpreter.graph_holding import hold
 
 SEED = 31
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 30, 10), 2))
+@pytest.mark.parametrize("first", [0, 20])
 @pytest.mark.parametrize("shape", sorted(set(SHAPES)))
 def test_drawn_topologies_answer_as_the_interpreter(shape: str, first: int) -> None:
     held = hold(range(first, first + 10), SEED, shape=shape)

@@ -19,8 +19,8 @@ from tests.spark.cluster.playing import rows as rows_of
 from tests.spark.tools import in_order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a machine has one address of its own only")
-EVERY = 10
-"""How often a request fails."""
+EVERY = 20
+"""Of so many requests one fails."""
 
 
 @pytest.fixture(scope="module")

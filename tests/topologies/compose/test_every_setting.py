@@ -547,10 +547,11 @@ DUE_ANYWAY = {f"storm-events-{kind}-1" for kind in ("every event", "count", "tim
 @pytest.mark.feature("AT-22")
 @pytest.mark.parametrize("setting", sampled(SETTINGS, 44, lambda setting: setting.name, first=5))
 def test_a_setting_changes_something_or_is_refused(setting: Setting) -> None:
-    found = {str(base): verdict(base, setting) for base in bases()}
+    walked = list(bases())[SETTINGS.index(setting) % 2 :: 2]
+    found = {str(base): verdict(base, setting) for base in walked}
     ignored = setting.of == "azure" and any(f"({name}=" in setting.name for name in IGNORED)
     idle = [name for name, said in found.items() if said == "nothing" and not (ignored and "-clock-" in name)]
-    assert set(idle) == (DUE_ANYWAY if setting.name == "but close_fires" else set())
+    assert set(idle) == (DUE_ANYWAY & {*found} if setting.name == "but close_fires" else set())
     for said in found.values():
         if said.startswith("refused"):
             assert len(said.split(". ")) > 1, said  # what, why, what to do

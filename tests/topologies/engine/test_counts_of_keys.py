@@ -65,7 +65,7 @@ def assert_as_counted(scenario: Json, answer: Json) -> None:
     assert set(answer["pending"]) == expected.pending
 
 
-@examples(250, by_default=100)
+@examples(120, by_default=100)
 @given(counted())
 def test_every_key_has_the_windows_that_flink_documents(scenario: Json) -> None:
     assert_as_counted(scenario, found(scenario))
@@ -80,7 +80,7 @@ def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     assert_as_counted(scenario, found({**scenario, "steps": steps}))
 
 
-@examples(100, by_default=40)
+@examples(60, by_default=40)
 @given(counted(), st.integers(0, 1 << 30))
 def test_batches_may_end_anywhere(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}

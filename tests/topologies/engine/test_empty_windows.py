@@ -84,7 +84,7 @@ def accounts(scenario: Json, answer: Json) -> Any:
     return counts, pending, answer["late"], answer["watermarks"]
 
 
-@examples(200, by_default=80)
+@examples(100, by_default=80)
 @given(silent_scenarios(), st.sampled_from([1, 2, 7, 1 << 22]))
 def test_the_engine_answers_as_the_oracle_and_its_accounts_are_those_without_empty_windows(
     scenario: Json, at_once: int
@@ -107,7 +107,7 @@ def test_a_crash_in_every_batch_changes_nothing(scenario: Json) -> None:
     assert of_answer(found({**scenario, "steps": steps})["windows"]) == of_answer(found(scenario)["windows"])
 
 
-@examples(100, by_default=40)
+@examples(60, by_default=40)
 @given(silent_scenarios(), st.integers(0, 1 << 30))
 def test_it_is_the_same_however_batches_are_cut_and_processes_restarted(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}

@@ -23,7 +23,7 @@ from windowing.settings.rules import How
 from windowing.settings.triggers import CountTrigger
 
 Json = dict[str, Any]
-EXAMPLES = examples(60, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = examples(40, by_default=60, suppress_health_check=[HealthCheck.too_slow])
 
 TIMED: list[Json] = [
     {"length": "10ms", "tumbling": True},

@@ -334,7 +334,7 @@ def normal(rows: set[Row] | Counter[Row], case: Case) -> list[tuple[int, int, in
     )
 
 
-@examples(300, by_default=150)
+@examples(150)
 @given(cases(kinds=KINDS) | cases(kinds=("cut",), lateness=(None,)))
 def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_last(case: Case) -> None:
     run, expected = Run(case.bolt()), Windows(case)
@@ -354,7 +354,7 @@ def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_l
     assert normal(run.standing, case) == normal(expected.last(), case)
 
 
-@examples(100, by_default=50)
+@examples(60, by_default=50)
 @given(cases(kinds=("cut",)) | cases(kinds=KINDS))
 def test_what_remains_is_what_the_same_bolt_emits_that_fires_once(case: Case) -> None:
     assume(case.panes.at_end is None)

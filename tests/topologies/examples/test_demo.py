@@ -47,8 +47,8 @@ class Case:
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     lag = hours(1)
-    files = write_flights(tmp_path_factory.mktemp("demo") / "flights", timedelta(days=7))
-    return Case(files, 53, lag, expectation(files.directory, lag))
+    files = write_flights(tmp_path_factory.mktemp("demo") / "flights", timedelta(days=28))
+    return Case(files, 14, lag, expectation(files.directory, lag))
 
 
 def expectation(flights: Path, lag: Duration) -> Expected:

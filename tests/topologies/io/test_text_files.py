@@ -167,7 +167,7 @@ DIALECTS: list[dict[str, Any]] = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from(DIALECTS), st.sampled_from(["x,y", "x"]))
-@examples(2000, by_default=400)
+@examples(1000, by_default=400)
 def test_csv_has_the_rows_of_the_oracle_wherever_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], dialect: dict[str, Any], header: str
 ) -> None:
@@ -217,7 +217,7 @@ def _is_utf8(data: bytes) -> bool:
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
     st.sampled_from([None, "\\"]),
 )
-@examples(400, by_default=200)
+@examples(200)
 def test_csv_of_pythons_writer_is_read_as_it_was_given(
     tmp_path_factory: pytest.TempPathFactory, values: list[list[str]], line_end: str, quoting: Any, escape: str | None
 ) -> None:
@@ -239,7 +239,7 @@ def test_csv_of_pythons_writer_is_read_as_it_was_given(
 @given(
     st.binary(max_size=30).map(lambda data: bytes(b'a,"\n\r\\#b'[byte % 8] for byte in data)), st.sampled_from(DIALECTS)
 )
-@examples(1000, by_default=200)
+@examples(300, by_default=200)
 def test_rows_are_found_alike_by_counting_and_by_patterns(data: bytes, dialect: dict[str, Any]) -> None:
     bare = dialect.get("escape_unquoted", True)
     finder = RowFinder(",", dialect.get("quote", '"'), dialect.get("escape"), dialect.get("comment"), unquoted=bare)
@@ -429,7 +429,7 @@ LINES = [
         st.tuples(st.sampled_from(LINES), st.sampled_from([b"\n", b"\r\n", b"\n\r", b"\r\r\n", b"\n\r\n"])), max_size=12
     )
 )
-@examples(1000, by_default=200)
+@examples(300, by_default=200)
 def test_json_lines_are_all_there_wherever_they_are_cut(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[bytes, bytes]]
 ) -> None:
