@@ -122,7 +122,7 @@ def known(bolt: Bolt) -> Known:
         counts=bolt.counts(),
         pending=[(event.id, text_of(event.key), event.time) for event in waits],
         halves=len(bolt.half),
-        gaps=[event.id for event in bolt.gone | bolt.at_the_watermark()],
+        gaps=[event.id for event in bolt.in_gaps()],
         open=[waiting(bolt, window) for window in windows],
         watermark=bolt.times.watermark() if bolt.event_time else None,
         over=over_until(bolt),

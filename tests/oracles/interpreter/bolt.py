@@ -887,6 +887,13 @@ class Bolt:
         """Those in no window of a count that came at the very watermark: they are looked at with the next one."""
         return {event for event in self.unwindowed() if self.counts_events and event.time == self.times.watermark()}
 
+    def in_gaps(self) -> set[Event]:
+        """Those in no window, which may be told at once or when time has passed them: also start edges that have been
+        ended before the first window that would hold them."""
+        ended = {event for event in self.unwindowed() if event.shape == "start_edge" and event.until != FOREVER}
+        cut_short = {event for event in ended if event.until is not None and not self.over(event.key)(event.until)}
+        return self.gone | self.at_the_watermark() | cut_short
+
     @property
     def counts_events(self) -> bool:
         return not self.rules.key and isinstance(self.of(None, 0), Counted)
@@ -913,7 +920,7 @@ class Bolt:
             "events": self.events,
             "clocks": [milliseconds(at) for at in self.clocks],
             "watermarks": [milliseconds(at) for at in self.ticks],
-            "gaps": ids(self.gone | self.at_the_watermark()),
+            "gaps": ids(self.in_gaps()),
             "opened": self.opened,
             "rows": sorted((row for _, row in self.emitted), key=str),
             "standing": sorted((row for _, row in self.standing), key=str),
