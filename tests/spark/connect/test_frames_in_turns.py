@@ -23,10 +23,10 @@ from tests.helpers.places import ROOT
 from tests.spark.connect.framed import SCHEMA, counts, frame_of, slowly
 from tests.spark.connect.test_frames_over_connect import (
     ROWS,
-    _progress,
     expected,
     expected_files,
     kept,
+    killed,
     said,
     write,
     written,
@@ -123,24 +123,17 @@ def test_another_query_goes_on_beside_that_of_a_run(session: Any, classic: Any, 
 
 @pytest.mark.extended
 def test_runs_that_are_killed_go_on_in_the_other_kind_of_session(server: ConnectServer, tmp_path: Path) -> None:
-    """By turns, at drawn moments; two are interrupted."""
+    """By turns, at drawn moments, each with new files; two are interrupted."""
     orders, folder = tmp_path / "orders", tmp_path / "run"
-    write(orders, range(16))
+    chance = random.Random(36)
     folder.mkdir()
-    chance, kills = random.Random(36), 0
     with (folder / "client.log").open("ab") as log:
-        while True:
-            master = server.address if kills % 2 == 0 else "local[2,4]"
-            process, before = run(log, master, orders, folder, "restart"), _progress(folder)
-            while process.poll() is None and _progress(folder) == before:
-                time.sleep(0.01)
-            time.sleep(chance.uniform(0, 0.4))
-            if process.poll() is not None or kills == 5:
-                assert process.wait() == 0, (folder / "client.log").read_text()[-2000:]
-                break
-            process.send_signal(signal.SIGINT if kills in (1, 2) else signal.SIGKILL)
-            process.wait(120)
-            kills += 1
+
+        def begun(turn: int, *how: str) -> subprocess.Popen[bytes]:
+            master = server.address if turn % 2 == 0 else "local[2,4]"
+            return run(log, master, orders, folder, "restart", *how)
+
+        kills = killed(begun, orders, folder, lambda turn: signal.SIGINT if turn in (1, 2) else signal.SIGKILL, chance)
     assert kills >= 3
     assert written(folder / "out") == expected_files(orders, tmp_path / "expected")
 

@@ -19,7 +19,7 @@ from tests.helpers.spark_of import environment, settings, spark_home
 
 pytestmark = pytest.mark.extended
 _PROGRAM = ROOT / "docs" / "examples" / "revenue.py"
-_FILES, _USERS = 6, ("ann", "bob")
+_FILES, _USERS = 20, ("ann", "bob")
 
 
 @pytest.mark.parametrize(("format", "over"), [("delta", "classic"), ("delta", "connect"), ("iceberg", "classic")])
