@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.admission import LastEnd
 from policies.protocol import (
     Action,
     Answer,
@@ -25,6 +24,7 @@ from policies.protocol import (
     TriggerPolicy,
     is_own,
 )
+from policies.watermarks import LastEnd
 from windowing.durations import Count, Duration
 from windowing.settings.rules import Bounds
 from windowing.timestamps import FOREVER

@@ -1,15 +1,17 @@
-"""Source watermarks: how far the time of an input, partition or key has advanced, by its events or by the clock."""
+"""Source watermarks, by the events or the clock of an input, partition or key; and which events are late by them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windowing.durations import Count, Duration
-from windowing.settings.rules import IdleRule
+from windowing.settings.rules import Arrival, IdleRule, LateAction, LateBy
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,3 +154,229 @@ def estimated(arrived: int, arrived_at: int, clock: int) -> int:
     """Returns the estimated arrival time while nothing arrives (AZ-6): the last one plus the time that has passed on
     the clock since."""
     return arrived + (clock - arrived_at)
+
+
+# Admission: the time that an event is given, and whether it is admitted. Computed on arrays, in order of arrival.
+
+
+LastEnd = Callable[["NDArray[np.int64]", "NDArray[np.int64] | None"], "NDArray[np.int64]"]
+"""Maps events (starts, ends of lifetimes) to the end, in microseconds, of the last window that can hold each."""
+
+
+class Decision(IntEnum):
+    """The decision about one event on admission."""
+
+    ACCEPTED = 0
+    EARLY = 1
+    ADJUSTED_LATE = 2
+    """The event arrived too late, and was given the earliest time that its arrival allows (AZ-8)."""
+    LATE = 3
+    """The event arrived too late, and was turned away."""
+    ADJUSTED_OUT_OF_ORDER = 4
+    """The event was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
+    OUT_OF_ORDER = 5
+    """The event was behind the watermark, or its windows had closed, and it was turned away."""
+    WATERMARK = 6
+    """The row is not an event but a watermark from the source."""
+    UNWINDOWED = 7
+    """The event lies in a gap between windows."""
+    INVALID = 8
+    """The event is unreadable, or has no usable time."""
+    DUPLICATE = 9
+    """The event has the message id of an earlier event that a window may still need (ST-27)."""
+
+    @property
+    def label(self) -> str:
+        """The name of the decision in answers."""
+        return self.name.lower()
+
+
+def all_accepted(codes: NDArray[np.int8]) -> bool:
+    """True if every event is accepted unchanged: the usual case, in which much need not be computed."""
+    return not codes.any()  # ACCEPTED is 0
+
+
+def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Returns which events are admitted, with the time that they have or an adjusted one."""
+    if all_accepted(codes):
+        return np.ones(len(codes), np.bool_)
+    through: NDArray[np.bool_] = (
+        (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE) | (codes == Decision.ADJUSTED_OUT_OF_ORDER)
+    )
+    return through
+
+
+def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Returns which events pass the rules on arrival times; only these advance the watermark."""
+    if all_accepted(codes):
+        return np.ones(len(codes), np.bool_)
+    through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE)
+    return through
+
+
+def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
+    """Returns which events lie between two windows, so that none can hold them; ``last`` is the end of the last window
+    that begins before each event."""
+    between: NDArray[np.bool_] = last < times + holds_start
+    return between
+
+
+def by_arrival(
+    times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
+) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Decide by arrival times which events are early or late (AZ-14). Returns the assigned times in microseconds and a
+    code of the Decision about each event; both bounds are strict (AZ-8, AZ-12)."""
+    codes = np.zeros(len(times), np.int8)
+    if rule.late is not None:
+        earliest = arrivals - rule.late.micros
+        behind = times < earliest
+        if behind.any():
+            if rule.action is LateAction.ADJUST:
+                times = np.where(behind, earliest, times)
+                codes[behind] = Decision.ADJUSTED_LATE
+            else:
+                codes[behind] = Decision.LATE
+    if rule.early is not None:
+        codes[times - arrivals > rule.early.micros] = Decision.EARLY
+    return times, codes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """Decides which events a bolt admits behind its watermark, and with which time."""
+
+    late_by: LateBy
+    late_action: LateAction
+    per_input: bool
+    """True if an event is late by the mark of its own input, partition or key; False: by the watermark of the bolt."""
+    allowed: int
+    """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
+    closes_after_end: bool
+    last_end: LastEnd | None = None
+    """The last window end of an event; None where that depends on other events."""
+    holds_start: bool = False
+    """True if windows include their start and not their end."""
+    admits_by_own_mark: bool = False
+    """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
+    open."""
+
+    def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the time up to which windows are closed at each watermark; both in microseconds."""
+        return _less(watermarks, self.allowed + self.closes_after_end)
+
+    def less_allowed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Watermarks less the allowed lateness, in microseconds."""
+        return _less(watermarks, self.allowed)
+
+    def missed(
+        self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Returns which events have missed their last window. An event between two windows is in none, so it is not
+        late (AT-4)."""
+        return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
+
+    def decide(
+        self,
+        times: NDArray[np.int64],
+        ends: NDArray[np.int64] | None,
+        codes: NDArray[np.int8],
+        source_mark: NDArray[np.int64],
+        watermark: NDArray[np.int64],
+        end_edges: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
+        """Decide about events. Returns the assigned times, the codes of the decisions, and the time up to which
+        windows were closed for each event.
+
+        ``source_mark`` and ``watermark`` are the mark of the event's own input, partition or key, and the bolt's
+        watermark, before the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end
+        edges, which are late by their end (SI-4). All times are in microseconds.
+        """
+        closed_until = self.closes_until(watermark)
+        reference = self._reference(source_mark, watermark)
+        compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
+        if self.late_by is LateBy.WATERMARK:
+            if len(compared) and not self.admits_by_own_mark and int(compared.min()) > _latest(reference):
+                return times, codes, closed_until
+            late = self._behind(times, compared, ends, reference, closed_until, end_edges)
+        else:
+            assert self.last_end is not None
+            late = self.missed(compared, self.last_end(compared, ends), closed_until)
+        late &= timely(codes)
+        if not late.any():
+            return times, codes, closed_until
+        codes = codes.copy()
+        codes[late] = Decision.OUT_OF_ORDER
+        match self.late_action:
+            case LateAction.ADJUST:
+                codes[late] = Decision.ADJUSTED_OUT_OF_ORDER
+                times = np.where(late, self._earliest(late, reference, watermark, closed_until), times)
+            case LateAction.CUT if ends is not None:
+                cut = _outlasting(late, times, ends, reference, end_edges)
+                codes[cut] = Decision.ADJUSTED_OUT_OF_ORDER
+                times = np.where(cut, reference, times)
+        return times, codes, closed_until
+
+    def _behind(
+        self,
+        times: NDArray[np.int64],
+        compared: NDArray[np.int64],
+        ends: NDArray[np.int64] | None,
+        reference: NDArray[np.int64],
+        closed_until: NDArray[np.int64],
+        end_edges: NDArray[np.bool_] | None,
+    ) -> NDArray[np.bool_]:
+        """Returns which events are behind their mark, or at it if their windows have closed; ``compared`` is the
+        time of each that counts."""
+        late: NDArray[np.bool_] = compared < reference
+        tied = times == reference if end_edges is None else (times == reference) & ~end_edges
+        some = np.arange(len(times)) if self.admits_by_own_mark else np.flatnonzero(tied)
+        if self.last_end is not None and len(some):  # windows are looked up only where that may change something
+            last = self.last_end(compared[some], None if ends is None else ends[some])
+            late[some] |= self.missed(compared[some], last, closed_until[some])
+        return late
+
+    def _earliest(
+        self,
+        late: NDArray[np.bool_],
+        reference: NDArray[np.int64],
+        watermark: NDArray[np.int64],
+        closed_until: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Returns the earliest time that a late event can be given: that of its mark, or just after it."""
+        if self.admits_by_own_mark:  # behind its own mark no window may be open either
+            assert self.last_end is not None
+            known = np.where(reference > NONE, reference, watermark)
+            closed = late & self.missed(known, self.last_end(known, None), closed_until)
+            reference = np.where(closed, np.maximum(known, watermark), known)
+        if self.last_end is None:
+            return reference
+        # Where the window that ends at the watermark has closed, the earliest time is just after it.
+        return reference + (late & self.missed(reference, self.last_end(reference, None), closed_until))
+
+    def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the mark or watermark that each event is compared with."""
+        if self.admits_by_own_mark:
+            return source_mark
+        return np.maximum(source_mark, watermark) if self.per_input else watermark
+
+
+def _less(watermarks: NDArray[np.int64], back: int) -> NDArray[np.int64]:
+    known = (watermarks > NONE) & (watermarks < FOREVER)
+    return np.where(known, watermarks - back, watermarks) if back else watermarks
+
+
+def _outlasting(
+    late: NDArray[np.bool_],
+    times: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    reference: NDArray[np.int64],
+    end_edges: NDArray[np.bool_] | None,
+) -> NDArray[np.bool_]:
+    """Returns which late events last beyond their mark, so that they can be cut to begin there."""
+    cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
+    return cut if end_edges is None else cut & ~end_edges
+
+
+def _latest(marks: NDArray[np.int64]) -> int:
+    """Returns the latest of some marks, which may be one value broadcast to all events."""
+    return int(marks[0] if marks.strides == (0,) else marks.max())

@@ -23,7 +23,7 @@ from windowing.timestamps import EARLIEST, EPOCH, FOREVER, LATEST, moment_of, to
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.admission import LastEnd
+    from policies.watermarks import LastEnd
 
     Limit = int | NDArray[np.int64]
     "A time in microseconds for all events, or one per event, equal for all events of a key."

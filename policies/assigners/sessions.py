@@ -17,8 +17,8 @@ from windowing.timestamps import FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.admission import LastEnd
     from policies.assigners.aligned import Limit
+    from policies.watermarks import LastEnd
 
 
 # Session windows, which last as long as events follow each other closely; and windows that hold runs of events.

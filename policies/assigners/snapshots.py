@@ -20,8 +20,8 @@ from windowing.timestamps import FOREVER, LATEST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.admission import LastEnd
     from policies.assigners.aligned import Limit
+    from policies.watermarks import LastEnd
 
 
 # The intervals between the times at which events enter or leave, and the events in each interval.

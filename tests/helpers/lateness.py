@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.admission import Admission, Decision
 from policies.protocol import EvictionPolicy, TriggerPolicy
 from policies.storm import TimeTriggerPolicy, last_window_end
-from policies.watermarks import NONE
+from policies.watermarks import NONE, Admission, Decision
 from windowing.settings.rules import Bounds, LateAction, LateBy
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from manager.storage.manifest import Manifest, batch_key
 from manager.storage.sealed_files import SealedFolder, seal
 from manager.storage.segment_files import FileSegments
 from manager.watermarks import WaterMarkEventGenerator, WatermarkState
-from policies import admission
+from policies import watermarks as source_watermarks
 from tests.simulation.case import Case
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.playing import play
@@ -64,8 +64,8 @@ def _rewritten(owner: Any, name: str, module: ModuleType, text: str, instead: st
 @contextmanager
 def _events_at_an_end_are_between_windows() -> Iterator[None]:
     with (
-        _rewritten(admission, "between_windows", admission, "last < times", "last <= times"),
-        patch.object(repeats, "between_windows", admission.between_windows),
+        _rewritten(source_watermarks, "between_windows", source_watermarks, "last < times", "last <= times"),
+        patch.object(repeats, "between_windows", source_watermarks.between_windows),
     ):
         yield
 
@@ -73,8 +73,8 @@ def _events_at_an_end_are_between_windows() -> Iterator[None]:
 @contextmanager
 def _late_at_the_tolerance() -> Iterator[None]:
     with (
-        _rewritten(admission, "by_arrival", admission, "times < earliest", "times <= earliest"),
-        patch.object(event_times, "by_arrival", admission.by_arrival),
+        _rewritten(source_watermarks, "by_arrival", source_watermarks, "times < earliest", "times <= earliest"),
+        patch.object(event_times, "by_arrival", source_watermarks.by_arrival),
     ):
         yield
 

@@ -91,7 +91,7 @@ def _run(
 
 def _print_results(console: Console, folder: DemoFolder) -> None:
     from topologies.examples.flights import topology
-    from topologies.examples.flights.results import show_results
+    from topologies.examples.flights.data import show_results
 
     try:
         console.print(show_results(folder.output))

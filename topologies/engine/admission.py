@@ -12,9 +12,8 @@ import pyarrow as pa
 from manager.keyed.fired_windows import ClosedEarly
 from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, without_open_window
 from manager.keyed.retained_events import RetainedEvents
-from policies.admission import Decision, accepted, all_accepted
 from policies.storm import in_gap
-from policies.watermarks import NONE
+from policies.watermarks import NONE, Decision, accepted, all_accepted
 from topologies.engine.ledger import SAMPLED, Ledger, event_ids
 from topologies.engine.repeats import IncomingIds, Repeats, key_columns
 from topologies.engine.work import RejectedEvent, Rows

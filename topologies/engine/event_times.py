@@ -15,8 +15,7 @@ import pyarrow as pa
 from manager.remote import is_of_events
 from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
-from policies.admission import Decision, by_arrival
-from policies.watermarks import NONE, MarkState
+from policies.watermarks import NONE, Decision, MarkState, by_arrival
 from topologies.graph.graph import ERRORS, Graph, WindowedNode
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError

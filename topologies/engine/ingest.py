@@ -15,8 +15,7 @@ from manager.keyed.retained_events import EDGE_COLUMN, END_COLUMN, GAP_COLUMN
 from manager.storage.files import as_storage_error, naming_owner
 from manager.storage.segment_files import epoch_prefix
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter, write_events
-from policies.admission import Decision, accepted, all_accepted, timely
-from policies.watermarks import NONE
+from policies.watermarks import NONE, Decision, accepted, all_accepted, timely
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,

@@ -16,8 +16,7 @@ from manager.keyed.retained_events import GONE, SEEN, RetainedEvents
 from manager.storage.segments import SegmentStore, read_events
 from manager.storage.task_state import QueueState
 from manager.window_manager import WindowManager
-from policies.admission import between_windows
-from policies.watermarks import NONE
+from policies.watermarks import NONE, between_windows
 from topologies.engine.work import FireItem
 from topologies.graph.graph import WindowedNode
 from windowing.events import Events

@@ -17,7 +17,7 @@ from manager.storage.files import naming_owner
 from manager.storage.segment_files import FileSegments, GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments import Ref, Refs, SegmentStore
 from manager.storage.task_state import TaskState
-from policies.admission import Decision, accepted, all_accepted
+from policies.watermarks import Decision, accepted, all_accepted
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,

@@ -15,7 +15,6 @@ from manager.keyed.retained_events import INNER
 from manager.keyed.run_sums import RunSums
 from manager.slices import Slicing, Summing
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
-from policies.admission import Admission, LastEnd
 from policies.assigners import (
     CountedWindows,
     GridsTogether,
@@ -34,6 +33,7 @@ from policies.storm import (
     TimeTriggerPolicy,
     last_window_end,
 )
+from policies.watermarks import Admission, LastEnd
 from topologies.graph.groupings import AllGrouping, FieldsGrouping, Grouping, ListedRows
 from topologies.io.spout_columns import Defaults
 from windowing.aggregates.accumulators import Accumulator, Gathered

@@ -23,13 +23,13 @@ from topologies.io.topics.declared import (
     RECORD,
     Envelope,
     KeyForm,
+    Registry,
     SchemaFile,
     Tombstones,
     TopicFormat,
     TopicRows,
 )
 from topologies.io.topics.encode import TopicRecords, check_records
-from topologies.io.topics.registry import Registry
 from windowing.errors import ConfigError
 from windowing.reprs import of_fields
 from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema

@@ -13,9 +13,8 @@ from manager.storage.manifest import batch_key
 from topologies.io.formats import FileFormat, FormatName, file_format
 from topologies.io.kafka import KafkaSink, checked_options, checked_servers
 from topologies.io.paths import Place, canonical_place, shown_path
-from topologies.io.topics.declared import KeyForm, Subject, TopicFormat
+from topologies.io.topics.declared import KeyForm, Registry, Subject, TopicFormat
 from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
-from topologies.io.topics.registry import Registry
 from windowing.calls import checked, checked_value
 from windowing.errors import ConfigError
 from windowing.reprs import of_fields

@@ -41,12 +41,12 @@ from topologies.io.topics.declared import (
     METADATA,
     Envelope,
     KeyForm,
+    Registry,
     Tombstones,
     TopicFormat,
     checked_choice,
     checked_rows,
 )
-from topologies.io.topics.registry import Registry
 from windowing.calls import checked_value
 from windowing.errors import ConfigError, SchemaError, did_you_mean
 from windowing.reprs import call, of_fields

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from servers.valkey import valkey
+from tests.helpers.valkey import valkey
 from tests.spark.kafka import local_tools
 from tests.spark.kafka.kafka_shop import reading
 from tests.spark.tools import at_phase, run, run_until, with_batches_that_fail

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from policies.admission import Admission, Decision
-from policies.watermarks import NONE
+from policies.watermarks import NONE, Admission, Decision
 from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
 from topologies.engine import admission

@@ -16,8 +16,7 @@ from rich.console import Console
 from tests.helpers import flights_expected
 from tests.helpers.flights_expected import Expected
 from topologies.engine.admission import BEHIND
-from topologies.examples.flights.data import STREAMS, FlightFiles, write_flights
-from topologies.examples.flights.results import show_results
+from topologies.examples.flights.data import STREAMS, FlightFiles, show_results, write_flights
 from topologies.examples.flights.topology import flights_topology
 from windbolt import Summary, Topology, run_local
 from windowing import Duration, days, hours

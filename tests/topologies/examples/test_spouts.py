@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import duckdb
 import pytest
 
-from servers.valkey import valkey
+from tests.helpers.valkey import valkey
 from topologies.engine import pulling
 from topologies.examples.spouts import Clicks, Mails, Orders, OrdersByShop, Quotes
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks

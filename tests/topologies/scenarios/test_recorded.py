@@ -145,7 +145,7 @@ def test_inputs_that_cannot_be(inputs: list[str], problem: str) -> None:
 
 
 def test_a_scenario_is_not_made_of_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topologies.scenarios.recorded.MOST_ROWS", 2)
+    monkeypatch.setattr("topologies.cli.replay.MOST_ROWS", 2)
     done = _recorded("shop_recorded.py:topology", "orders=input", "tips=tips.jsonl")
     assert done.exit_code == 2
     assert "more than 2 rows" in done.stderr

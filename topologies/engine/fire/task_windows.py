@@ -31,8 +31,7 @@ from manager.keyed.run_sums import FiredSums
 from manager.slices import Slicing
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
-from policies.admission import accepted, timely
-from policies.watermarks import NONE
+from policies.watermarks import NONE, accepted, timely
 from topologies.engine.admission import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows, record
 from topologies.engine.batch import Context
 from topologies.engine.ingest import Router

@@ -7,6 +7,7 @@ UnreachableError: it is not the fault of a record.
 from __future__ import annotations
 
 import base64
+import binascii
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,25 +23,37 @@ from topologies.io.file_spout import in_utc, in_zone
 from topologies.io.formats.conform import as_bytes, settle
 from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, in_order, shown_bytes
 from topologies.io.formats.json import parse_values
-from topologies.io.messages.message import Misfit, Unreadable
-from topologies.io.topics import connect_shapes
-from topologies.io.topics.avro_shapes import AvroReader
+from topologies.io.messages.message import Misfit, Unreadable, value_and_type
+from topologies.io.topics.avro_shapes import (
+    NAMED_TIMES,
+    VARIABLE_DECIMAL,
+    AvroReader,
+    any_decimal,
+    decimal_leaf,
+    unscaled,
+)
 from topologies.io.topics.declared import (
     CHANGED,
+    FRAME,
     HEADERS,
     KEY,
+    MAGIC,
     METADATA,
     OPERATION,
     PLAIN,
     REGISTRY_KINDS,
     Envelope,
+    Registry,
     SchemaFile,
     TopicFormat,
     TopicRows,
+    answering,
+    client_of,
+    files_of_registered,
+    schema_of,
 )
 from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of
-from topologies.io.topics.registry import FRAME, MAGIC, Registry, answering, client_of, files_of_registered, schema_of
-from topologies.io.topics.shapes import Rows, Shape, Struct
+from topologies.io.topics.shapes import NULL, Leaf, Mapped, Repeated, Rows, Shape, Struct
 from windowing.errors import ConfigError
 
 TOMBSTONE = "the value is null (a tombstone)"
@@ -264,7 +277,7 @@ def _add_rows(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]
 
 def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
     """The rows in changes, under "", and the columns about these. Raises Misfit for a schema without changes."""
-    shape = connect_shapes.row_shape(rows.shape)
+    shape = row_shape(rows.shape)
     assert isinstance(rows.shape, Struct)
     get = rows.shape.get
     made = Rows(shape)
@@ -272,15 +285,15 @@ def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str])
     moments: list[Any] = []
     for place, value in zip(rows.places, rows.values, strict=True):
         try:
-            operation = get(value, connect_shapes.OPERATION)
-            row = connect_shapes.row_of(operation, get(value, connect_shapes.BEFORE), get(value, connect_shapes.AFTER))
+            operation = get(value, _OP)
+            row = row_of(operation, get(value, _BEFORE), get(value, _AFTER))
         except Misfit as misfit:
             found.bad.append(BadRow(place, f"{label}: {_said(misfit)}", shown(place)))
             continue
         made.places.append(place)
         made.values.append(row)
         operations.append(operation)
-        moments.append(get(value, connect_shapes.CHANGED))
+        moments.append(get(value, _TS_MS))
     return {"": made, OPERATION: operations, CHANGED: moments}
 
 
@@ -328,6 +341,115 @@ def _labelled(bad: pa.Table, label: str) -> pa.Table:
 
 def _said(misfit: Misfit) -> str:
     return str(misfit.unwritable()).removeprefix("the event: ")
+
+
+# Kafka Connect's objects with their schema, ``{"schema": ..., "payload": ...}``: the shape of the payload.
+
+
+_WHOLE = {"int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
+_FLOATING = {"float": pa.float32(), "float32": pa.float32(), "double": pa.float64(), "float64": pa.float64()}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+@lru_cache(maxsize=256)
+def connect_shape(schema: bytes) -> Shape:
+    """The shape of the values of a schema, given as JSON. Raises Unreadable."""
+    try:
+        return _shape(orjson.loads(schema))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"its schema is none of Kafka Connect's: {error!r}") from None
+
+
+def _shape(schema: Mapping[str, Any]) -> Shape:  # noqa: PLR0911 - one for each kind of type
+    kind, name = schema["type"], schema.get("name")
+    if kind in _WHOLE:
+        return NAMED_TIMES.get(str(name)) or Leaf(_WHOLE[kind], _checked(int, kind))
+    match kind:
+        case "float" | "float32" | "double" | "float64":
+            return Leaf(_FLOATING[kind], _number)
+        case "boolean":
+            return Leaf(pa.bool_(), _checked(bool, kind))
+        case "string":
+            return Leaf(pa.string(), _checked(str, kind))
+        case "bytes" if name == _DECIMAL:
+            return _decimal(schema.get("parameters") or {})
+        case "bytes":
+            return Leaf(pa.binary(), _bytes)
+        case "array":
+            return Repeated(_shape(schema["items"]))
+        case "map":
+            return Mapped(_shape(schema["keys"]), _shape(schema["values"]))
+        case "struct":
+            fields = {str(each["field"]): _shape(each) for each in schema["fields"]}
+            if name == VARIABLE_DECIMAL:
+                return Struct(
+                    lambda: fields, _member, any_decimal(lambda one: unscaled(_bytes(one["value"]), one["scale"]))
+                )
+            return Struct(lambda: fields, _member)
+    raise ValueError(f"type {kind!r}")
+
+
+def _decimal(parameters: Mapping[str, Any]) -> Leaf:
+    scale = int(parameters["scale"])
+    precision = int(parameters.get("connect.decimal.precision", 77))  # not all say it: Leaf of text then
+    return decimal_leaf(precision, scale, lambda value: unscaled(_bytes(value), scale))
+
+
+def _member(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise Misfit(f"{value_and_type(value)} is not an object")
+    return value.get(name)
+
+
+def _checked(kind: type, name: str) -> Any:
+    def make(value: Any) -> Any:
+        if type(value) is not kind:
+            raise Misfit(f"{value_and_type(value)} is not {name}")
+        return value
+
+    return make
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    if type(value) not in (int, float):
+        raise Misfit(f"{value_and_type(value)} is not a number")
+    return float(value)
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise Misfit(f"{value_and_type(value)} is not base64") from None
+
+
+# Debezium's changes: the row as it is after a change, or as it was before it is deleted.
+
+
+_BEFORE, _AFTER, _OP, _TS_MS = "before", "after", "op", "ts_ms"
+_DELETED = "d"
+
+
+def row_shape(change: Shape) -> Shape:
+    """The shape of the rows in changes. Raises Misfit for a schema that is none of Debezium's."""
+    fields = change.fields() if isinstance(change, Struct) else {}
+    row = fields.get(_AFTER, NULL)
+    if _OP not in fields or not isinstance(row, Struct):
+        raise Misfit("the schema of the record has no op and after, which Debezium's changes have")
+    return row
+
+
+def row_of(operation: Any, before: Any, after: Any) -> Any:
+    """The row of a change. Raises Misfit for one that is about no row."""
+    if type(operation) is not str:
+        raise Misfit("it is no change of Debezium's: it has no op")
+    row = before if operation == _DELETED else after
+    if row is None:
+        which = _BEFORE if operation == _DELETED else _AFTER
+        raise Misfit(f"a change with the op {operation!r}, and without a row {which!r}")
+    return row
 
 
 # JSON, with a frame, with an envelope, or both.
@@ -383,7 +505,7 @@ def _read_json(found: _Found, values: Sequence[bytes | None], zoned: pa.Schema, 
 def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
     """Add an object to those of its schema. Raises Unreadable, ValueError."""
     if schema not in typed:
-        typed[schema] = Rows(connect_shapes.connect_shape(schema))
+        typed[schema] = Rows(connect_shape(schema))
     made = orjson.loads(payload)
     typed[schema].places.append(place)
     typed[schema].values.append(made)
@@ -425,7 +547,7 @@ def _add_changes(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Sc
         try:
             change = _change(text)
             before, after = (None if bytes(raw) == _NULL else bytes(raw) for raw in (change.before, change.after))
-            rows.append((place, connect_shapes.row_of(change.op, before, after)))
+            rows.append((place, row_of(change.op, before, after)))
             about[place] = change
         except Misfit as misfit:
             found.refuse(place, _said(misfit), text, text=True)
@@ -583,7 +705,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
 def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
     """The fields of a shape. Raises Misfit where no value of it is a row."""
     if topic.envelope == "debezium":
-        shape = connect_shapes.row_shape(shape)
+        shape = row_shape(shape)
     _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))
     return list(shape.fields()) if isinstance(shape, Struct) else topic.declared.names
 

@@ -24,27 +24,25 @@ from topologies.io.messages.avro import fit_of
 from topologies.io.messages.avro_schema import parsed_with
 from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable, value_and_type
 from topologies.io.topics.declared import (
+    MAGIC,
     PLAIN,
     REGISTRY_KINDS,
     KeyForm,
+    Registry,
     SchemaFile,
     Subject,
     TopicFormat,
-    checked_choice,
-    checked_schema_file,
-    refuse_unused,
-)
-from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of, indexes_in_bytes, serialized_file
-from topologies.io.topics.registry import (
-    MAGIC,
-    Registry,
     answering,
+    checked_choice,
     checked_registry,
+    checked_schema_file,
     client_of,
     files_of_references,
     references_of,
     refuse_missing,
+    refuse_unused,
 )
+from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of, indexes_in_bytes, serialized_file
 from windowing.errors import ConfigError, DataError
 
 _kinds = pa.types
