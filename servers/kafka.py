@@ -24,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +38,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from servers.java import ROOT, jars, java_command
+from servers.processes import listens, wait_for
 
 # A schema registry over HTTP, in memory: subjects, versions, ids, references, compatibility, and how it fails.
 
@@ -351,22 +351,12 @@ def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[by
     with open(path, "a", encoding="utf-8") as output:
         java = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=os.name != "nt")
     try:
-        _wait(java, port, path)
+        wait_for("the broker", lambda: listens(port), _START, java, path)
     except BaseException:
         java.kill()
         java.wait()
         raise
     return java
-
-
-def _wait(java: subprocess.Popen[bytes], port: int, output: Path) -> None:
-    for _ in range(_START * 50):
-        if java.poll() is not None:
-            break
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.02)
-    raise _not_started(output)
 
 
 def _not_started(output: Path) -> SystemExit:
@@ -426,7 +416,10 @@ def main() -> None:
             _check_free(given.registry)
             print(f"schema registry at {beside.enter_context(registry(port=given.registry)).url}", flush=True)
         more = "" if given.settings is None else given.settings.read_text("utf-8")
-        serve(given.port, given.topics, until_eof=given.until_eof, more=more)
+        try:
+            serve(given.port, given.topics, until_eof=given.until_eof, more=more)
+        except RuntimeError as error:  # it does not start
+            sys.exit(str(error))
 
 
 # A client of the broker: makes topics, writes records, reads all that topics hold.

@@ -1,14 +1,16 @@
-"""Processes of this machine: those that a process has started, their time and memory (Linux); and ports."""
+"""Processes of this machine: those that a process has started, their time and memory (Linux); servers and ports."""
 
 from __future__ import annotations
 
 import shutil
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import psutil
@@ -104,6 +106,37 @@ def peak_memory() -> Iterator[dict[str, Any]]:
 def mib(size: float) -> float:
     """Bytes in MiB."""
     return round(size / 2**20, 1)
+
+
+def wait_for(
+    server: str,
+    answers: Callable[[], object],
+    seconds: float,
+    process: Popen[Any] | None = None,
+    log: Path | None = None,
+) -> None:
+    """Wait until a server answers: until ``answers`` returns something true, in place of False or an OSError.
+
+    Raises RuntimeError, with the end of its log, where its process has ended, or the seconds have passed.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(OSError):
+            if answers():
+                return
+        ended = process is not None and process.poll() is not None
+        if ended or time.monotonic() > end:
+            why = "its process has ended" if ended else f"it has not answered for {seconds:g} seconds"
+            said = "" if log is None else f":\n{log.read_text('utf-8', errors='replace')[-3000:]}"
+            raise RuntimeError(f"{server} did not start: {why}{said}")
+        time.sleep(0.02)
+
+
+def listens(port: int) -> bool:
+    """True if somebody listens at a port of this machine."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def free_port() -> int:

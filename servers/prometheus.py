@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from servers.processes import free_port
+from servers.processes import free_port, wait_for
 
 _UP = 30
 """Seconds in which a server must be up."""
@@ -126,7 +125,7 @@ def server(targets: Sequence[str], rules: Sequence[Path] = (), *, job: str = "wi
         with open(Path(name) / "log", "w+", encoding="utf-8") as log, _started(name, port, log) as process:
             try:
                 found = Server(f"http://127.0.0.1:{port}")
-                _wait(found, process, Path(name) / "log")
+                wait_for("Prometheus", lambda: _is_ready(found), _UP, process, Path(name) / "log")
                 yield found
             finally:
                 process.terminate()
@@ -144,14 +143,9 @@ def _started(name: str, port: int, log: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=name, stdout=log, stderr=log)
 
 
-def _wait(found: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    before = time.monotonic() + _UP
-    while True:
-        if process.poll() is not None or time.monotonic() > before:
-            raise RuntimeError(f"Prometheus did not start:\n{log.read_text('utf-8')[-2000:]}")
-        with contextlib.suppress(OSError), urlopen(f"{found.url}/-/ready", timeout=5):
-            return
-        time.sleep(0.02)
+def _is_ready(server: Server) -> bool:
+    with urlopen(f"{server.url}/-/ready", timeout=5):
+        return True
 
 
 def main() -> None:

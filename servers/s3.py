@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, quote
 from xml.sax.saxutils import escape
 
 from manager.storage.object_store import open_uri, read_object, write_object
-from servers.processes import free_port
+from servers.processes import free_port, wait_for
 
 _CONTROL = "/control/"
 _BUCKET = "bucket"
@@ -105,23 +105,13 @@ def s3_server() -> Iterator[S3]:
     process = subprocess.Popen([sys.executable, "-m", "servers.s3", str(port)], stderr=subprocess.DEVNULL)
     try:
         store = S3(f"127.0.0.1:{port}")
-        _wait_for(store)
+        wait_for("the object store", lambda: store.count() is not None, 60, process)
         yield store
     finally:
         process.kill()
         process.wait()
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _wait_for(store: S3) -> None:
-    for _ in range(3_000):
-        try:
-            store.count()
-            return
-        except OSError:
-            time.sleep(0.02)
-    raise AssertionError("the server does not start")
 
 
 class Watched:

@@ -13,13 +13,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +27,7 @@ import pyspark
 
 from servers import java
 from servers.java import ROOT
-from servers.processes import DIES_WITH_PARENT, free_port
+from servers.processes import DIES_WITH_PARENT, free_port, listens, wait_for
 
 SPARK = Path(pyspark.__file__).parent
 
@@ -122,7 +120,7 @@ class Standalone:
                 size = ["--cores", "1", "--memory", self.memory, self.url]
                 log = worker.folder / "worker.log"
                 worker.process = _daemon("worker.Worker", folders + size, worker.environment, log, self._within())
-        _wait(lambda: self._alive() == len(self.workers))
+        wait_for("the cluster", lambda: self._alive() == len(self.workers), 60, log=self.root / "master.log")
 
     def stop(self) -> None:
         for process in [worker.process for worker in self.workers] + [self.master]:
@@ -255,13 +253,6 @@ def _executors(host: str) -> list[int]:
     return found
 
 
-def _wait(done: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "the cluster does not start"
-        time.sleep(0.02)
-
-
 # A Spark Connect server.
 
 
@@ -311,11 +302,8 @@ class ConnectServer:
                 stderr=log,
                 start_new_session=True,
             )
-        until = time.monotonic() + _START
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the Connect server did not start: see {self.folder}/server.log")
-            time.sleep(0.1)
+        log = self.folder / "server.log"
+        wait_for("the Connect server", lambda: listens(self.port), _START, self._process, log)
 
     def kill(self) -> None:
         """Kill it with its workers, as a machine that fails would."""
@@ -329,11 +317,6 @@ class ConnectServer:
                     each.kill()
         self._process.wait()
         self._process = None
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-            return True
-        return False
 
 
 @contextmanager

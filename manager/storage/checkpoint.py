@@ -192,6 +192,10 @@ class MemoryCheckpoint:
         """Does nothing: ``commit`` has removed all that is superfluous."""
 
 
+FIRST_FILES = (f"manifests/{batch_key(0, False)}.json", f"segments/{batch_key(0, False)}/0.arrow")
+"""Names of files that the first batch writes; later batches write beside them."""
+
+
 class FileCheckpoint:
     """A checkpoint in a folder of a file system that pyarrow knows.
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pyspark
 
 from servers.java import java_command
+from servers.processes import wait_for
 from topologies.spark.java import jars
 
 _JARS = Path(__file__).with_name("hdfs.txt")
@@ -58,7 +58,8 @@ class Hdfs:
         first = () if self._port else ("-format",)
         command = [java_command(), *_JAVA, "-cp", _classpath(), _MAIN, *first, "-nnport", str(self._port)]
         command += ["-writeDetails", str(details), "-D", f"hdfs.minidfs.basedir={self._folder / 'data'}", *_SETTINGS]
-        with open(self._folder / "said", "ab") as said:
+        log = self._folder / "said"
+        with log.open("ab") as said:
             self._process = subprocess.Popen(
                 ["sh", "-c", _UNTIL_EOF, "sh", *command],
                 cwd=self._folder,
@@ -67,15 +68,12 @@ class Hdfs:
                 stderr=said,
                 start_new_session=True,
             )
-        for _ in range(_START * 50):
-            if details.exists() and details.read_text("utf-8").endswith("}"):
-                self._port = int(json.loads(details.read_text("utf-8"))["namenode_port"])
-                return
-            if self._process.poll() is not None:
-                break
-            time.sleep(0.02)
-        self.stop()
-        raise RuntimeError(f"HDFS did not start:\n{(self._folder / 'said').read_text('utf-8')[-3000:]}")
+        try:
+            wait_for("HDFS", lambda: details.read_text("utf-8").endswith("}"), _START, self._process, log)
+        except RuntimeError:
+            self.stop()
+            raise
+        self._port = int(json.loads(details.read_text("utf-8"))["namenode_port"])
 
     def stop(self) -> None:
         """Kill it, as a machine that fails would; what it was given stays on its disk."""

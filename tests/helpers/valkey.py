@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from servers.processes import DIES_WITH_PARENT, free_port
+from servers.processes import DIES_WITH_PARENT, free_port, wait_for
 
 _START = 30
 """Seconds in which it must be up."""
@@ -40,17 +38,19 @@ class Valkey:
             "--save": "",
         }
         command = [*DIES_WITH_PARENT, str(program), *(str(word) for pair in given.items() for word in pair)]
-        with open(self._folder / "said", "ab") as said:
+        log = self._folder / "said"
+        with log.open("ab") as said:
             self._process = subprocess.Popen(command, stdout=said, stderr=said)
-        for _ in range(_START * 50):
-            with contextlib.suppress(redis.exceptions.ConnectionError):
-                self.client.ping()
-                return
-            if self._process.poll() is not None:
-                break
-            time.sleep(0.02)
-        self.stop()
-        raise RuntimeError(f"Valkey did not start:\n{(self._folder / 'said').read_text('utf-8')[-2000:]}")
+        try:
+            wait_for("Valkey", self._answers, _START, self._process, log)
+        except RuntimeError:
+            self.stop()
+            raise
+
+    def _answers(self) -> bool:
+        with suppress(redis.exceptions.ConnectionError):
+            return bool(self.client.ping())
+        return False
 
     def stop(self) -> None:
         """Kill it, as a machine that fails would."""

@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from manager.remote import hadoop_name, is_transient
 from manager.storage.checkpoint import (
+    FIRST_FILES,
     KEPT_BATCHES,
     FileCheckpoint,
     check_batch,
@@ -40,6 +41,8 @@ from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 
 TOPOLOGY, START = "topology", "start"
 """Notes with the topology that the checkpoint belongs to, and with the start of its first run."""
+FILES = (f"windbolt/{START}.json", *(f"windbolt/{name}" for name in FIRST_FILES), "spark/offsets/0")
+"""Files that a run writes into a checkpoint, one in each folder that gets more."""
 GOING_BACK = "going-back"
 """Note that somebody goes back to an earlier batch; while it is there, no run begins."""
 RESETTING = "resetting"

@@ -16,7 +16,7 @@ from manager.remote import root_and_path
 from manager.storage.files import as_storage_error, during, make_folder, naming_owner
 from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refuse_missing_input
-from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
+from topologies.checkpoints.paired_checkpoint import FILES, PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
 from topologies.engine.kafka_records import naming
@@ -115,19 +115,10 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
         make_sink_folders(topology)
 
 
-_OF_CHECKPOINT = (
-    "windbolt/start.json",
-    "windbolt/manifests/0000000000.json",
-    "windbolt/segments/0000000000/0.arrow",
-    "spark/offsets/0",
-)
-"""Files as a checkpoint has them, at each depth."""
-
-
 def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
     """Raise ConfigError for a spout that would read files of the checkpoint: each batch writes new ones."""
     place = canonical_place(checkpoint)
-    files = [place.below(file) for file in _OF_CHECKPOINT]
+    files = [place.below(file) for file in FILES]
     for name, node in topology.spouts.items():
         spout = node.spout
         if not isinstance(spout, FileSpout) or isinstance(spout, KeptRows):

@@ -47,7 +47,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout, reads_topic, same_kafka
 from topologies.io.paths import Place, canonical_place, read_among
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
-from topologies.io.sinks import FileSink, first_file
+from topologies.io.sinks import FileSink, output_file
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import (
     BatchBolt,
@@ -233,9 +233,8 @@ def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa
         if field is None or not node.event_time or released or not by_all:
             continue
         for label, each, origins in zip(node.streams, node.inputs, node.origins, strict=True):
-            rules = (settings.input_rules or {}).get(label)
-            every = settings.watermark_every if rules is None else rules.watermark_every
-            waits = every == SOURCE_ONLY and not origins and label not in imports
+            no_own_marks = settings.of_input(label).watermark_every == SOURCE_ONLY
+            waits = no_own_marks and not origins and label not in imports
             if waits and field not in schemas[each.stream].names:
                 yield _missing_marks(node, field, label, schemas)
 
@@ -298,18 +297,20 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
             )
 
 
-def feedback_loops(spouts: Sequence[tuple[str, object]], sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+def feedback_loops(
+    spouts: Iterable[tuple[str, object]], sinks: Sequence[SinkDeclarer | SinkNode]
+) -> Iterator[ConfigError]:
     """Yields an error for each spout that would read what a sink writes, as new events, in the next batch or run."""
-    files = {place: first_file(each.sink) for place, each in enumerate(sinks) if isinstance(each.sink, FileSink)}
+    outputs = {each.name: output_file(each.sink) for each in sinks if isinstance(each.sink, FileSink)}
     for name, spout in spouts:
-        read = read_among(spout.paths, files.values()) if isinstance(spout, FileSpout) else ()
-        for place, declarer in enumerate(sinks):
-            sink, loop = declarer.sink, f"spout {name!r} reads what sink {declarer.name!r} writes"
-            if isinstance(sink, FileSink) and files[place] in read:
+        read = read_among(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
+        for each in sinks:
+            sink, loop = each.sink, f"spout {name!r} reads what sink {each.name!r} writes"
+            if isinstance(sink, FileSink) and outputs[each.name] in read:
                 yield ConfigError(
                     loop,
                     why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
-                    do="write to a folder that is not read",
+                    do="write to a folder, or append to a table, that is not read",
                 )
             elif isinstance(spout, KafkaSpout) and isinstance(sink, KafkaSink) and _comes_back(sink, spout):
                 yield ConfigError(

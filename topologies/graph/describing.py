@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -28,7 +28,7 @@ from windowing.bolts.passing import AlterLifetime, Passing, ShiftTime, Union
 from windowing.durations import Count, Duration
 from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
-from windowing.settings import DECLARED, WindowSettings
+from windowing.settings import DECLARED, OF_INPUT, WindowSettings
 from windowing.settings.declaration import SaidBy
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import PaneTrigger
@@ -140,9 +140,9 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:
     """Yields a sentence for each time setting of a bolt that differs from Storm's and has an effect."""
-    said = _BY_SOURCE if any(_rules_of_sources(node)) else ()
+    of_inputs = OF_INPUT if node.bolt.settings.by_input else ()
     for name in DECLARED:
-        if name in node.idle or name in said:
+        if name in node.idle or name in of_inputs:
             continue
         if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
             continue
@@ -168,12 +168,12 @@ def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     }
     early = arrival is not None and arrival.early is not None
     by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
-    outcomes_behind = outcomes | {LateAction.ADJUST: "moved to the watermark"}
-    behind = outcomes_behind[settings.late_action]
+    behind_watermark = outcomes | {LateAction.ADJUST: "moved to the watermark"}
+    behind = behind_watermark[settings.late_action]
     if by_arrival is None and not early:
-        of_sources = {label: outcomes_behind[each.late_action] for label, each in (settings.input_rules or {}).items()}
-        differ = len(set(of_sources.values())) > 1
-        yield from (f"of {label}: {each}" for label, each in of_sources.items()) if differ else [behind]
+        of_inputs = {label: behind_watermark[own.late_action] for label, own in settings.by_input.items()}
+        differ = len(set(of_inputs.values())) > 1
+        yield from (f"of {label}: {outcome}" for label, outcome in of_inputs.items()) if differ else [behind]
         return
     if by_arrival is LateAction.ADJUST:
         yield "by arrival: moved to the earliest time that is in time"
@@ -302,27 +302,13 @@ def _time(node: WindowedNode) -> Iterator[str]:
         source = f"event time of {', '.join(sorted({each.bolt for origins in node.origins for each in origins}))}"
     interval = settings.watermark_interval
     often = f", at most every {interval}" if interval.micros else ""
-    of_sources = list(_rules_of_sources(node))
-    yield f"{source}{'' if of_sources else f', lag {node.lag}'}{often}"
-    yield from of_sources
-    yield from rules_in_words(node)
-
-
-_BY_SOURCE = ("lag", "ahead", "watermark_every", "late_action")
-"""The settings that sources of one bolt may declare each for itself (SI-17)."""
-
-
-def _rules_of_sources(node: WindowedNode) -> Iterator[str]:
-    """Yields a phrase for each input if their sources declare rules that differ."""
-    settings = node.bolt.settings
-    rules = settings.input_rules or {}
-    if len(set(rules.values())) < 2:
-        return
-    for label, each in rules.items():
-        own = replace(settings, watermark_every=each.watermark_every, late_action=each.late_action)
-        delay = f"lag {Duration(each.delay)}" if each.delay >= 0 else f"{Duration(-each.delay)} ahead"
+    by_input = settings.by_input
+    yield f"{source}{'' if by_input else f', lag {node.lag}'}{often}"
+    for label, own in by_input.items():
+        delay = f"{own.ahead} ahead" if own.ahead.micros else f"lag {own.lag}"
         more = (words for name in ("watermark_every", "late_action") for words in _setting_in_words(name, own))
         yield ", ".join([f"of {label}: {delay}", *more])
+    yield from rules_in_words(node)
 
 
 def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind

@@ -39,8 +39,9 @@ class FileSink:
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
 
 
-def first_file(sink: FileSink) -> Place:
-    """Returns the place of the first file that a sink writes: spouts that read it read the others too."""
+def output_file(sink: FileSink) -> Place:
+    """Returns the place of a file that the sink writes, that of its first batch. A spout that reads this one reads all
+    files of the sink."""
     return canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
 
 

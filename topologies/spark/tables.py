@@ -21,11 +21,11 @@ from pyspark.sql.types import StructType
 from manager.remote import hadoop_name
 from manager.storage.segments import Ref
 from topologies.engine.work import SinkBatch
+from topologies.graph.builder import feedback_loops
 from topologies.graph.graph import Graph, SinkNode
-from topologies.io.file_spout import FileSpout
 from topologies.io.formats import file_format
-from topologies.io.paths import canonical_place, locate, read_among, shown_path
-from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink, first_file
+from topologies.io.paths import canonical_place, locate, shown_path
+from topologies.io.sinks import TABLE_FORMATS, FileSink, MemorySink, TableSink
 from topologies.run.options import is_over_connect
 from topologies.spark.frames import quoted
 from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_error_in
@@ -52,6 +52,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
     """
     sinks: dict[str, SinkNode] = dict(topology.sinks)
     folders = {canonical_place(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
+    spouts = [(name, node.spout) for name, node in topology.spouts.items()]
     for name, node in topology.sinks.items():
         if not isinstance(node.sink, TableSink):
             continue
@@ -74,20 +75,10 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
                 )
             folders[place] = name
             of_files = FileSink(folder, file_format("parquet", "writing"))
-            _refuse_reading(topology, name, of_files, table.name)
             sinks[name] = replace(node, sink=of_files)
+            for loop in feedback_loops(spouts, [sinks[name]]):
+                raise loop
     return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
-
-
-def _refuse_reading(topology: Graph, sink: str, of_files: FileSink, table: str) -> None:
-    """Raise ConfigError for a spout of files that would read the folder of the table to which a sink appends."""
-    for name, node in topology.spouts.items():
-        if isinstance(node.spout, FileSpout) and read_among(node.spout.paths, [first_file(of_files)]):
-            raise ConfigError(
-                f"spout {name!r} reads the files of the table {table}, to which sink {sink!r} appends",
-                why=f"its rows, in {of_files.path}, would come back as new events",
-                do="append to a table whose folder is not read",
-            )
 
 
 def tables_of_files(given: Graph, topology: Graph) -> list[str]:

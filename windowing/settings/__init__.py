@@ -1,6 +1,6 @@
 """The settings of a windowed bolt: each is declared once, in ``window_settings``, and all else follows from that."""
 
 from windowing.settings.declaration import SOURCE_ONLY
-from windowing.settings.window_settings import ARGUMENTS, DECLARED, WindowSettings
+from windowing.settings.window_settings import ARGUMENTS, DECLARED, OF_INPUT, WindowSettings
 
-__all__ = ["ARGUMENTS", "DECLARED", "SOURCE_ONLY", "WindowSettings"]
+__all__ = ["ARGUMENTS", "DECLARED", "OF_INPUT", "SOURCE_ONLY", "WindowSettings"]

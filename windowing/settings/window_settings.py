@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from windowing.durations import Count, Duration, Shift
@@ -674,6 +674,17 @@ class WindowSettings:
         """Time that the watermark stays behind the latest event, in microseconds; below zero where it runs ahead."""
         return (self.lag or Duration(0)).micros - self.ahead.micros
 
+    @property
+    def by_input(self) -> Mapping[str, WindowSettings]:
+        """The settings with the rules of each input, by its label; empty if all inputs have the same rules (SI-17)."""
+        rules = self.input_rules or {}
+        return {} if len(set(rules.values())) < 2 else {label: self._with(each) for label, each in rules.items()}
+
+    def _with(self, rules: InputRules) -> WindowSettings:
+        lag, ahead = Duration(max(rules.delay, 0)), Duration(max(-rules.delay, 0))
+        every, action = rules.watermark_every, rules.late_action
+        return replace(self, lag=lag, ahead=ahead, watermark_every=every, late_action=action, input_rules=None)
+
     def of_input(self, label: str) -> InputRules:
         """Returns the rules for the watermarks and late events of an input."""
         own = (self.input_rules or {}).get(label)
@@ -682,6 +693,9 @@ class WindowSettings:
 
 DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
 """Declaration of each setting, by its name."""
+
+OF_INPUT: Final = ("lag", "ahead", "watermark_every", "late_action")
+"""The settings that may differ between the inputs of a bolt, because their sources declare them."""
 
 ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
 """The setting that an argument of a method is; the argument is empty if the method sets one thing."""

@@ -20,14 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from tests.spark import tools
-from tests.spark.kafka import local_tools
+from tests.spark.engines import BEGUN_AND_FINISHED, ENGINES
 from tests.spark.tools import at_phase, in_order
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 
-ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 MOMENT = datetime(2024, 10, 27, 1, 30, tzinfo=UTC)
 
 
@@ -175,15 +173,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize(
-    ("begun", "finished"),
-    [
-        ("local", "local"),
-        ("spark", "spark"),
-        pytest.param("local", "spark", marks=pytest.mark.extended),
-        pytest.param("spark", "local", marks=pytest.mark.extended),
-    ],
-)
+@BEGUN_AND_FINISHED
 @pytest.mark.usefixtures("spark")
 def test_each_row_is_read_once_though_runs_die(begun: str, finished: str, folder: Path, tmp_path: Path) -> None:
     built, out = topology(folder)

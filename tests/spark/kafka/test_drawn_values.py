@@ -18,15 +18,13 @@ from pyspark.sql import SparkSession
 
 from servers.kafka import Kafka, Registry, registry
 from tests.helpers.examples import share
-from tests.spark import tools
-from tests.spark.kafka import local_tools
+from tests.spark.engines import ENGINES
 from tests.spark.kafka.kafka_shop import reading
 from tests.topologies.io.test_types_and_formats import drawn, shown
 from tests.topologies.topics.test_matrix import as_protobuf_has_it, drawn_for_protobuf
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Spout
 
-ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 FILES: tuple[Any, ...] = ("parquet", "csv", "jsonl", "json", "arrow")
 TOPICS: tuple[Any, ...] = ("json", "avro", "json_schema", "protobuf")
 

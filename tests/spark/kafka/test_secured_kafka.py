@@ -19,14 +19,12 @@ from cryptography.x509.oid import NameOID
 
 from servers.kafka import Kafka, running_broker
 from servers.processes import free_port
-from tests.spark import tools
-from tests.spark.kafka import local_tools
+from tests.spark.engines import ENGINES
 from topologies.io.sinks import MemorySink
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import UnreachableError
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.extended]
-ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="{}";'
 SCRAM = LOGIN.replace("plain.Plain", "scram.Scram")
 PASSWORD = "s;e c=ret"

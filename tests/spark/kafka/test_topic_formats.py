@@ -13,8 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from servers.kafka import Kafka, Registry, registry
 from tests.helpers import topic_values
-from tests.spark import tools
-from tests.spark.kafka import local_tools
+from tests.spark.engines import ENGINES
 from tests.spark.kafka.kafka_shop import once
 from tests.spark.tools import at_phase
 from topologies.io.sinks import MemorySink
@@ -28,7 +27,6 @@ from windowing.schema import EmittedRows
 pytestmark = pytest.mark.usefixtures("spark")
 ROWS = 60
 PER_BATCH = 20
-ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 
 
 class Totals(WindowedBolt):
@@ -179,7 +177,7 @@ def test_what_a_registry_says_ends_a_run_before_the_first_batch(
         if engine in ENGINES:
             ENGINES[engine].run(built, checkpoint)
         else:
-            local_tools.run(built, None)
+            ENGINES["local"].run(built, None)
 
     other = {"type": "record", "name": "Total", "fields": [{"name": "second", "type": "boolean"}]}
     told.register(f"{totals}-value", json.dumps(other))

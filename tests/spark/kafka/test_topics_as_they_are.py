@@ -18,15 +18,13 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 from servers.kafka import Kafka, Registry, registry
 from tests.helpers import topic_values
 from tests.helpers.examples import with_all
-from tests.spark import tools
-from tests.spark.kafka import local_tools
+from tests.spark.engines import BEGUN_AND_FINISHED, ENGINES
 from tests.spark.kafka.kafka_shop import reading
 from tests.spark.tools import at_phase, in_order
 from tests.topologies.topics.test_reading import CHANGES, ORDER, avro
 from windbolt import spouts
 
 pytestmark = pytest.mark.usefixtures("spark")
-ENGINES: dict[str, Any] = {"spark": tools, "local": local_tools}
 
 
 @dataclass
@@ -201,15 +199,7 @@ def topics(kafka: Kafka, told: Registry, tmp_path_factory: pytest.TempPathFactor
     return found
 
 
-@pytest.mark.parametrize(
-    ("begun", "finished"),
-    [
-        ("local", "local"),
-        ("spark", "spark"),
-        pytest.param("local", "spark", marks=pytest.mark.extended),
-        pytest.param("spark", "local", marks=pytest.mark.extended),
-    ],
-)
+@BEGUN_AND_FINISHED
 def test_each_record_is_read_once_though_runs_die(
     begun: str, finished: str, kafka: Kafka, topics: dict[str, tuple[str, Case]], tmp_path: Path
 ) -> None:

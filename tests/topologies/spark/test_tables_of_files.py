@@ -31,7 +31,7 @@ def in_session(warehouse: Path, read: Any, **more: Any) -> Graph:
 def test_a_spout_that_reads_the_files_of_the_table_is_refused(read: str, tmp_path: Path) -> None:
     (tmp_path / "revenue").mkdir()
     (tmp_path / "link").symlink_to("revenue")
-    with pytest.raises(ConfigError, match=r"spout 'orders' reads the files of the table shop\.revenue, to which sink"):
+    with pytest.raises(ConfigError, match=r"spout 'orders' reads what sink '.*' writes"):
         in_session(tmp_path, tmp_path / read)
 
 

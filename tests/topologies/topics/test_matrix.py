@@ -157,9 +157,27 @@ def _of_protobuf(table: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows_as(_without_nulls, table.select(kept.names)), kept)
 
 
-def rows_as(change: Callable[[Any, pa.DataType], Any], table: pa.Table) -> list[Row]:
-    """The rows of a table, with each value as a function has it of the value and its type."""
-    return [{field.name: change(row[field.name], field.type) for field in table.schema} for row in table.to_pylist()]
+Change = Callable[[Any, pa.DataType], Any]
+"""A function of a value, whose parts have been changed already, and its type."""
+
+
+def rows_as(change: Change, table: pa.Table) -> list[Row]:
+    """The rows of a table, with each value changed."""
+    return [
+        {field.name: _changed(change, row[field.name], field.type) for field in table.schema}
+        for row in table.to_pylist()
+    ]
+
+
+def _changed(change: Change, value: Any, kind: pa.DataType) -> Any:
+    """A value whose parts have been changed, and then the value itself."""
+    if value is not None and pa.types.is_struct(kind):
+        value = {field.name: _changed(change, value[field.name], field.type) for field in kind}
+    elif value is not None and pa.types.is_map(kind):
+        value = [(key, _changed(change, item, kind.item_type)) for key, item in value]
+    elif value is not None and pa.types.is_list(kind):
+        value = [_changed(change, item, kind.value_type) for item in value]
+    return change(value, kind)
 
 
 def _is_of_protobuf(field: pa.Field) -> bool:
@@ -171,14 +189,10 @@ def _is_of_protobuf(field: pa.Field) -> bool:
 
 
 def _without_nulls(value: Any, kind: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {field.name: _without_nulls(value[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return [(key, _without_nulls(item, kind.item_type)) for key, item in value if item is not None]
-    if pa.types.is_list(kind):
-        return [_without_nulls(each, kind.value_type) for each in value if each is not None]
+    if value is not None and pa.types.is_map(kind):
+        return [(key, item) for key, item in value if item is not None]
+    if value is not None and pa.types.is_list(kind):
+        return [item for item in value if item is not None]
     return value
 
 
@@ -189,25 +203,16 @@ def as_protobuf_has_it(table: pa.Table) -> pa.Table:
 
 def _in_protobuf(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_map(kind):
-        return sorted((key, _in_protobuf(item, kind.item_type)) for key, item in value or [])
-    if pa.types.is_list(kind):
-        return [_in_protobuf(each, kind.value_type) for each in value or []]
-    if pa.types.is_struct(kind) and value is not None:
-        return {field.name: _in_protobuf(value[field.name], field.type) for field in kind}
-    return value
+        return sorted(value or [])
+    return value or [] if pa.types.is_list(kind) else value
 
 
 def _in_avro(value: Any, kind: pa.DataType) -> Any:
     """A value as Confluent's deserializer gives it."""
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {field.name: _in_avro(value[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        pairs = {key: _in_avro(item, kind.item_type) for key, item in value}
-        texts = pa.types.is_string(kind.key_type)
-        return pairs if texts else [{"key": key, "value": item} for key, item in pairs.items()]
-    return [_in_avro(each, kind.value_type) for each in value] if pa.types.is_list(kind) else value
+    if value is None or not pa.types.is_map(kind):
+        return value
+    pairs = dict(value)
+    return pairs if pa.types.is_string(kind.key_type) else [{"key": key, "value": pairs[key]} for key in pairs]
 
 
 @pytest.mark.parametrize("format", ["json", *FORMATS])
