@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Result rows of some windows."""
+class WindowResults:
+    """The result rows of some windows."""
 
     rows: pa.Table
     windows: NDArray[np.int64]
@@ -325,7 +325,7 @@ class Slicing(Summing):
         arrays = [rows.payload.column(name) for name in self.key_columns]
         return pa.table(arrays, names=list(self.aggregates.by))
 
-    def joined(self, windows: Sequence[TupleWindow]) -> Iterator[Joined]:
+    def joined(self, windows: Sequence[TupleWindow]) -> Iterator[WindowResults]:
         """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
         source = windows[0].source
         assert isinstance(source, SettledEvents)
@@ -350,7 +350,7 @@ class Slicing(Summing):
         for of_window, codes, states, events in parts:
             cells = Cells(events, start_times[of_window], end_times[of_window])
             rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, cells)
-            yield Joined(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
+            yield WindowResults(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
     def _join_separately(
         self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]

@@ -168,14 +168,15 @@ class Decision(IntEnum):
 
     ACCEPTED = 0
     EARLY = 1
-    ADJUSTED_LATE = 2
-    """The event arrived too late, and was given the earliest time that its arrival allows (AZ-8)."""
-    LATE = 3
-    """The event arrived too late, and was turned away."""
+    ADJUSTED_LATE_BY_ARRIVAL = 2
+    """The event arrived too long after its time, and was given the earliest time that its arrival allows (AZ-8)."""
+    LATE_BY_ARRIVAL = 3
+    """The event arrived too long after its time, whatever the watermark is, and was turned away."""
     ADJUSTED_OUT_OF_ORDER = 4
     """The event was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
     OUT_OF_ORDER = 5
-    """The event was behind the watermark, or its windows had closed, and it was turned away."""
+    """The event was behind the watermark, or its windows had closed, and it was turned away: late, as other systems
+    than Azure say."""
     WATERMARK = 6
     """The row is not an event but a watermark from the source."""
     UNWINDOWED = 7
@@ -188,7 +189,7 @@ class Decision(IntEnum):
     @property
     def label(self) -> str:
         """The name of the decision in answers."""
-        return self.name.lower()
+        return self.name.removesuffix("_BY_ARRIVAL").lower()
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
@@ -201,7 +202,9 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
     through: NDArray[np.bool_] = (
-        (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE) | (codes == Decision.ADJUSTED_OUT_OF_ORDER)
+        (codes == Decision.ACCEPTED)
+        | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
+        | (codes == Decision.ADJUSTED_OUT_OF_ORDER)
     )
     return through
 
@@ -210,7 +213,7 @@ def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Returns which events pass the rules on arrival times; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
-    through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE)
+    through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
     return through
 
 
@@ -221,7 +224,7 @@ def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_sta
     return between
 
 
-def by_arrival(
+def decide_by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Decide by arrival times which events are early or late (AZ-14). Returns the assigned times in microseconds and a
@@ -233,9 +236,9 @@ def by_arrival(
         if behind.any():
             if rule.action is LateAction.ADJUST:
                 times = np.where(behind, earliest, times)
-                codes[behind] = Decision.ADJUSTED_LATE
+                codes[behind] = Decision.ADJUSTED_LATE_BY_ARRIVAL
             else:
-                codes[behind] = Decision.LATE
+                codes[behind] = Decision.LATE_BY_ARRIVAL
     if rule.early is not None:
         codes[times - arrivals > rule.early.micros] = Decision.EARLY
     return times, codes
@@ -260,7 +263,7 @@ class Admission:
     """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
     open."""
 
-    def closes_until(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed_at(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the time up to which windows are closed at each watermark; both in microseconds."""
         return _less(watermarks, self.allowed + self.closes_after_end)
 
@@ -291,7 +294,7 @@ class Admission:
         watermark, before the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end
         edges, which are late by their end (SI-4). All times are in microseconds.
         """
-        closed_until = self.closes_until(watermark)
+        closed_until = self.closed_at(watermark)
         reference = self._reference(source_mark, watermark)
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:

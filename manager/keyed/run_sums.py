@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
-from manager.slices import Joined, Summing
+from manager.slices import Summing, WindowResults
 from policies.assigners import Assigned, CountedWindows, EventRuns, GridsTogether, GridWindows, Live, SessionWindows
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
@@ -92,7 +92,7 @@ class RunSums(Summing):
         groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
-    def joined(self, events: SortedEvents, piece: Assigned) -> Joined:
+    def joined(self, events: SortedEvents, piece: Assigned) -> WindowResults:
         """The results of windows of these rows."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
@@ -110,7 +110,7 @@ class RunSums(Summing):
         states, weights = self._merged_rows(rows, groups)
         known = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
         cells = Cells(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], known)
-        return Joined(self.aggregates.result(keys.columns(codes), states, cells), of_window)
+        return WindowResults(self.aggregates.result(keys.columns(codes), states, cells), of_window)
 
     def traced_states(self, payload: pa.Table) -> State:
         """The tracing state of some rows, of which this is the payload."""
@@ -221,7 +221,7 @@ class FiredSums:
         fresh = self.fresh[np.repeat(which, np.diff(self.piece.offsets))]
         return replace(self, piece=self.piece.only(which), fresh=fresh, windows=windows)
 
-    def joined(self) -> Joined:
+    def joined(self) -> WindowResults:
         """The results of all of them."""
         return self.sums.joined(self.events, self.piece)
 

@@ -113,7 +113,7 @@ class SessionWindows(WindowAssigner):
         ended = sessions.ends <= limit_at(upto, sessions.lows)
         if forced.any() and self.max_duration is not None:
             limit = limit_at(upto, sessions.lows)
-            ended = self._needless(live.starts, sessions, forced, self.max_duration.micros, limit)
+            ended = self._no_longer_needed(live.starts, sessions, forced, self.max_duration.micros, limit)
         return np.repeat(ended, sessions.highs - sessions.lows)
 
     def next_end(self, live: Live, after: Limit) -> int | None:
@@ -250,7 +250,7 @@ class SessionWindows(WindowAssigner):
         """True if an event is in the session whose last event, or check point, is ``distance`` microseconds earlier."""
         return distance <= self.gap.micros if self.touching else distance < self.gap.micros
 
-    def _needless(
+    def _no_longer_needed(
         self, times: NDArray[np.int64], sessions: Runs, forced: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
         """Returns the sessions whose events are no longer needed, where the clock has closed some.

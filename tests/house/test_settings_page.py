@@ -11,7 +11,7 @@ import pytest
 from tests import settings_page
 from windowing import WindowedBolt
 from windowing.settings import DECLARED, presets
-from windowing.settings.declaration import FLAG, Admits, SaidBy, declarations, setting
+from windowing.settings.declaration import FLAG, AdmittedBy, SaidBy, declarations, setting
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -38,7 +38,11 @@ def test_two_settings_cannot_be_given_by_one_call() -> None:
     both = make_dataclass(
         "Both",
         [
-            (name, Any, setting(None, FLAG, "with_trigger.trigger", admits=Admits.READER, words=SaidBy("time")))
+            (
+                name,
+                Any,
+                setting(None, FLAG, "with_trigger.trigger", admitted_by=AdmittedBy.READER, words=SaidBy("time")),
+            )
             for name in names
         ],
     )

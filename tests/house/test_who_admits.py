@@ -11,7 +11,7 @@ from tests.topologies.checkpoints.test_resuming import walked
 from tests.topologies.compose import test_every_setting as walk
 from topologies.graph.graph import WindowedNode
 from windowing.settings import DECLARED, WindowSettings
-from windowing.settings.declaration import Admits
+from windowing.settings.declaration import AdmittedBy
 
 ONLY_WITH_EVENTS = "manager/watermarks.py"
 """The file in which settings are read only where the watermark follows events."""
@@ -44,21 +44,23 @@ def _alone() -> dict[str, list[WindowedNode]]:
 def test_declarations_say_who_admits_and_what_the_watermark_follows() -> None:
     problems, alone = [], _alone()
     for name, declared in DECLARED.items():
-        admits = declared.admits
+        admits = declared.admitted_by
         for node in alone[name]:
             given = getattr(node.bolt.settings, name) != declared.default
-            by_task = given and (admits is Admits.TASK_IN_ANY_TIME or (node.event_time and admits is not Admits.READER))
+            by_task = given and (
+                admits is AdmittedBy.TASK_IN_ANY_TIME or (node.event_time and admits is not AdmittedBy.READER)
+            )
             if node.deferred != by_task:
                 problems.append(f"{name}: admitted by the task, {node.deferred}: {node.bolt.settings}")
-            if node.sequenced != (given and node.event_time and admits is Admits.FOLLOWING_EVENTS):
-                problems.append(f"{name}: the watermark follows events, {node.sequenced}: {node.bolt.settings}")
+            if node.follows_events != (given and node.event_time and admits is AdmittedBy.FOLLOWING_EVENTS):
+                problems.append(f"{name}: the watermark follows events, {node.follows_events}: {node.bolt.settings}")
     assert not problems, "\n".join(problems)
-    assert {declared.admits for name, declared in DECLARED.items() if alone[name]} == set(Admits)
+    assert {declared.admitted_by for name, declared in DECLARED.items() if alone[name]} == set(AdmittedBy)
 
 
 def test_what_is_read_only_where_the_watermark_follows_events_makes_it_follow_them() -> None:
     tree = ast.parse((ROOT / ONLY_WITH_EVENTS).read_text(encoding="utf-8"))
     attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
     read = {node.attr for node in attributes if ast.unparse(node.value).endswith("settings")} & set(DECLARED)
-    following = {name for name in read if DECLARED[name].admits is Admits.FOLLOWING_EVENTS}
+    following = {name for name in read if DECLARED[name].admitted_by is AdmittedBy.FOLLOWING_EVENTS}
     assert read - following == set(ELSEWHERE_TOO)

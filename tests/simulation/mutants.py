@@ -73,8 +73,8 @@ def _events_at_an_end_are_between_windows() -> Iterator[None]:
 @contextmanager
 def _late_at_the_tolerance() -> Iterator[None]:
     with (
-        _rewritten(source_watermarks, "by_arrival", source_watermarks, "times < earliest", "times <= earliest"),
-        patch.object(event_times, "by_arrival", source_watermarks.by_arrival),
+        _rewritten(source_watermarks, "decide_by_arrival", source_watermarks, "times < earliest", "times <= earliest"),
+        patch.object(event_times, "decide_by_arrival", source_watermarks.decide_by_arrival),
     ):
         yield
 

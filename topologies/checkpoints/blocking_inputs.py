@@ -73,7 +73,7 @@ class WhyReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Holder:
+class BlockingInput:
     """An input, or a partition of one, that holds the watermark."""
 
     input: str
@@ -114,7 +114,7 @@ class WhyAnswer:
     watermark: int | None = None
     needed: int | None = None
     """The watermark at which the window fires."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[BlockingInput, ...] = ()
     """Inputs that hold the watermark."""
     idle: tuple[str, ...] = ()
     """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
@@ -193,7 +193,7 @@ def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     return {source: mark for source, mark in marks.items() if input_of(source) not in rules.imports}
 
 
-def holders_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[Holder]:
+def holders_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
     """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
     ahead if the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
@@ -204,7 +204,9 @@ def holders_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[Ho
     else:
         wanted = None if len(known) < len(marks) else min(known, default=None)
     return [
-        Holder(input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, rules, source, kept))
+        BlockingInput(
+            input_of(source), source[len(input_of(source)) + 1 :], mark, source, *_since(bolt, rules, source, kept)
+        )
         for source, mark in sorted(marks.items())
         if mark == wanted
     ]
@@ -228,7 +230,7 @@ def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -
 
 
 def idle_rules(
-    rules: BoltRules, state: BoltState, holders: Sequence[Holder], end: int | None, needed: int | None
+    rules: BoltRules, state: BoltState, holders: Sequence[BlockingInput], end: int | None, needed: int | None
 ) -> Iterator[str]:
     """Yields a sentence for each idle rule. ``end``: end of the window; ``needed``: the watermark at which it fires."""
     sources = state.watermark.sources
@@ -254,7 +256,7 @@ def idle_rules(
         yield f"The watermark follows the clock while nothing arrives: it is there at {moment}, at the next batch then."
 
 
-def named(holder: Holder) -> str:
+def named(holder: BlockingInput) -> str:
     """Returns the name of an input, with its partition."""
     return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
 
@@ -263,7 +265,7 @@ def named(holder: Holder) -> str:
 
 
 @dataclass(frozen=True)
-class Holding:
+class BlockingInputs:
     """The bolts of a checkpoint: their rules and, after each of the kept batches, their states."""
 
     all_rules: Mapping[str, BoltRules]
@@ -293,14 +295,14 @@ class Holding:
                 "closes all windows (a run without --keep-open and --every)."
             )
 
-    def of(self, bolt: str) -> tuple[Holder, ...]:
+    def of(self, bolt: str) -> tuple[BlockingInput, ...]:
         """Returns the inputs that hold the watermark of a bolt."""
         return tuple(holders_of(bolt, self.all_rules[bolt], self.kept))
 
     def _state(self, bolt: str) -> BoltState:
         return self.kept[-1].bolts[bolt]
 
-    def _behind(self, rules: BoltRules, holder: Holder) -> Iterator[str]:
+    def _behind(self, rules: BoltRules, holder: BlockingInput) -> Iterator[str]:
         """Yields sentences about an input from other bolts: which of them is furthest behind, and what holds that
         one."""
         origins = [name for name in rules.origins.get(holder.input, ()) if name in self.all_rules]
@@ -348,13 +350,13 @@ def _imports(rules: BoltRules) -> Iterator[str]:
         yield f"input {taker!r} takes the watermarks of {giver!r}; its own events move nothing."
 
 
-def _has_delivered(holder: Holder, state: BoltState) -> bool:
+def _has_delivered(holder: BlockingInput, state: BoltState) -> bool:
     """True if events have come from an input; it may have no watermark yet, because there were too few."""
     mark = state.watermark.sources.marks.get(holder.source)
     return holder.watermark is not None or (mark is not None and mark.latest > NONE)
 
 
-def _about(holder: Holder, rules: BoltRules, state: BoltState) -> str:
+def _about(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
@@ -371,7 +373,7 @@ def _about(holder: Holder, rules: BoltRules, state: BoltState) -> str:
     return _upper(text)
 
 
-def _what_moves(holder: Holder, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
+def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
     """Says which event would move the watermark to ``needed``. ``alone``: no other input is behind that."""
     moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
     count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)

@@ -152,7 +152,7 @@ def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.boo
     parts = [key] if len(columns) == 1 else key.split(",")
     if len(parts) == len(columns):  # else a text has a comma in it
         kinds = [value_type(table.schema.field(name).type) for name in columns]
-        parts = [_as_named(part, kind) for part, kind in zip(parts, kinds, strict=True)]
+        parts = [_normalized(part, kind) for part, kind in zip(parts, kinds, strict=True)]
     wanted, texts = ",".join(parts), [texts_of(table.column(name)) for name in columns]
     return np.array([",".join(values) == wanted for values in zip(*texts, strict=True)], np.bool_)
 
@@ -167,8 +167,9 @@ def texts_of(column: pa.ChunkedArray) -> list[str]:
     return [str(time) if time is None else show(time) for time in times.to_pylist()]
 
 
-def _as_named(text: str, kind: pa.DataType) -> str:
-    """Returns what a user gives for a value of a type as ``texts_of`` has it; what is no such value as it is."""
+def _normalized(text: str, kind: pa.DataType) -> str:
+    """Returns the text of a value that a user gives as ``texts_of`` writes it; unchanged if it is no value of the
+    type."""
     if pa.types.is_boolean(kind) and text in ("True", "False"):
         return text.lower()
     if not pa.types.is_timestamp(kind):

@@ -19,8 +19,8 @@ from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentStore
 from policies.assigners import AlignedWindows
 from topologies.checkpoints.blocking_inputs import (
-    Holder,
-    Holding,
+    BlockingInput,
+    BlockingInputs,
     Question,
     RegularEvents,
     WaitingEvents,
@@ -62,7 +62,7 @@ class Explanation:
         self.question, self.rules, self.kept = question, all_rules[question.bolt], kept
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
-        self.holding = Holding(all_rules, kept)
+        self.blocking = BlockingInputs(all_rules, kept)
         self.regular = self.rules.regular(self.state.anchor)
         """Its windows of time that begin at regular times; None for others."""
 
@@ -220,7 +220,7 @@ class Explanation:
     def of_watermark(self, end: int, head: str, reason: WhyReason | None = None) -> WhyAnswer:
         """A window waits for the watermark; ``reason`` where there is another one beside that."""
         needed = self.needed(end)
-        holders = self.holding.of(self.question.bolt)
+        holders = self.blocking.of(self.question.bolt)
         reason = self._reason(needed, holders) if reason is None else reason
         if reason is WhyReason.TICK:
             head = head.replace(", and waits.", ", and is almost due.")
@@ -253,7 +253,7 @@ class Explanation:
             "still kept.",
         )
 
-    def _reason(self, needed: int, holders: Sequence[Holder]) -> WhyReason:
+    def _reason(self, needed: int, holders: Sequence[BlockingInput]) -> WhyReason:
         marks = own_marks_of(self.rules, self.state).values()
         if self.state.watermark.current is None and all(holder.watermark is None for holder in holders):
             return WhyReason.NO_WATERMARK
@@ -282,7 +282,7 @@ class Explanation:
             else ("the input that is furthest behind holds it back.")
         )
         yield f"The watermark is the time up to which all events are taken to have come; {decides}"
-        yield from self.holding.sentences(self.question.bolt, end, needed)
+        yield from self.blocking.sentences(self.question.bolt, end, needed)
 
     # -- other windows
 
@@ -511,7 +511,7 @@ class OtherWindows:
             waits = f"{trigger} has not been told of" if trigger else "No window can hold yet"
             sentences.append(f"{waits} {events_in_words(len(behind))}: {at}.")
             sentences += self.by.what_holds(None, int(behind.min()))
-        holders = self.by.holding.of(self.by.question.bolt) if len(behind) else ()
+        holders = self.by.blocking.of(self.by.question.bolt) if len(behind) else ()
         return replace(self.by.answer(WhyReason.POLICY, *sentences), waiting=count, holders=holders)
 
     def units(self) -> list[dict[str, Any]]:
@@ -573,7 +573,7 @@ class OtherWindows:
             return self._of_count_at_regular_times(self.by.rules.slide, waiting)
         count = int(waiting.counts.sum())
         words = f"{_wait(count, self.by.for_key)} for a window: {self.by.rules.windows}."
-        holders = self.by.holding.of(self.by.question.bolt) if self.by.rules.event_time else ()
+        holders = self.by.blocking.of(self.by.question.bolt) if self.by.rules.event_time else ()
         answer = self.by.answer(WhyReason.COUNT, words, *self._by_number(waiting))
         return replace(answer, waiting=count, holders=holders)
 

@@ -150,7 +150,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and joins_windows(node):
-        closed_until = _closes_until(node, events)
+        closed_until = _closed_until(node, events)
         late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
     elif node.event_time:
@@ -163,7 +163,10 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
         moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
-        adjusted, out_of_order = (codes == Decision.ADJUSTED_LATE) | moved, (codes == Decision.OUT_OF_ORDER) | moved
+        adjusted, out_of_order = (
+            (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | moved,
+            (codes == Decision.OUT_OF_ORDER) | moved,
+        )
     # Assigners account for gaps when the event is finished.
     gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
@@ -245,9 +248,9 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     return gaps_of_events(events.gaps, node.session.gap.micros, len(events.times))
 
 
-def _closes_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns the time up to which windows are closed when each event comes."""
-    closed_until = node.admission.closes_until(events.marks.of_bolt)
+    closed_until = node.admission.closed_at(events.marks.of_bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 
@@ -454,7 +457,7 @@ def _accounts(
         "unwindowed": codes == Decision.UNWINDOWED,
         "adjusted": decisions.adjusted,
         "early_input": arrival == Decision.EARLY,
-        "late_input": (arrival == Decision.ADJUSTED_LATE) | (arrival == Decision.LATE),
+        "late_input": (arrival == Decision.ADJUSTED_LATE_BY_ARRIVAL) | (arrival == Decision.LATE_BY_ARRIVAL),
         "out_of_order": decisions.out_of_order,
         "dropped": dropped,
         "late": _late(codes) & ~dropped,
@@ -491,7 +494,7 @@ def _trace_decisions(
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
         code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
-        is_rejected = code in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER)
+        is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER)
         ledger.trace(
             "decisions",
             {
@@ -601,18 +604,20 @@ def _with_action(
         by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen &= by_input[events.inputs]
     if settings.arrival is not None and settings.arrival.action in wanted:
-        chosen |= codes == Decision.LATE
+        chosen |= codes == Decision.LATE_BY_ARRIVAL
     return chosen
 
 
 def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    late: NDArray[np.bool_] = (codes == Decision.LATE) | (codes == Decision.OUT_OF_ORDER)
+    late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.OUT_OF_ORDER)
     return late
 
 
 def any_rejected(codes: NDArray[np.int8]) -> bool:
     """True if an event is early or late, and so not admitted."""
-    return any((codes == decision).any() for decision in (Decision.EARLY, Decision.LATE, Decision.OUT_OF_ORDER))
+    return any(
+        (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER)
+    )
 
 
 def _reasons(
@@ -629,7 +634,7 @@ def _reasons(
         reason = _WINDOW_CLOSED if settings.late_by is LateBy.WINDOW or closes else _WINDOW_ENDS_THERE
     reasons = np.where((times >= marks) | (settings.late_by is LateBy.WINDOW), reason, BEHIND)
     reasons = np.where(
-        codes == Decision.LATE, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", reasons
+        codes == Decision.LATE_BY_ARRIVAL, f"{_LATE_ARRIVAL}: more than {rule.late if rule else Duration(0)}", reasons
     )
     reasons = np.where(codes == Decision.EARLY, f"{_EARLY}: more than {rule.early if rule else Duration(0)}", reasons)
     return reasons.tolist()  # type: ignore[no-any-return]
@@ -639,7 +644,7 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
     """Returns the error for the first late event that stops the run."""
     rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
     stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
-    if decisions.codes[row] == Decision.LATE:
+    if decisions.codes[row] == Decision.LATE_BY_ARRIVAL:
         assert rule is not None
         return DataError(
             f"bolt {node.name!r}: an event of {show(time)} of {stream!r} arrived more than {rule.late} after its time",
@@ -654,7 +659,7 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
 
 
 def _decision_label(decision: Decision, *, dropped: bool) -> str:
-    if decision in (Decision.LATE, Decision.OUT_OF_ORDER):
+    if decision in (Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER):
         return f"dropped_{decision.label}" if dropped else "late"
     return decision.label
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.remote import is_of_events
 from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
-from policies.watermarks import NONE, Decision, MarkState, by_arrival
+from policies.watermarks import NONE, Decision, MarkState, decide_by_arrival
 from topologies.graph.graph import ERRORS, Graph, WindowedNode
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
@@ -162,7 +162,7 @@ def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
     mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
     for label in mine:
         mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
-        if node.sequenced and not any(input_of(source) == label for source in mark.sources.marks):
+        if node.follows_events and not any(input_of(source) == label for source in mark.sources.marks):
             mark.sources.marks[label] = MarkState()
     mark.ticked_at = None  # do not wait for the watermark interval
     for source, state in mark.sources.marks.items():
@@ -468,7 +468,7 @@ def timed(
         if sound.any():
             arrived = int(np.max(np.broadcast_to(arrivals, len(times))[sound]))
         arrived_at = np.where(sound, arrivals, NONE)
-        times, codes = by_arrival(times, arrivals, settings.arrival)
+        times, codes = decide_by_arrival(times, arrivals, settings.arrival)
     if given is not None:
         codes = np.where(given > NONE, np.int8(Decision.WATERMARK), codes)
         reasons = None if reasons is None else np.where(given > NONE, "", reasons)

@@ -258,7 +258,7 @@ class Arriving:
         else:
             self._tables.append(columns)
             self._tasks.append(tasks)
-        if node.sequenced:
+        if node.follows_events:
             codes = self._codes(settings.watermark_partition, table, partition)
             self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.run_sums import FiredSums
-from manager.slices import Joined
+from manager.slices import WindowResults
 from manager.storage.segments import SegmentWriter
 from topologies.engine.work import InputProgress, Recorded, RejectedEvent
 from topologies.graph.graph import ID, Graph, WindowedNode, shifted
@@ -203,7 +203,7 @@ def _window_row(
 
 
 def joined_rows(
-    node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: Joined
+    node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: WindowResults
 ) -> Iterator[dict[str, Any]]:
     """Yields the trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
 

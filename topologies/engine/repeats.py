@@ -285,7 +285,7 @@ class Repeats:
         new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])
         marks = incoming.marks if node.event_time else new.times
-        closed_until = node.closes_until(marks)
+        closed_until = node.closed_at(marks)
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.needed_until is not None:

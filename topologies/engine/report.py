@@ -301,7 +301,7 @@ def bolt_report(
 def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
     """Returns the watermark that each input alone would allow, in microseconds; of each partition where events make
     marks."""
-    if node.sequenced:
+    if node.follows_events:
         return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
     lag = node.lag.micros
     return {name: shifted(latest, -lag) for name, latest in bolt_state.watermark.latest.items()}

@@ -176,11 +176,11 @@ def move_watermark(
             node.streams, node.bolt.settings, bolt_state.watermark, [bool(origin) for origin in node.origins]
         )
         marks = _follow_events(watermarks, progress, node, advance, store)
-        if node.sequenced:
+        if node.follows_events:
             _follow_promises(node, bolt_state)
             open_ends = [end for task in bolt_state.tasks for end in task.windows.get("open_ends", ())]
             watermarks.move_time(advance.clock, tick=advance.tick, ends=open_ends)
-    if advance.tick and not node.sequenced and not node.bolt.settings.watermark_per_key:
+    if advance.tick and not node.follows_events and not node.bolt.settings.watermark_per_key:
         _tick(node, bolt_state, advance)
     watermark = bolt_state.watermark.current
     if watermark is not None and watermark != before:
@@ -205,7 +205,7 @@ def _follow_events(
     """Advance the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each event,
     where the watermark follows their order of arrival."""
     seen, marks = progress.seen(node.name), None
-    if node.sequenced:
+    if node.follows_events:
         watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
     order = progress.deferred_of(node.name).order
     if order:
@@ -288,7 +288,7 @@ def frontiers_of(
 
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
-        return int(node.closes_until(np.array([clock]))[0])
+        return int(node.closed_at(np.array([clock]))[0])
     return clock
 
 
@@ -302,7 +302,7 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     if watermark is None:
         return None
     if node.assigners:
-        closed_until = int(node.closes_until(np.array([watermark]))[0])
+        closed_until = int(node.closed_at(np.array([watermark]))[0])
         return closed_until if forced is None else max(closed_until, forced)
     frontier = watermark - settings.allowed_lateness.micros
     if forced is not None:

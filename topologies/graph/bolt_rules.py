@@ -365,8 +365,8 @@ class BoltRules:
             fires_once=panes is not None and panes.closes,
             least_at_end=1 if panes is None or panes.at_end is None else panes.at_end.value,
             empty_windows=settings.empty_windows_until is not None,
-            delay=settings.delay if node.sequenced else node.lag.micros,
-            follows_events=node.sequenced,
+            delay=settings.delay if node.follows_events else node.lag.micros,
+            follows_events=node.follows_events,
             tick=settings.watermark_interval.micros,
             per_key=settings.watermark_per_key,
             greatest=settings.watermark_combine is WatermarkCombiner.MAX,
@@ -412,7 +412,7 @@ def _window_offset(settings: WindowSettings) -> str:
 
 
 def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
-    if not node.sequenced:
+    if not node.follows_events:
         return {"count": None, "span": None, "delay": node.lag.micros}
     rules = node.bolt.settings.of_input(stream)
     every = rules.watermark_every
@@ -431,7 +431,7 @@ def _offset(node: WindowedNode) -> int:
 
 def _past_end(node: WindowedNode) -> int:
     if node.assigners:
-        return -int(node.closes_until(np.zeros(1, np.int64))[0])
+        return -int(node.closed_at(np.zeros(1, np.int64))[0])
     return node.due_at(0) + node.bolt.settings.allowed_lateness.micros
 
 

@@ -483,15 +483,15 @@ class WindowedNode:
         watermark of the last tick is not enough.
 
         Tasks that hold events always decide it themselves; otherwise it follows from the declarations of the settings
-        (``Admits``).
+        (``AdmittedBy``).
         """
         return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
     @cached_property
-    def sequenced(self) -> bool:
+    def follows_events(self) -> bool:
         """True if its watermark follows its events in their order of arrival, and not only the ticks.
 
-        The declarations of the settings decide it (``Admits.FOLLOWING_EVENTS``); watermarks per key never do so.
+        The declarations of the settings decide it (``AdmittedBy.FOLLOWING_EVENTS``); watermarks per key never do so.
         """
         settings = self.bolt.settings
         return self.event_time and settings.follows_events and not settings.watermark_per_key
@@ -573,9 +573,9 @@ class WindowedNode:
         """True if its windows close only when time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
-    def closes_until(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed_at(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns, for each watermark or mark of a key in microseconds, the time up to which windows have closed."""
-        return self.admission.closes_until(marks)
+        return self.admission.closed_at(marks)
 
     @property
     def last_end(self) -> LastEnd | None:
@@ -593,7 +593,7 @@ class WindowedNode:
 
     @property
     def lag(self) -> Duration:
-        """Time that its watermark stays behind."""
+        """Time that its watermark stays behind the latest event; ``settings.delay`` knows of one that runs ahead, too."""
         return self.bolt.settings.lag or Duration(0)
 
 

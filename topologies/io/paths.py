@@ -67,9 +67,9 @@ def shown_path(path: str) -> str:
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 """Ends of names that programs give to files which are not complete, or not input."""
 _ANY_FOLDERS = "**"
-_OF_HDFS = ("hdfs://", "viewfs://")
-_ANY_HDFS = "hdfs://"
-"""The default HDFS, where no configuration names it."""
+_HDFS_SCHEMES = ("hdfs://", "viewfs://")
+_DEFAULT_HDFS = "hdfs://"
+"""The store of the default HDFS, if no configuration names its cluster."""
 _AT_ONCE = 16
 """Number of folders of a store that are listed at the same time."""
 _MAGIC = re.compile(r"[*?\[{\\]")
@@ -219,7 +219,7 @@ def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
     """True if these parts, below a folder, may stand for a file."""
     stores = {folder.store, file.store}
     # Where nobody says which the default one is, hdfs:/// may be any.
-    if len(stores) > 1 and not (_ANY_HDFS in stores and all(each.startswith(_OF_HDFS) for each in stores)):
+    if len(stores) > 1 and not (_DEFAULT_HDFS in stores and all(each.startswith(_HDFS_SCHEMES) for each in stores)):
         return False
     if folder.path == file.path:
         return not parts

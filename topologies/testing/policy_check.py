@@ -536,7 +536,7 @@ class _Checking:
         why = ""
         if overrides(node.trigger, "on_arrival"):
             why = "on_arrival follows arrival"
-        elif node.sequenced:
+        elif node.follows_events:
             why = "watermarks at events do, and so which events are late"
         if why and "order of the inputs" not in "".join(self.check.notes):
             self.check.notes.append(f"that windows do not depend on the order of the inputs ({why})")

@@ -209,7 +209,7 @@ class SaidBy:
     """True if the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
 
 
-class Admits(Enum):
+class AdmittedBy(Enum):
     """Where the events of a bolt are admitted or found late, once a setting of it is not at its default.
 
     Settings that make a bolt hold its events (a key, sessions, a trigger of keys) are left to
@@ -252,7 +252,7 @@ class Declaration:
     """Name in scenario files; None where those have another way to say it, or none."""
     resumes: bool | str
     """True if a run may continue with another value on the same checkpoint; a text says when it may not."""
-    admits: Admits
+    admitted_by: AdmittedBy
     """The part of a run that admits the events if the value is not the default."""
     words: Words | SaidBy
     """Text of ``windbolt describe`` for the setting."""
@@ -283,7 +283,7 @@ def setting(
     reads: Reader,
     call: str,
     *,
-    admits: Admits,
+    admitted_by: AdmittedBy,
     words: Words | SaidBy,
     given_as: str = "",
     preset: bool = False,
@@ -298,7 +298,7 @@ def setting(
     method, _, argument = call.partition(".")
     about = {
         "reads": reads, "method": method, "argument": argument, "given_as": given_as, "preset": preset, "needs": needs,
-        "scenario": scenario, "resumes": resumes, "admits": admits, "words": words,
+        "scenario": scenario, "resumes": resumes, "admitted_by": admitted_by, "words": words,
     }  # fmt: skip
     return field(default=default, metadata={_KEY: about})
 

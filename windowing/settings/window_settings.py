@@ -25,7 +25,7 @@ from windowing.settings.declaration import (
     PARTITIONS,
     SHIFT,
     STREAM,
-    Admits,
+    AdmittedBy,
     Declaration,
     ListedKeys,
     SaidBy,
@@ -80,7 +80,7 @@ class WindowSettings:
         "with_key",
         scenario=None,
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.key,
     )
     """Windows are formed for each value of these columns, not for each task."""
@@ -92,7 +92,7 @@ class WindowSettings:
         "with_timestamp_field",
         scenario=None,
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
     """The column of the event time: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
@@ -108,7 +108,7 @@ class WindowSettings:
         "with_time.processing",
         scenario=None,
         resumes="not between event time and processing time",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
     """True if the bolt is in processing time. If it is not, and has no field or extractor, the input streams decide."""
@@ -120,7 +120,7 @@ class WindowSettings:
         needs=("no time of its own",),
         scenario=None,
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
     """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
@@ -132,7 +132,7 @@ class WindowSettings:
         "with_lag",
         preset=True,
         needs=("event time", "marks made here"),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
     """Time that the watermark stays behind the latest event (ST-13)."""
@@ -143,7 +143,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "watermarks at ticks"),
         resumes="not between none and some",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
     """A watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
@@ -154,7 +154,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         resumes=_OVERLAPPING,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.watermark_every,
     )
     """Interval at which an input makes a watermark: a number of its events, or a duration of its event time (AT-12,
@@ -166,7 +166,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "watermarks with events", "marks made here"),
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
     """Time that the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
@@ -177,7 +177,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         resumes=_OVERLAPPING,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.watermark_field,
     )
     """A column in which the source sends watermarks (SI-4, SI-11); a row with a time in it is not an event."""
@@ -188,7 +188,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "partitions"),
         resumes=False,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.watermark_partition,
     )
     """A column, or SOURCE: each value of the column, or each partition of the source, has a mark of its own, and the
@@ -199,7 +199,7 @@ class WindowSettings:
         "with_watermark.partitions",
         preset=True,
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("watermark_partition"),
     )
     """The values of that column that exist, on every input or per input: the watermark waits for them even before their
@@ -211,7 +211,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "one watermark", "several marks"),
         resumes=_PER_INPUT,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda *_: "the fastest input decides the watermark",
     )
     """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
@@ -222,7 +222,7 @@ class WindowSettings:
         needs=("event time",),
         scenario=None,
         resumes=False,
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=SaidBy("key"),
     )
     """True if each key has a watermark of its own (AZ-15)."""
@@ -233,7 +233,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         scenario="imports",
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.imports,
     )
     """Inputs that take over the marks of another input (SI-15): ``{"lookup": "data"}``."""
@@ -244,7 +244,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "imports"),
         scenario="imports_beside",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda *_: "inputs that take watermarks make their own as well, and the greater counts",
     )
     """True if those inputs also make marks of their own; the greater mark counts (SI-16)."""
@@ -255,7 +255,7 @@ class WindowSettings:
         preset=True,
         resumes=_OVERLAPPING,
         needs=("event time", "events from outside", "late tolerance"),
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda *_: "when nothing comes, the watermark follows the estimated arrival",
     )
     """True if the watermark follows the estimated arrival, less the late tolerance, while no event comes (AZ-5,
@@ -267,7 +267,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "no CTIs"),
         resumes="not if windows are then stored otherwise: those of a length in time, between none and some",
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.idle_timeout,
     )
     """Time after the last event at which windows are closed by the clock (AT-17 to AT-19)."""
@@ -277,7 +277,7 @@ class WindowSettings:
         "with_watermark.idle_rule",
         preset=True,
         needs=("event time", "idle timeout"),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("idle_timeout"),
     )
     """When the idle timeout closes a window (AT-17, AT-19)."""
@@ -288,7 +288,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "several marks", "the least mark"),
         resumes=_PER_INPUT,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
     )
     """An input or partition that has been silent for this long is left out of the minimum (AT-20), after the events
@@ -301,7 +301,7 @@ class WindowSettings:
         "with_lateness.arrival",
         preset=True,
         needs=("event time", "events from outside", "early or late by arrival"),
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=words.arrival,
     )
     """Limits on the distance from the time of an event from outside to its arrival (AZ-8, AZ-12). Rows of windowed
@@ -313,7 +313,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "no instants"),
         resumes="not if windows are then stored otherwise: overlapping ones, and those that close after their end",
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=words.late_by,
     )
     """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
@@ -323,7 +323,7 @@ class WindowSettings:
         "with_lateness.allowed",
         preset=True,
         needs=("event time",),
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=words.allowed_lateness,
     )
     """Time for which a window stays open after the watermark has reached its end (AT-14)."""
@@ -333,7 +333,7 @@ class WindowSettings:
         "with_lateness.by_session",
         preset=True,
         needs=("event time", "sessions that are late by window"),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
     )
     """An event is late when the session that it would open or join has closed (Flink, Kafka Streams), not as soon as it
@@ -345,7 +345,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "late by watermark", "several marks"),
         resumes=_PER_INPUT,
-        admits=Admits.FOLLOWING_EVENTS,
+        admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda *_: "late is what is behind the mark of its own input or partition",
     )
     """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
@@ -357,7 +357,7 @@ class WindowSettings:
         preset=True,
         needs=("event time",),
         scenario="late",
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=lambda action, _: f"behind the watermark: {action.value}",
     )
     """Action for late events (ST-18, SI-12, SI-13)."""
@@ -366,7 +366,7 @@ class WindowSettings:
         STREAM,
         "with_late_tuple_stream",
         needs=("event time",),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("late", own_place=True),
     )
     """The output stream of late events (ST-18)."""
@@ -377,7 +377,7 @@ class WindowSettings:
         NAME,
         "with_message_id_field",
         resumes=_SUMS,
-        admits=Admits.TASK_IN_ANY_TIME,
+        admitted_by=AdmittedBy.TASK_IN_ANY_TIME,
         words=lambda name, _: f"an event with the {name} of a live one is a duplicate, and in no window",
     )
     """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
@@ -389,7 +389,7 @@ class WindowSettings:
         needs=("late panes",),
         scenario=None,
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.panes,
     )
     """Further firings of a window, besides the one at its end."""
@@ -400,7 +400,7 @@ class WindowSettings:
         given_as="a trigger of windbolt.triggers",
         scenario=None,
         resumes="the same class only",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows"),
     )
     """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
@@ -410,7 +410,7 @@ class WindowSettings:
         STREAM,
         "with_trigger.refused_stream",
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("emits"),
     )
     """The output stream of events for which a rule of the trigger raises an exception."""
@@ -420,7 +420,7 @@ class WindowSettings:
         "with_trigger",
         given_as="max_events=..., max_bytes=..., bytes_of=...",
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows"),
     )
     """Most events, or bytes of some columns, that the window of a key may hold before it fires, whatever the trigger
@@ -431,7 +431,7 @@ class WindowSettings:
         "with_policies.eviction",
         scenario=None,
         resumes=_SAME_CLASS,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows", own_place=True),
     )
     """A custom policy: which events a window holds."""
@@ -441,7 +441,7 @@ class WindowSettings:
         "with_policies.trigger",
         scenario=None,
         resumes=_SAME_CLASS,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows", own_place=True),
     )
     """A custom policy: when windows fire."""
@@ -451,7 +451,7 @@ class WindowSettings:
         "with_policies.expired",
         scenario=None,
         resumes="not with a key, nor for sessions and other kinds of window",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("keeps", own_place=True),
     )
     """True if windows have ``window.expired`` (ST-21), even if it is stored for them; None: if the bolt's code names
@@ -464,7 +464,7 @@ class WindowSettings:
         needs=("windows on a grid", "room for an empty window"),
         resumes="not if windows are then stored otherwise: those of a length in time, and those of an `AggregateBolt` "
         "that keeps partial results, between none and some",
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
     )
     """Windows without events fire too, if they end at most this long after the last window, of their key, that held
@@ -474,7 +474,7 @@ class WindowSettings:
         LISTED,
         "with_empty_windows.keys",
         needs=("windows on a grid",),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda listed, _: f"keys known since {show(listed.since)}: {len(listed.values)}",
     )
     """Keys whose windows fire without events before any event has come."""
@@ -485,7 +485,7 @@ class WindowSettings:
         BYTES,
         "with_limits.window_bytes",
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"a window of more than {value:,} bytes ends the run",
     )
     """The most bytes that a window may have when the bolt is called with it; more is an error."""
@@ -494,7 +494,7 @@ class WindowSettings:
         ABOVE_ZERO,
         "with_limits.call_time",
         scenario=None,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"a call that takes more than {value} ends the run",
     )
     """Longest time that a call of the bolt may take; a longer call is an error."""
@@ -507,7 +507,7 @@ class WindowSettings:
         preset=True,
         needs=("edges",),
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows", own_place=True),
     )
     """The edge that belongs to a window: its end, as in Storm (ST-10), or its start."""
@@ -518,7 +518,7 @@ class WindowSettings:
         preset=True,
         needs=("edges off the grid",),
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.aligned,
     )
     """The edge of windows that is a multiple of the slide (AT-3)."""
@@ -528,7 +528,7 @@ class WindowSettings:
         "with_alignment.offset",
         needs=("a grid",),
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=SaidBy("windows", own_place=True),
     )
     """Time by which aligned ends are shifted from the multiples of the slide, modulo the slide; below zero: back."""
@@ -537,7 +537,7 @@ class WindowSettings:
         ANCHOR,
         "with_alignment.anchor",
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.anchor,
     )
     """Moment from which aligned windows are counted: None, the epoch; "start", the first clock of the run; or a moment.
@@ -549,7 +549,7 @@ class WindowSettings:
         preset=True,
         needs=("a held end",),
         resumes="not if windows are then stored otherwise: overlapping ones, and those with lateness by window",
-        admits=Admits.TASK,
+        admitted_by=AdmittedBy.TASK,
         words=lambda *_: "a window closes when the watermark is past its end, not at it",
     )
     """A window with an inclusive end closes when the watermark is past that end, not at it, because events of that
@@ -560,7 +560,7 @@ class WindowSettings:
         "with_alignment.longest_window",
         preset=True,
         needs=("lengths",),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"no window may be longer than {value}",
     )
     """Longest window that the bolt may have: 7 days in Azure (AZ-19)."""
@@ -572,7 +572,7 @@ class WindowSettings:
         "with_lifetime",
         scenario=None,
         resumes=False,
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.lifetime,
     )
     """Events that last from their timestamp to an end of their own (SI-3)."""
@@ -582,7 +582,7 @@ class WindowSettings:
         "with_time.output_time",
         preset=True,
         needs=("event time", "starts"),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.output_time,
     )
     """The event time of emitted rows: the window's end, its last microsecond, or its start (SI-31)."""
@@ -592,7 +592,7 @@ class WindowSettings:
         "with_time.output_watermark",
         preset=True,
         needs=("event time", "starts", "windows that last", "open windows behind closed ones"),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=words.output_watermark,
     )
     """Times that the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24).
@@ -603,7 +603,7 @@ class WindowSettings:
         "with_time.close_fires",
         preset=True,
         needs=("open windows at the end",),
-        admits=Admits.READER,
+        admitted_by=AdmittedBy.READER,
         words=lambda *_: "the end of the streams fires nothing",
     )
     """True if the end of the streams is a watermark of +infinity (SI-7); False: open windows stay for the next run."""
@@ -700,6 +700,6 @@ OF_INPUT: Final = ("lag", "ahead", "watermark_every", "late_action")
 ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
 """The setting that an argument of a method is; the argument is empty if the method sets one thing."""
 
-_FOLLOWING_EVENTS = tuple(each for each in DECLARED.values() if each.admits is Admits.FOLLOWING_EVENTS)
-_BY_TASKS = tuple(each for each in DECLARED.values() if each.admits is Admits.TASK_IN_ANY_TIME)
-_BY_TASKS_IN_EVENT_TIME = tuple(each for each in DECLARED.values() if each.admits is not Admits.READER)
+_FOLLOWING_EVENTS = tuple(each for each in DECLARED.values() if each.admitted_by is AdmittedBy.FOLLOWING_EVENTS)
+_BY_TASKS = tuple(each for each in DECLARED.values() if each.admitted_by is AdmittedBy.TASK_IN_ANY_TIME)
+_BY_TASKS_IN_EVENT_TIME = tuple(each for each in DECLARED.values() if each.admitted_by is not AdmittedBy.READER)

@@ -157,7 +157,7 @@ def test_a_watermark_that_the_rows_would_be_behind_is_refused() -> None:
 
 
 def adjusted_and_late(
-    bolt: WindowedBolt, code: Decision = Decision.ADJUSTED_LATE, closed_until: int = NONE, mark: int = NONE
+    bolt: WindowedBolt, code: Decision = Decision.ADJUSTED_LATE_BY_ARRIVAL, closed_until: int = NONE, mark: int = NONE
 ) -> tuple[Decision, bool]:
     """What is decided about an event at 5 s that has the code by its arrival; whether it counts as adjusted."""
     builder = TopologyBuilder("one")
@@ -175,7 +175,7 @@ def test_adjusted_are_the_events_that_come_in_with_another_time() -> None:
     bolt = Nothing().with_watermark(every=1).with_lateness(arrival=Arrival("at", late="5s"))
     tumbling, gaps = bolt.with_tumbling_window("10s"), bolt.with_window("2s", "10s")
     passed = 10_000_000
-    assert adjusted_and_late(tumbling) == (Decision.ADJUSTED_LATE, True)
+    assert adjusted_and_late(tumbling) == (Decision.ADJUSTED_LATE_BY_ARRIVAL, True)
     assert adjusted_and_late(gaps) == (Decision.UNWINDOWED, True)
     assert adjusted_and_late(tumbling, mark=passed) == (Decision.OUT_OF_ORDER, False)
     moving = tumbling.with_lateness(action="adjust")
@@ -187,7 +187,7 @@ def test_adjusted_are_the_events_that_come_in_with_another_time() -> None:
 def test_an_adjusted_event_whose_window_the_idle_timeout_has_closed_is_late_and_not_adjusted() -> None:
     atlas = Nothing().with_time(presets.atlas("1s")).with_tumbling_window("10s")
     bolt = atlas.with_lateness(arrival=Arrival("at", late="5s"))
-    assert adjusted_and_late(bolt) == (Decision.ADJUSTED_LATE, True)
+    assert adjusted_and_late(bolt) == (Decision.ADJUSTED_LATE_BY_ARRIVAL, True)
     assert adjusted_and_late(bolt, closed_until=10_000_000) == (Decision.OUT_OF_ORDER, False)
 
 

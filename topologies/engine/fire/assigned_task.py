@@ -222,7 +222,7 @@ class KeyWatermarks:
         """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
         second. ``upto`` is the current frontier."""
         previous, current = self.substreams.limits(keys)
-        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closes_until(current)
+        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_at(current)
 
     def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
         """The same within a batch, where the windows of one key alone have closed, up to this time."""
@@ -234,7 +234,7 @@ class KeyWatermarks:
     def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each event: up to where the windows of its key have been evaluated; ``previous`` is that of the last
         batch, as a watermark."""
-        after = self.node.closes_until(previous)
+        after = self.node.closed_at(previous)
         if not self._closed:
             return after
         codes = np.array(sorted(self._closed), np.int64)
@@ -305,7 +305,7 @@ class TaskKnownKeys:
         watermark has closed windows, and those in which the latest event of the bolt may be."""
         end, until = self._end, NONE
         if self._node.event_time and end.watermark is not None:
-            until = int(self._node.closes_until(np.array([end.watermark]))[0])
+            until = int(self._node.closed_at(np.array([end.watermark]))[0])
         if end.latest == NONE:
             return until
         assert grid.last_end is not None

@@ -135,7 +135,7 @@ def _decided_by_key(
     by_timeout = node.session is not None and item.admit.closed_until > NONE
     if not node.event_time or not (joins_windows(node) or by_timeout):
         return False
-    closed_until = max(int(node.closes_until(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
+    closed_until = max(int(node.closed_at(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
     return bool((times <= closed_until).any())
 
 
