@@ -593,7 +593,7 @@ class WindowedNode:
 
     @property
     def lag(self) -> Duration:
-        """Time that its watermark stays behind the latest event; ``settings.delay`` knows of one that runs ahead, too."""
+        """Time that its watermark stays behind the latest event; ``settings.delay`` also covers one that is ahead."""
         return self.bolt.settings.lag or Duration(0)
 
 
