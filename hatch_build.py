@@ -27,7 +27,7 @@ def for_an_index(text: str, base: str | None) -> str:
 
 
 class ReadmeHook(MetadataHookInterface):
-    """Called by hatchling when it makes a distribution. ``Files`` among the project's urls is where its files are."""
+    """Writes the readme of a distribution. Its relative links become links below the project's url ``Files``."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the readme of the distribution."""

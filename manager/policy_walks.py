@@ -577,7 +577,7 @@ class EvictionWalk:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Lets events expire, after the last window, that no later window can hold."""
+        """Called after the last window: expires the events that no later window can hold."""
 
 
 class AskedEviction(EvictionWalk):

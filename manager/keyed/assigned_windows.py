@@ -188,9 +188,9 @@ class EmptyWindows:
             hashes = events.key_hashes(firsts)
             new = known.unknown(hashes)
             known.add(hashes[new], events.key_rows(firsts[new], known.columns))
-            places, high = known.places(hashes), int(piece.ends[-1])
-            yield from self._merged(piece, places, after, high)
-            known.fired(places, piece.ends)
+            keys, high = known.indices(hashes), int(piece.ends[-1])
+            yield from self._merged(piece, keys, after, high)
+            known.fired(keys, piece.ends)
             after = high
         yield from self._merged(_NO_WINDOWS, np.zeros(0, np.int64), after, self._limit)
         known.keep((self._next_ends() <= known.ends + self._until) | np.isin(known.hashes, self._listed))

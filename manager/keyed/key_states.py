@@ -421,15 +421,15 @@ class KnownKeys:
         columns = zip(self._values.column_names, self._values.columns, strict=True)
         return pa.table({KEY_COLUMN: self.hashes, END_COLUMN: self.ends, **dict(columns)})
 
-    def places(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which of the known keys have these hashes."""
+    def indices(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the indices of the known keys with these hashes."""
         return np.searchsorted(self.hashes, hashes)
 
-    def values(self, places: NDArray[np.int64]) -> list[Any]:
-        """The keys at some places: a value where the key is one column, else a tuple of values."""
+    def values(self, indices: NDArray[np.int64]) -> list[Any]:
+        """Returns the keys at these indices: a value where the key is one column, else a tuple of values."""
         if not self.columns:
-            return [None] * len(places)
-        columns = [column.to_pylist() for column in take_rows(self._values, places).columns]
+            return [None] * len(indices)
+        columns = [column.to_pylist() for column in take_rows(self._values, indices).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def unknown(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -450,9 +450,9 @@ class KnownKeys:
             self._values = take_rows(pa.concat_tables([self._values, values.cast(self._values.schema)]), order)
         self.hashes, self.ends = hashes[order], ends[order]
 
-    def fired(self, places: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    def fired(self, indices: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """Record that windows of these keys, which held events, have fired up to these ends."""
-        np.maximum.at(self.ends, places, ends)
+        np.maximum.at(self.ends, indices, ends)
 
     def keep(self, which: NDArray[np.bool_]) -> None:
         """Forget all other keys."""

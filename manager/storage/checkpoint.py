@@ -327,8 +327,11 @@ class FileCheckpoint:
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt where a lock keeps
-        others off; elsewhere those of others may still be committed, and are deleted after the next commit."""
+        """Called before a batch writes its first segment. Deletes the segments that an earlier attempt at the batch has
+        left.
+
+        Without a lock it deletes nothing: another run may still commit those segments. The next commit deletes them.
+        """
         if self._log is not None:
             self._log.check()
             return

@@ -287,8 +287,10 @@ def _check_unclaimed(halves: PairedCheckpoint, topology: Graph, first_output: in
 
 
 def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, first_output: int | None) -> int | None:
-    """Returns where the run that made the checkpoint started. A new checkpoint gets a note of this run; with an old one
-    this run is compared."""
+    """Returns the time of the first output that the first run on the checkpoint was given.
+
+    A new checkpoint gets notes of this run's start and topology. In an old one they are compared with its notes.
+    """
     files.latest()
     noted, now = noted_rules(halves), TopologyRules.of(topology)
     if noted is None:

@@ -406,10 +406,11 @@ def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
 
 
 def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
-    """Returns windbolt's half, for the attempts of a run or for a command, ``by`` name. Where there is no lock, a run
-    that has the checkpoint can commit no more.
+    """Returns windbolt's half of the checkpoint, claimed for a run or for a command. Where there is no lock, the run
+    that had it before can no longer commit.
 
-    A later attempt of a run that had it takes it from no other run: TakenOver.
+    ``by``: the attempts of the run, or the name of the command. Raises TakenOver if an earlier attempt of the run had
+    claimed it, and another run has it now.
     """
     files = FileCheckpoint(halves.files.root, halves.uri, keep)
     if halves.uri is None:

@@ -400,7 +400,8 @@ class TaskMove:
     # -- rows of keys
 
     def _codes_of(self, state: WindowsState) -> KeyCodes:
-        """The codes of the keys of an old task, of which the route learns the hashes of those that share one."""
+        """Returns the codes of the keys of an old task. Where keys share a hash, the route learns the hash of each
+        code."""
         stored = state.get("codes")
         table = None if stored is None else self.store.read(stored)
         if table is not None:

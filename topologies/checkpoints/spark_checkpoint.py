@@ -324,11 +324,12 @@ def _number(name: str) -> int | None:
 
 
 def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
-    return [f"sources/{source}/{entries[number]}" for number in _span(entries, last) if number in entries]
+    return [f"sources/{source}/{entries[number]}" for number in _since_compaction(entries, last) if number in entries]
 
 
-def _span(entries: dict[int, str], last: int) -> range:
-    """Returns the range from the last entry that holds all before it, to the last entry."""
+def _since_compaction(entries: dict[int, str], last: int) -> range:
+    """Returns the numbers of the entries that make up a log: from the latest compacted one, which contains all before
+    it, up to ``last``."""
     compact = [number for number, name in entries.items() if name.endswith(COMPACT) and number <= last]
     return range(max(compact, default=0), last + 1)
 

@@ -134,8 +134,8 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
-    """Returns the time up to which all windows have closed by the watermark, where the frontier is the end of the last
-    one (``_by_watermark``); NONE elsewhere."""
+    """Returns the time up to which windows have closed by the watermark, for bolts whose frontier is earlier: the end
+    of the last window that has closed (``_by_watermark``). NONE for other bolts."""
     current = bolt_state.watermark.current
     if not node.deferred or node.assigners or not node.event_time or current is None:
         return NONE

@@ -444,8 +444,8 @@ def has_method(bolt: StatefulTaskBolt) -> bool:
 
 
 def _declared(kind: pa.DataType) -> pa.DataType:
-    """Returns a type that can be declared, whose values go to the same tasks; the type itself where there is no such
-    type."""
+    """Returns the type that users can declare in place of this one, with equal hashes for equal values, so that these
+    go to the same tasks; the type itself if there is no other."""
     if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
         return pa.int64()
     return _SAME_HASHES.get(value_type(kind), value_type(kind))

@@ -127,7 +127,8 @@ def _apart(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Group
 
 
 def _grouped_keys(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Returns the places of the keys by which a stream is grouped; None where it is grouped by something else."""
+    """Returns the indices in ``keys`` of the columns by which a stream is grouped; None if it is grouped by anything
+    else."""
     if not isinstance(grouping, FieldsGrouping) or not set(grouping.fields) <= set(keys):
         return None
     return tuple(map(keys.index, grouping.fields))

@@ -297,7 +297,7 @@ class KeyCodes:
         return self._told_apart(hashes, [rows.column(name) for name in self._keys[0]], known)
 
     def table(self) -> pa.Table | None:
-        """Returns the codes that must be stored; None where there are none."""
+        """Returns the keys whose code is not their hash, with both, to be stored; None if there are none."""
         if not self._shared:
             return None
         columns = zip(*self._shared, strict=True)

@@ -240,7 +240,7 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 
 
 def _group_starts(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the starts of the groups, of rows in order of their groups."""
+    """Returns the index of the first row of each group; the rows are sorted by ``numbers``, those of their groups."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 

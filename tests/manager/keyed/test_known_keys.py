@@ -24,7 +24,7 @@ def test_keys_are_in_order_of_their_hashes_wherever_they_come_in() -> None:
     found.add(np.array([0]), pa.table({"k": ["zero"], "n": [3]}, COLUMNS))
     assert found.hashes.tolist() == [-3, 0, 5]
     assert found.ends.tolist() == [NONE] * 3
-    assert found.values(found.places(np.array([5, -3, 0, 5]))) == [("five", 1), (None, 2), ("zero", 3), ("five", 1)]
+    assert found.values(found.indices(np.array([5, -3, 0, 5]))) == [("five", 1), (None, 2), ("zero", 3), ("five", 1)]
 
 
 def test_what_is_known_is_told_from_what_is_new() -> None:

@@ -129,7 +129,8 @@ def _incoming(
 def _decided_by_key(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
-    """True if a task's stored events of a key may decide which of these events are admitted."""
+    """True if, to decide which of these events are admitted, the task may need the events that it has stored of their
+    keys."""
     if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
