@@ -146,7 +146,7 @@ class Job:
 
     @property
     def batch_files(self) -> int:
-        """How many files a micro-batch may take."""
+        """Returns how many files a micro-batch may take."""
         rows = self.events.file_rows
         return -(-self.events.count // rows) if self.batch is None else max(1, self.batch // rows)
 
@@ -212,7 +212,7 @@ def right_rows(question: Question, events: Events) -> Columns:
 
 
 def compared(job: Job, taken: Taken) -> str | None:
-    """How the rows that were kept differ from the right ones; None where they do not, or none were kept."""
+    """Returns how the rows that were kept differ from the right ones; None where they do not, or none were kept."""
     if job.keep is None:
         return None
     files = sorted(job.keep.glob("[!_.]*.parquet"))
@@ -241,7 +241,7 @@ class Arm:
     """One way to do the work of a question. To add an arm is to make one of these, and to have it enter a section."""
 
     name: str
-    """As the table shows it."""
+    """Its name in the table."""
     run: Callable[[Job], Taken]
     """Does the job once. An exception: it broke down."""
     check: Callable[[Job, Taken], str | None] = compared
@@ -324,7 +324,7 @@ class Bench:
         return min(asked, 1_000_000) if self.quick else asked
 
     def chosen(self, questions: Sequence[Question]) -> list[Question]:
-        """Those that were asked for."""
+        """Returns the questions that were asked for."""
         return [each for each in questions if not self.named or each.name in self.named]
 
     def entry(
@@ -510,7 +510,7 @@ def batches_of(query: StreamingQuery, data: Container[int] | None = None) -> lis
 
 
 def spark_own(session: Session, most: int | None = None) -> Arm:
-    """How Spark is asked: ``groupBy(window())`` for sums and counts, else ``collect_list`` and an Arrow UDF;
+    """Returns how Spark is asked: ``groupBy(window())`` for sums and counts, else ``collect_list`` and an Arrow UDF;
     HDFS-backed state."""
 
     def run(job: Job) -> Taken:

@@ -156,7 +156,7 @@ def _words(random: np.random.Generator, count: int, letters: int) -> pa.StringAr
 
 
 def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("until", "key")) -> str | None:
-    """How rows differ from what they should be, which is in this order; None if they do not."""
+    """Returns how rows differ from what they should be, which is in this order; None if they do not."""
     wanted = len(next(iter(expected.values())))
     if rows.num_rows != wanted:
         return f"{rows.num_rows:,} rows instead of {wanted:,}"

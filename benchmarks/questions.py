@@ -78,7 +78,7 @@ def wired(source: Any, bolt: Any, sink: Any, by: str | None = "key", tasks: int 
 
 
 def out(job: Job) -> Any:
-    """Where the rows of a job go."""
+    """Returns where the rows of a job go."""
     return sinks.discard() if job.keep is None else sinks.files(job.keep, "parquet")
 
 

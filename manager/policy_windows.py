@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
-from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, SortedEvents
 from manager.policy_walks import (
     Firing,
     HeldWindow,
@@ -174,8 +174,8 @@ class PolicyWindows:
         return len(self._units_of(~self._gone & ~self._sorted.seen))
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (SEEN, GONE, LAST) of each event, in the order given."""
-        flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(LAST)
+        """Returns the flags (SEEN, GONE, IN_LAST_WINDOW) of each event, in the order given."""
+        flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(IN_LAST_WINDOW)
         return self._sorted.as_given(flags)
 
     def numbers(self) -> NDArray[np.int64]:

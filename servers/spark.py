@@ -214,7 +214,8 @@ def _environment(folder: Path) -> None:
 
 
 def _apart(root: Path) -> list[str]:
-    """How a process gets mounts of its own: as root at once, otherwise in a user namespace, where that is allowed."""
+    """Returns the command that gives a process mounts of its own: as root at once, otherwise in a user namespace; empty
+    if that is not allowed."""
     for command in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
         tried = [*command, "sh", "-c", f"mount --bind {root} {root}"]
         with suppress(OSError):

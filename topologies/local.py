@@ -134,10 +134,10 @@ class LocalRun(CheckpointedRun):
             return self._at_every_trigger(self.options.interval.micros / 1e6)
         cut, ends = self._new_files(), self._new_records()
         number = -1
-        for number, found in enumerate(zip_longest(*cut.values(), *ends.values(), fillvalue=None)):
+        for number, pieces in enumerate(zip_longest(*cut.values(), *ends.values(), fillvalue=None)):
             if self.options.stop.is_set():
                 return None
-            by_name = dict(zip([*cut, *ends], found, strict=True))
+            by_name = dict(zip([*cut, *ends], pieces, strict=True))
             self._run_and_note(self._plan_next(by_name, heartbeat=number == 0))
         if number < 0 and heartbeats and not self.options.stop.is_set():
             self._run_and_note(self._plan_next({}, heartbeat=True))
@@ -146,13 +146,13 @@ class LocalRun(CheckpointedRun):
         """Runs a batch of the new input at every interval, until stopped."""
         started, heartbeats = time.perf_counter(), self.topology.needs_heartbeat
         while not self.options.stop.is_set():
-            found: dict[str, Any] = {name: next(batches, []) for name, batches in self._new_files().items()}
+            new_input: dict[str, Any] = {name: next(batches, []) for name, batches in self._new_files().items()}
             for name, topics in self.kafka.topics.items():
                 ends, complaints = topics.next_batch(self.journal.ends(name))
                 self.complaints += complaints
-                found[name] = ends if self.journal.is_new(name, ends) else None
-            if heartbeats or self.journal.begun or any(map(_is_something, found.values())):
-                self._run_and_note(self._plan_next(found, heartbeat=True))
+                new_input[name] = ends if self.journal.is_new(name, ends) else None
+            if heartbeats or self.journal.begun or any(map(_is_something, new_input.values())):
+                self._run_and_note(self._plan_next(new_input, heartbeat=True))
             self.options.stop.wait(every - (time.perf_counter() - started) % every)
 
     def _new_files(self) -> dict[str, Iterator[list[FoundFile]]]:
@@ -180,13 +180,15 @@ class LocalRun(CheckpointedRun):
         with during(f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"):
             self.journal.commit(number)
 
-    def _ingest_records(self, slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
+    def _ingest_records(
+        self, slots: int, planned: Mapping[str, Partitions]
+    ) -> Callable[[Context], list[Output]] | None:
         """Reads the records of a batch from Kafka, and returns what ingests them."""
         if not self.kafka.topics:
             return None
-        ranges = {name: found.left if found.ranges is None else found.ranges for name, found in there.items()}
+        ranges = {name: each.left if each.ranges is None else each.ranges for name, each in planned.items()}
         self.topics.compare(ranges)
-        merged = {name for name, found in there.items() if found.delivering > 1}
+        merged = {name for name, each in planned.items() if each.delivering > 1}
 
         def ingested(context: Context) -> list[Output]:
             records, complaints = self.kafka.read(ranges)
@@ -195,11 +197,11 @@ class LocalRun(CheckpointedRun):
 
         return ingested
 
-    def _plan_next(self, found: Mapping[str, Any], *, heartbeat: bool) -> int:
+    def _plan_next(self, new_input: Mapping[str, Any], *, heartbeat: bool) -> int:
         """Plan the next batch in the journal: its files or its ends, by spout; returns its number."""
         with during("planning the next batch", "it was not begun, and nothing is lost"):
-            files = {name: found[name] or [] for name in self.spouts if name in found}
-            ends = {name: found[name] for name in self.kafka.topics if found.get(name) is not None}
+            files = {name: new_input[name] or [] for name in self.spouts if name in new_input}
+            ends = {name: new_input[name] for name in self.kafka.topics if new_input.get(name) is not None}
             number = self.journal.plan(files, self._now(), heartbeat=heartbeat, ends=ends)
             self.checkpoint.check_owner()
             return number
@@ -208,9 +210,9 @@ class LocalRun(CheckpointedRun):
         return [*super()._lag(), *self.kafka.lag(self.log)]
 
 
-def _is_something(found: Any) -> bool:
+def _is_something(files_or_ends: Any) -> bool:
     """True for files and ends, of which there may be none."""
-    return found is not None and found != []
+    return files_or_ends is not None and files_or_ends != []
 
 
 class LocalKafka:
@@ -241,7 +243,7 @@ class LocalKafka:
         return records, complaints
 
     def lag(self, log: SourceLog) -> list[SourceLag]:
-        """How many records no batch has yet, of those that were there when that was last asked."""
+        """Returns how many records no batch has yet, of those that were there when that was last asked."""
         return [
             SourceLag(
                 name, "records", max(end - planned.get(place[0], {}).get(place[1], 0), 0), f"{place[0]}/{place[1]}"
@@ -306,7 +308,7 @@ def _run(topology: Graph, options: RunOptions, observers: Observers) -> Summary:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _BatchInput:
     """The input of a batch in a run without a checkpoint, of one spout or of all."""
 
     splits: Sequence[SourceSplit | MergedSplits] = ()
@@ -318,15 +320,15 @@ class _Found:
 
 def _batches(
     topology: Graph, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
-) -> Iterator[_Found]:
+) -> Iterator[_BatchInput]:
     """The input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
     at the end."""
     sources = [_of_spout(topology, node, read[node.name], first, kafka, held) for node in topology.spouts.values()]
-    for found in zip_longest(*sources, fillvalue=_Found()):
-        yield _Found(
-            [split for each in found for split in each.splits],
-            {name: there for each in found for name, there in each.partitions.items()},
-            [text for each in found for text in each.complaints],
+    for parts in zip_longest(*sources, fillvalue=_BatchInput()):
+        yield _BatchInput(
+            [split for each in parts for split in each.splits],
+            {name: partitions for each in parts for name, partitions in each.partitions.items()},
+            [text for each in parts for text in each.complaints],
         )
 
 
@@ -337,34 +339,34 @@ def _of_spout(
     first_output: FirstOutput | None,
     kafka: LocalKafka,
     held: ExitStack,
-) -> Iterator[_Found]:
+) -> Iterator[_BatchInput]:
     match node.spout:
         case MemorySpout() as spout:
             first = 0
             for table in spout.tables():
-                yield _Found([TableSource(node.name, table, first)])
+                yield _BatchInput([TableSource(node.name, table, first)])
                 first += table.num_rows
         case PulledSpout() as spout:
             puller, first = held.enter_context(Puller(node.name, spout)), 0
             while (pulled := puller.pull()) is not None:
-                yield _Found([TableSource(node.name, pulled.rows, first)])
+                yield _BatchInput([TableSource(node.name, pulled.rows, first)])
                 first += pulled.rows.num_rows
         case RangedSpout() as spout:
             planner = held.enter_context(RangePlanner(node.name, spout))
             while (pulled := planner.pull()) is not None:
                 splits = range_splits(node.name, ranges_in(pulled.rows), 1, merged=spout.merge_by is not None)
-                yield _Found(splits, {node.name: tuple(pulled.offset)})
+                yield _BatchInput(splits, {node.name: tuple(pulled.offset)})
         case FileSpout() as spout:
-            for found in spout.batches():
-                read.update(found)
-                yield _Found(file_splits(topology, [(node.name, path) for path in found], 1, first=first_output))
+            for paths in spout.batches():
+                read.update(paths)
+                yield _BatchInput(file_splits(topology, [(node.name, path) for path in paths], 1, first=first_output))
         case KafkaSpout():
             yield from _of_topics(node.name, kafka)
         case spout:
             raise AssertionError(f"{node.name!r} is {type(spout).__name__}, which is refused before a run")
 
 
-def _of_topics(name: str, kafka: LocalKafka) -> Iterator[_Found]:
+def _of_topics(name: str, kafka: LocalKafka) -> Iterator[_BatchInput]:
     topics = kafka.topics[name]
     before = topics.first()
     for ends, complaints in topics.all_batches(before):
@@ -374,5 +376,6 @@ def _of_topics(name: str, kafka: LocalKafka) -> Iterator[_Found]:
         splits: Sequence[SourceSplit | MergedSplits] = records[name]
         if len(splits) > 1:
             splits = [MergedSplits(records[name])]
-        yield _Found(splits, {name: tuple(f"{topic}/{number}" for topic, number in sorted(ends))}, [*complaints, *more])
+        partitions = tuple(f"{topic}/{number}" for topic, number in sorted(ends))
+        yield _BatchInput(splits, {name: partitions}, [*complaints, *more])
         before = ends

@@ -293,7 +293,8 @@ class _Signature:
     @cached_property
     def _by_name(self) -> list[str]:
         """The arguments that can be named."""
-        return [each.name for each in self._parameters.values() if each.kind in _BY_NAME and each.name != "self"]
+        by_name = (parameter.name for parameter in self._parameters.values() if parameter.kind in _BY_NAME)
+        return [name for name in by_name if name != "self"]
 
     def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raises ConfigError for unknown arguments, and for arguments that are missing or given twice."""
@@ -303,8 +304,8 @@ class _Signature:
 
     def _misplaced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
         parameters = self._parameters
-        by_place = [each.name for each in parameters.values() if each.kind in _BY_PLACE]
-        kinds = {each.kind for each in parameters.values()}
+        by_place = [parameter.name for parameter in parameters.values() if parameter.kind in _BY_PLACE]
+        kinds = {parameter.kind for parameter in parameters.values()}
         call = self._called(args)
         if Parameter.VAR_KEYWORD not in kinds:
             yield from (self._unknown(call, name) for name in kwargs if name not in self._by_name)
@@ -327,8 +328,8 @@ class _Signature:
                     do="leave one of them out",
                 )
         given = {*by_place[: len(args)], *kwargs}
-        missing = [each for each in parameters.values() if _is_needed(each) and each.name not in given]
-        yield from (self._missing(call, each) for each in missing)
+        missing = [parameter for name, parameter in parameters.items() if _is_needed(parameter) and name not in given]
+        yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
         """Returns the error for arguments whose types are not those of their annotations; None where all are.
@@ -344,17 +345,17 @@ class _Signature:
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
         """Returns each given argument with its parameter and the text before it (``name=``, or nothing)."""
-        found: list[tuple[Parameter, Any, str]] = []
-        by_place = [each for each in self._parameters.values() if each.kind in _BY_PLACE]
-        found += [(each, value, f"{each.name}=") for each, value in zip(by_place, args, strict=False)]
-        for each in self._parameters.values():
-            if each.kind is Parameter.VAR_POSITIONAL:
-                found += [(each, value, "") for value in args[len(by_place) :]]
-            elif each.kind is Parameter.VAR_KEYWORD:
-                found += [(each, value, f"{name}=") for name, value in kwargs.items() if name not in self._parameters]
-            elif each.name in kwargs:
-                found.append((each, kwargs[each.name], f"{each.name}="))
-        return found[self._is_method :]
+        parameters = self._parameters
+        by_place = [parameter for parameter in parameters.values() if parameter.kind in _BY_PLACE]
+        bound = [(parameter, value, f"{parameter.name}=") for parameter, value in zip(by_place, args, strict=False)]
+        for parameter in parameters.values():
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                bound += [(parameter, value, "") for value in args[len(by_place) :]]
+            elif parameter.kind is Parameter.VAR_KEYWORD:
+                bound += [(parameter, value, f"{name}=") for name, value in kwargs.items() if name not in parameters]
+            elif parameter.name in kwargs:
+                bound.append((parameter, kwargs[parameter.name], f"{parameter.name}="))
+        return bound[self._is_method :]
 
     def _wrong_type(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
         words = in_words(parameter.annotation, self._names)

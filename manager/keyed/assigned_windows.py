@@ -391,7 +391,7 @@ class AssignedWindows:
                 self._events.leave_out(passed_over)
 
     def _finished_at(self, upto: Limit) -> NDArray[np.bool_]:
-        """Which events, in the order of the assigners, no window that ends after the limit can need."""
+        """Returns which events, in the order of the assigners, no window that ends after the limit can need."""
         finished = np.ones(len(self._events), np.bool_)
         for assigner in self.assigners:
             finished &= assigner.finished(self._events.live, upto)
@@ -437,14 +437,14 @@ class AssignedWindows:
             yield self._summed(self._sums, chosen, kind, made)
 
     def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
-        """Which members are new to their window since its last firing."""
+        """Returns which members are new to their window since its last firing."""
         assert self._events.evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
         fresh: NDArray[np.bool_] = self._events.evaluation[piece.members] > shown
         return fresh
 
     def finished(self, upto: Limit, kind: int) -> NDArray[np.bool_]:
-        """Which events, in the order given, no window of a kind that ends after the limit can need."""
+        """Returns which events, in the order given, no window of a kind that ends after the limit can need."""
         return self._events.as_given(self.assigners[kind].finished(self._events.live, upto))
 
     def next_end(self, span: Span) -> int | None:

@@ -173,7 +173,7 @@ class PaneDecisions:
         opened_at: NDArray[np.int64] | None = None,
         grown: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
-        """Which of the windows fire, and the pane of each firing.
+        """Returns which of the windows fire, and the pane of each firing.
 
         Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
         window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
@@ -214,7 +214,7 @@ class PaneDecisions:
         return firing, fired
 
     def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which windows fire because what has fired of their events does not hold any more, although no trigger asks.
+        """Returns which windows fire without their trigger, because an earlier result of their events is now wrong.
 
         All parts of a window that has been split fire together. A window that has new events and covers what has fired
         of it waits for its trigger. One whose events have been repaired does not wait.
@@ -235,8 +235,8 @@ class PaneDecisions:
         final: NDArray[np.bool_],
         revised: NDArray[np.bool_],
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which windows fire at their end, and which again afterwards: by the trigger of late events, and when they
-        close with events that they have not shown."""
+        """Returns which windows fire at their end, and which fire again afterwards: by the trigger of late events, and
+        when they close with events that no firing has shown."""
         panes, done, takes_events = self.panes, states.on_time > 0, states.shut == 0
         first = takes_events & ended & ~done
         if panes.at_end is not None:
@@ -246,7 +246,7 @@ class PaneDecisions:
         return first, again
 
     def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which windows that no firing has closed a trigger fires now."""
+        """Returns which windows that no firing has closed a trigger fires now."""
         if trigger is None:
             return np.zeros(len(states), np.bool_)
         advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
@@ -255,7 +255,8 @@ class PaneDecisions:
         return asked
 
     def passed_before(self, ends: NDArray[np.int64], came_at: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which ends the watermark had passed before an event came, given up to when windows had closed then."""
+        """Returns which of the ends the watermark had passed before an event came. ``came_at``: the time up to which
+        windows had closed when each event came."""
         if self.moment.lateness is None:
             return np.zeros(len(ends), np.bool_)
         passed: NDArray[np.bool_] = (came_at > NONE) & (came_at >= ends - self.moment.lateness)
@@ -313,8 +314,8 @@ def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64
 
 
 def _opens_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
-    """How many of the open windows come before each remembered one, in this order of both; open ones have the indices
-    below ``count``."""
+    """Returns for each remembered window how many open ones are before it in ``along``, an order of both; open windows
+    have the indices below ``count``."""
     found = np.empty(len(along) - count, np.int64)
     places = np.flatnonzero(along >= count)
     found[along[places] - count] = np.cumsum(along < count)[places]
@@ -369,7 +370,7 @@ class LastFired:
         return before[~np.isin(before, members)] if len(before) else before
 
     def flags(self) -> NDArray[np.bool_]:
-        """Which events are now in the last window fired for their key."""
+        """Returns which events are now in the last window fired for their key."""
         in_last = self._last.copy()
         for members in self._fired.values():
             in_last[members] = True
@@ -434,7 +435,7 @@ class ReleasedEnds:
         return len(self.rows)
 
     def holds(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these windows of one kind have been released."""
+        """Returns which of these windows of one kind have been released."""
         return np.isin(_released_rows(kind, keys, ends), self.rows)
 
     def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
@@ -474,8 +475,9 @@ class ClosedEarly:
     def missed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Which events have come too late for each window that could hold them: it is among these, or ends up to
-        ``closed_until``. At least one is among these. Times are in microseconds, keys hashes."""
+        """Returns which events have come too late for all windows that could hold them: each of those is among these
+        closed windows, or ends up to ``closed_until``; at least one is among these. Times are in microseconds, keys
+        hashes."""
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
         bare = pa.table({"place": pa.nulls(len(times))})

@@ -34,7 +34,7 @@ def late_for_sessions(
     kind: SessionWindows,
     reference: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Which events, in order of arrival, are late, and the indices of the events before which windows must be
+    """Returns which events, in order of arrival, are late, and the indices of the events before which windows must be
     evaluated.
 
     Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if no open session takes
@@ -172,7 +172,8 @@ class _CheckedSessions(_Sessions):
         return min(self._times[0], end) if self._times else end
 
     def _end_with(self, time: int, start: int, end: int) -> int:
-        """Where the clock closes the session that would hold an event of this time, if it lasted from start to end."""
+        """Returns the time at which the clock closes the session that would hold an event of this time. ``start`` and
+        ``end``: those that the session would have."""
         check = self.kind.checked_at(start, min(time, self._first(start, end)))
         while check < time:
             following = bisect_right(self._times, check)
@@ -215,7 +216,7 @@ def without_open_window(
     length: int,
     held: Callable[[], RetainedEvents | None],
 ) -> NDArray[np.bool_]:
-    """Which events, in order of arrival, are late.
+    """Returns which events, in order of arrival, are late.
 
     An event at t makes the window (t - length, t], and the one in which it is no more, which ends at t + length. It is
     late if the first has closed, and no event admitted before it has made one that is open and holds t, as in Kafka

@@ -42,10 +42,10 @@ COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluati
 
 FLAGS = ("seen", "last", "gone")
 
-SEEN, GONE, LAST = 1, 2, 4
-"""Flags of an event. SEEN: it has been in a window, or is known to be in none. GONE: no window needs it any more. LAST:
-it is in the window of its key that fired last, and is kept until the next firing has reported it as expired (only where
-a bolt asks for that)."""
+SEEN, GONE, IN_LAST_WINDOW = 1, 2, 4
+"""Flags of an event. SEEN: it has been in a window, or is known to be in none, so that its account is settled. GONE: no
+window needs it any more. IN_LAST_WINDOW: it is in the window of its key that fired last, and is kept until the next
+firing has reported it as expired (only where a bolt asks for that)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,15 +142,15 @@ class RetainedEvents:
     def flags(self) -> NDArray[np.uint8]:
         """The flags of each event, as stored."""
         flags = np.zeros(len(self), np.uint8)
-        for bit, which in ((SEEN, self.seen), (GONE, self.gone), (LAST, self.last)):
+        for bit, which in ((SEEN, self.seen), (GONE, self.gone), (IN_LAST_WINDOW, self.last)):
             if which is not None:
                 flags |= which * np.uint8(bit)
         return flags
 
 
 def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which rows are still needed: live ones, and those that have yet to be reported as expired."""
-    needed: NDArray[np.bool_] = (flags & (GONE | LAST)) != GONE
+    """Returns which rows are still needed: live ones, and those that have yet to be reported as expired."""
+    needed: NDArray[np.bool_] = (flags & (GONE | IN_LAST_WINDOW)) != GONE
     return needed
 
 
@@ -261,8 +261,8 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
     given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     times, payload = column(TIME_COLUMN), table.drop_columns(inner)
     held = RetainedEvents(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
-    if (flags & LAST).any():
-        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    if (flags & IN_LAST_WINDOW).any():
+        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
     return held, flags
 
 
@@ -341,7 +341,7 @@ class SortedEvents:
         return given
 
     def fresh(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which members of windows that fire now are in a window for the first time, each once; counts them as
+        """Returns which members of windows that fire now are in a window for the first time, each once; counts them as
         windowed."""
         fresh = self.unseen(members)
         if fresh.any():
@@ -349,7 +349,7 @@ class SortedEvents:
         return fresh
 
     def unseen(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these members have been in no window, each once."""
+        """Returns which of these members have been in no window, each once."""
         unseen: NDArray[np.bool_] = ~self.seen[members]
         if unseen.any():
             first = np.zeros(len(members), np.bool_)

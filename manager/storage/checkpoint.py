@@ -394,8 +394,8 @@ class FileCheckpoint:
         """Makes sure that the copies of the committed state exist; returns the state that a claim commits after that:
         the same, or the state after the batch ``back_to``."""
         if before is None:
-            there = self.batches()
-            before = Committed(there[-1] if there else None)
+            batches = self.batches()
+            before = Committed(batches[-1] if batches else None)
         else:
             self._copy(before)
         if back_to is None or back_to == before.batch:
@@ -413,12 +413,12 @@ class FileCheckpoint:
             self.files.delete(*(f"manifests/{key}" for key in self.batches() if key < committed.first))
 
     def _copy_one(self, name: str, values: Any) -> None:
-        there = None
+        present = None
         with suppress(DamagedCheckpoint):
-            there = self.files.read(name)
-        if there is None and self.files.create(name, values):
+            present = self.files.read(name)
+        if present is None and self.files.create(name, values):
             return
-        if there != values:
+        if present != values:
             self.files.write(name, values)
 
     def _refuse_uncommitted(self, last: str | None) -> None:
@@ -426,10 +426,10 @@ class FileCheckpoint:
 
         Called after the claim: until then the run before may commit between any two looks.
         """
-        there = self.batches()
-        if there and there[-1] > (last or ""):
+        batches = self.batches()
+        if batches and batches[-1] > (last or ""):
             raise CheckpointError(
-                f"checkpoint {self.root} holds batch {batch_name(there[-1])}, which was never committed",
+                f"checkpoint {self.root} holds batch {batch_name(batches[-1])}, which was never committed",
                 why=f"by {self.root}/turns the last batch is {'none' if last is None else batch_name(last)}",
                 do="if this is a copy that has been used on a local disk, delete the folder turns; else go back to an "
                 "earlier batch (windbolt checkpoint CK --back-to BATCH)",

@@ -210,7 +210,7 @@ class DeclaredState:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON, by field."""
+        """Returns the fields by their names, as plain JSON."""
         return {name: _to_json(getattr(self, name)) for name in self.declared()}
 
     @classmethod

@@ -515,7 +515,7 @@ def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, want
 def events_of_key(
     payload: pa.Table, streams: NDArray[np.int8] | None, rules: BoltRules, wanted: str
 ) -> NDArray[np.bool_]:
-    """Which events are of a key; its columns may have other names at each input."""
+    """Returns which events are of a key; its columns may have other names at each input."""
     keys = rules.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):

@@ -102,10 +102,10 @@ class ReadTopics:
         noted, complaints = _noted_ids(files), []
         for name, spout in self.spouts.items():
             offsets = log.kafka_offsets(name)
-            known = {topic: found for whose, topic, found, since in noted if whose == name and since <= batch}
+            known = {topic: noted_id for whose, topic, noted_id, since in noted if whose == name and since <= batch}
             with self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
                 now = _topics(admin, spout, offsets)
-                self.ids[name] = {topic: found for topic, (found, _) in now.items() if found != UNKNOWN_ID}
+                self.ids[name] = {topic: topic_id for topic, (topic_id, _) in now.items() if topic_id != UNKNOWN_ID}
                 remade = [
                     topic
                     for topic, read in offsets.items()
@@ -118,7 +118,9 @@ class ReadTopics:
                 skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
                 complaints += [_made_anew(name, topic, skipped[topic]) for topic in remade]
             noted += [
-                [name, topic, found, batch] for topic, found in self.ids[name].items() if known.get(topic) != found
+                [name, topic, topic_id, batch]
+                for topic, topic_id in self.ids[name].items()
+                if known.get(topic) != topic_id
             ]
         if noted != _noted_ids(files):
             files.write(TOPICS, {"topics": noted})
@@ -128,8 +130,8 @@ class ReadTopics:
         """Note the topics for a run without a checkpoint."""
         for name, spout in self.spouts.items():
             with self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
-                found = _topics(admin, spout, ())
-            self.ids[name] = {topic: each.id for topic, each in found.items() if each.id != UNKNOWN_ID}
+                topics = _topics(admin, spout, ())
+            self.ids[name] = {topic: each.id for topic, each in topics.items() if each.id != UNKNOWN_ID}
 
     def compare(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> None:
         """DataError where a topic was made anew since the run began; as ``lost``, for who finds himself what was
@@ -168,8 +170,8 @@ class ReadTopics:
     def _refuse_remade(self, admin: Admin, name: str, ranges: Sequence[OffsetRange]) -> None:
         """Raise DataError for a topic of a spout that is another one than when the run began."""
         spout, ids = self.spouts[name], self.ids[name]
-        for topic, (found, _) in _topics(admin, spout, ids).items():
-            if ids.get(topic, found) == found:
+        for topic, (topic_id, _) in _topics(admin, spout, ids).items():
+            if ids.get(topic, topic_id) == topic_id:
                 continue
             if may_lose(spout.options):
                 raise DataError(
@@ -190,9 +192,9 @@ class ReadTopics:
     def _is_remade(self, admin: Admin, topic: str, read: Mapping[int, int], known: str | None, now: TopicInfo) -> bool:
         """True if a topic is not the one that was read: by its id, or if that is unknown, because it ends before the
         records that were read."""
-        found, partitions = now
-        if known is not None and found != UNKNOWN_ID:
-            return known != found
+        topic_id, partitions = now
+        if known is not None and topic_id != UNKNOWN_ID:
+            return known != topic_id
         ends = admin.ends([(topic, partition) for partition in read if partition < partitions])
         return any(read[partition] > end for (_, partition), end in ends.items())
 
@@ -232,8 +234,8 @@ def _noted_ids(files: SealedFolder) -> list[list[Any]]:
 
 def _topics(admin: Admin, spout: KafkaSpout, read: Iterable[str]) -> dict[str, TopicInfo]:
     """The topics of a spout that exist."""
-    there = admin.topics()
-    return admin.describe(there & {*spout.topics, *read, *matching(spout.pattern, there)})
+    existing = admin.topics()
+    return admin.describe(existing & {*spout.topics, *read, *matching(spout.pattern, existing)})
 
 
 # Opens a checkpoint for a run: its halves and its topology are checked, and a new one gets its notes.
@@ -616,44 +618,44 @@ class CheckpointedRun(ABC):
             watched.look()
         self.summary.complaints += [*self._remarks(), *self.complaints]
 
-    def batch(self, number: int, rows: IngestRows = lambda slots, there: None) -> None:
+    def batch(self, number: int, rows: IngestRows = lambda slots, partitions: None) -> None:
         """Runs a batch whose files are noted in the log; by its old plan, if it was planned and not committed
         before."""
         if self.micro_batch.done(number):
             return
         key = batch_key(number, False)
         drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.micro_batch.run_id}
-        order, there = list(self.topology.spouts), self.log.partitions(number)
-        drafted["files"] = sorted(self.log.files(number), key=lambda found: order.index(found[0]))
-        drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in there.items()}
+        order, delivering = list(self.topology.spouts), self.log.partitions(number)
+        drafted["files"] = sorted(self.log.files(number), key=lambda file: order.index(file[0]))
+        drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in delivering.items()}
         drafted["partitions"] |= {
             name: ranged.partitions([path for spout, path in drafted["files"] if spout == name])
             for name in self.watched
             if (ranged := self._ranged(name)) is not None
         }
         plan = self._planned(key, drafted)
-        found = [(spout, self._present_path(spout, path)) for spout, path in plan["files"]]
+        files = [(spout, self._present_path(spout, path)) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
-        ingest = rows(slots, there)
+        ingest = rows(slots, delivering)
 
         def plan_without(poison: Sequence[PoisonInput]) -> BatchPlan:
-            read = self._splits(found, slots, poison)
+            read = self._splits(files, slots, poison)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._survive(key, plan_without)
-        self._acknowledge(found)
+        self._acknowledge(files)
 
     def _splits(
-        self, found: Sequence[tuple[str, str]], slots: int, poison: Sequence[PoisonInput]
+        self, files: Sequence[tuple[str, str]], slots: int, poison: Sequence[PoisonInput]
     ) -> list[SourceSplit | MergedSplits]:
         """Returns the splits of files by spout, in order of arrival."""
         splits: list[SourceSplit | MergedSplits] = []
-        for ranged, files in groupby(found, key=lambda each: self._ranged(each[0])):
+        for ranged, alike in groupby(files, key=lambda file: self._ranged(file[0])):
             if ranged is None:
-                splits += file_splits(self.topology, list(files), slots, poison, self.micro_batch.first)
+                splits += file_splits(self.topology, list(alike), slots, poison, self.micro_batch.first)
             else:
-                ranges = [each for _, path in files for each in ranged.ranges(path)]
+                ranges = [each for _, path in alike for each in ranged.ranges(path)]
                 merged = ranged.spout.merge_by is not None
                 splits += range_splits(ranged.name, ranges, slots, merged=merged)
         return splits
@@ -667,10 +669,10 @@ class CheckpointedRun(ABC):
         of_spout = self.topology.spouts[spout].spout
         return of_spout.now(path) if isinstance(of_spout, PulledRows) else path
 
-    def _acknowledge(self, found: Sequence[tuple[str, str]]) -> None:
+    def _acknowledge(self, files: Sequence[tuple[str, str]]) -> None:
         """Called when a batch with these files, by spout, is committed."""
         for name, watched in self.watched.items():
-            watched.acknowledge([path for spout, path in found if spout == name])
+            watched.acknowledge([path for spout, path in files if spout == name])
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """Returns the plan of a batch, as it was written first.
@@ -744,8 +746,8 @@ class CheckpointedRun(ABC):
 
     def _passed_over(self) -> list[str]:
         """Returns remarks about new files whose names cannot be read: each is named once."""
-        found = {path for node in self.topology.spouts.values() for path in unnameable(node.spout)}
-        new, self.passed_over = sorted(found - self.passed_over), self.passed_over | found
+        unreadable = {path for node in self.topology.spouts.values() for path in unnameable(node.spout)}
+        new, self.passed_over = sorted(unreadable - self.passed_over), self.passed_over | unreadable
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]
 
     def _now(self) -> int:
@@ -756,4 +758,4 @@ class CheckpointedRun(ABC):
 
 
 def _files(plan: Mapping[str, Any]) -> list[list[str]]:
-    return [list(found) for found in plan.get("files", ())]
+    return [list(file) for file in plan.get("files", ())]

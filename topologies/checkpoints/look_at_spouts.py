@@ -88,8 +88,8 @@ def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
     for given in spout.paths:
         path, is_pattern = leading(given)
         entry = look(path)
-        there = entry is not None and (entry.is_folder or not is_pattern)
-        if there or (is_pattern and "://" in path and not is_hdfs(path)):  # a store has no folders without files
+        exists = entry is not None and (entry.is_folder or not is_pattern)
+        if exists or (is_pattern and "://" in path and not is_hdfs(path)):  # a store has no folders without files
             continue
         return ConfigError(
             f"spout {name!r} reads {given!r}, and {path!r} is not there",
@@ -171,10 +171,10 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
             tables.append(read_range(caller, each, schema, node.defaults))
             if sum(map(len, tables)) >= MOST_ROWS:
                 break
-    for each, found in zip(ranges[:1], tables[1:], strict=False):
+    for each, first in zip(ranges[:1], tables[1:], strict=False):
         with copied(node.name, spout.spout) as caller:
             again = read_range(caller, each, schema, node.defaults)
-            if repr(again.to_pylist()) != repr(found.to_pylist()):  # equals() has it that NaN is another NaN
+            if repr(again.to_pylist()) != repr(first.to_pylist()):  # equals() has it that NaN is another NaN
                 raise caller.error(
                     f"{each.call} returned other rows when it was called again",
                     why="what has crashed is read again: a batch would have other rows than before",
@@ -197,9 +197,10 @@ def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) ->
     ends, _ = topics.next_batch(before)
     with closing(RangeReader(node.name, quick, admins)) as reader:
         records, _ = reader.read(ranges_between(before, ends))
-    found = [batch for each in records for batch in each.read(topology)]
-    tables = [batch.table for batch in found] or [node.outputs[DEFAULT_STREAM].empty_table()]
-    reasons = [reason for batch in found if batch.bad is not None for reason in batch.bad.column("reason").to_pylist()]
+    batches = [batch for each in records for batch in each.read(topology)]
+    tables = [batch.table for batch in batches] or [node.outputs[DEFAULT_STREAM].empty_table()]
+    bad = [batch.bad for batch in batches if batch.bad is not None]
+    reasons = [reason for rows in bad for reason in rows.column("reason").to_pylist()]
     return FirstRows(node.defaults.filled(pa.concat_tables(tables)), tuple(reasons))
 
 
@@ -321,15 +322,15 @@ def columns_behind(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[
 
 
 def _columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
-    found: dict[str, str] = {}
+    changed_by: dict[str, str] = {}
     for part in topology.windowed.values():
         field = part.bolt.settings.timestamp_field
         if field is None or field not in schema.names or not is_time(schema.field(field).type):
             continue
         for each in part.inputs:
             for first in _ways(topology, (node.name, DEFAULT_STREAM), each.stream):
-                found[field] = min(first, found.get(field, first))
-    return found
+                changed_by[field] = min(first, changed_by.get(field, first))
+    return changed_by
 
 
 def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:

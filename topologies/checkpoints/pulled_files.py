@@ -158,21 +158,21 @@ class PulledFiles(WatchedFiles):
             self._opened.close()
 
     def _new(self, last: int) -> Iterator[FoundFile]:
-        there = self._numbers()
-        if last >= 0 and last not in there:
+        numbers = self._numbers()
+        if last >= 0 and last not in numbers:
             raise self._missing_file(last)
         while True:
-            for number in there:
+            for number in numbers:
                 if number > last:
                     yield self._file_of(number)
-            last = max(there, default=last)
+            last = max(numbers, default=last)
             while (pulled := self._reader(last).pull()) is not None and self._write(last + 1, pulled):
                 last = self._behind = last + 1
                 self._offsets[last] = pulled.offset
                 yield self._file_of(last)
             if pulled is None:
                 return
-            there = self._numbers()
+            numbers = self._numbers()
 
     def _reader(self, behind: int) -> Reader:
         """Returns the reader of what comes behind a file: another one where the run that had the checkpoint before has

@@ -393,7 +393,8 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.int64]]:
-    """Those of a task that holds events; None where there are none. Ends that wait for starts are not among them."""
+    """Returns the live events of a task, and the index of each among the stored ones; None if the task has none. End
+    edges that wait for their starts are not among them."""
     parts, places, first = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
         held, flags = read_needed(task.store, ref)
@@ -438,8 +439,8 @@ def with_repaired(
 
 
 def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of these events are in a window that has fired and, without those that are gone, would hold too few to fire
-    again."""
+    """Returns which of these events are in a window that has fired, and that would have too few events to fire again
+    without those that are gone."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)

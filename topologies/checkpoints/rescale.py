@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import AccountsError
-from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, is_needed, read_retained, write_retained
+from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, is_needed, read_retained, write_retained
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.files import during
 from manager.storage.manifest import BoltState, Manifest, batch_key
@@ -199,7 +199,7 @@ def _by_method(
 
 
 def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:
-    """As a task writes the state of its bolt."""
+    """Writes the state of a bolt as its tasks do; returns the references."""
     return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in tables.items()}
 
 
@@ -368,7 +368,7 @@ class TaskMove:
                 needed = np.flatnonzero(is_needed(flags))
                 held = held.take(needed)
                 flags = flags[needed]
-                held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
                     self.route.note_tasks(held.keys, tasks)

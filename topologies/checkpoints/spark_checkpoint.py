@@ -108,8 +108,8 @@ def _fits(data: bytes, sums: bytes) -> bool:
     size = int.from_bytes(sums[4:8], "big")
     if size <= 0:
         return False
-    found = [zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size)]
-    return b"".join(found) == sums[8:]
+    actual = [zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size)]
+    return b"".join(actual) == sums[8:]
 
 
 def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
@@ -193,12 +193,12 @@ class SparkCheckpoint:
         """Per source of files: the last entry of its log that belongs to a batch or an earlier one."""
         name = f"offsets/{batch}"
         try:
-            found = [json.loads(line) if line != "-" else None for line in self.read(name).split("\n")[2:]]
+            offsets = [json.loads(line) if line != "-" else None for line in self.read(name).split("\n")[2:]]
         except ValueError as error:
             raise self._unreadable(name, error) from error
         return {
             source: offset["logOffset"]
-            for source, offset in enumerate(found)
+            for source, offset in enumerate(offsets)
             if isinstance(offset, dict) and isinstance(offset.get("logOffset"), int)
         }
 
@@ -272,14 +272,14 @@ class SparkCheckpoint:
 
     def summed(self, folder: str) -> list[str]:
         """Returns the files of a folder for which Spark has kept checksums, also those that are gone."""
-        found = [entry.base_name for entry in self._entries(folder)]
-        sums = [name for name in found if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
+        names = [entry.base_name for entry in self._entries(folder)]
+        sums = [name for name in names if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
         return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
 
     def names(self, folder: str) -> list[str]:
         """Returns the names in a folder, without hidden files."""
-        found = [entry.base_name for entry in self._entries(folder)]
-        return sorted(name for name in found if not name.startswith("."))
+        names = [entry.base_name for entry in self._entries(folder)]
+        return sorted(name for name in names if not name.startswith("."))
 
     def sweep(self) -> None:
         """Deletes drafts: of processes that died while writing, and of a run that is taken over, which may just finish
@@ -376,7 +376,7 @@ class SourceLog:
             return []
         try:
             now, before = self._offsets(batch), self._offsets(batch - 1)
-            found = [
+            listed = [
                 (at, entry["timestamp"], spout, unquote(entry["path"]))
                 for at, spout in enumerate(self.spouts)
                 for number in range(before.get(at, -1) + 1, now.get(at, -1) + 1)
@@ -384,7 +384,7 @@ class SourceLog:
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise self._unreadable(f"the files of batch {batch}", error) from error
-        return [(spout, path) for _, _, spout, path in sorted(found, key=lambda each: each[:2])]
+        return [(spout, path) for _, _, spout, path in sorted(listed, key=lambda each: each[:2])]
 
     def partitions(self, batch: int) -> dict[str, Partitions]:
         """Returns, for each Kafka spout, the partitions that existed when Spark planned the batch.
@@ -416,8 +416,8 @@ class SourceLog:
             return {}
         source = len(self.spouts) + self.kafka_spouts.index(spout)
         try:
-            found = self._sources(batches[-1]).get(source, {})
-            return {topic: {int(number): end for number, end in ends.items()} for topic, ends in found.items()}
+            by_topic = self._sources(batches[-1]).get(source, {})
+            return {topic: {int(number): end for number, end in ends.items()} for topic, ends in by_topic.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
 
@@ -473,8 +473,8 @@ class SourceLog:
         return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
 
     def beginning(self, source: int) -> dict[tuple[str, int], int] | None:
-        """Where a new query began to read the topics of a source: it is noted behind a byte that is zero, as Spark
-        writes it."""
+        """Returns the offsets at which a new query began to read the topics of a source. Spark notes them behind a zero
+        byte."""
         name = f"sources/{source}/0"
         if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
             return None
@@ -508,20 +508,21 @@ def _ranges(
     if starts is None:
         return None, ()
     begun = {place: starts.get(place, 0) for place in ends}
-    found = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
-    left = tuple(each for each in found if 0 <= each.start < each.end)
-    return (None, left) if starts.keys() - ends.keys() or left != found else (found, ())
+    ranges = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
+    left = tuple(each for each in ranges if 0 <= each.start < each.end)
+    return (None, left) if starts.keys() - ends.keys() or left != ranges else (ranges, ())
 
 
 def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    """Where each partition ends, in order of topic and partition, from a place of a source of Kafka in Spark's logs."""
-    found = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
-    return dict(sorted(found.items()))
+    """Returns the end of each partition, in order of topic and partition. ``offsets``: those of a Kafka source, as
+    Spark logs them."""
+    by_partition = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
+    return dict(sorted(by_partition.items()))
 
 
 def as_offsets(ends: Mapping[tuple[str, int], int]) -> str:
     """The reverse of ``ends_of``, as JSON."""
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), end in sorted(ends.items()):
-        found.setdefault(topic, {})[str(number)] = end
-    return json.dumps(found, separators=(",", ":"))
+        by_topic.setdefault(topic, {})[str(number)] = end
+    return json.dumps(by_topic, separators=(",", ":"))

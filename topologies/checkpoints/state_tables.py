@@ -417,7 +417,7 @@ _OPEN = {"queue": _of_queue, "assigned": _assigned, "triggered": _triggered}
 def _firings(
     panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """How often windows have fired, and which of them a firing has closed."""
+    """Returns how often windows have fired, and which of them a firing has closed."""
     fired, closed_early = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
     columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -126,9 +126,9 @@ class Selection:
         them stays whole. ``time``: the column of times; rows without a time stay."""
         wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
         shown = [shown_as(table, columns) for columns in keys if columns]
-        there = [columns for columns in shown if set(columns) <= set(table.column_names)]
-        if self.key is not None and there:
-            wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in there])
+        whole = [columns for columns in shown if set(columns) <= set(table.column_names)]
+        if self.key is not None and whole:
+            wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in whole])
         return _those(table, wanted)
 
     def _in_time(self, table: pa.Table, time: str) -> NDArray[np.bool_]:
@@ -338,12 +338,12 @@ class StoredQueue:
 
     @property
     def accounted(self) -> NDArray[np.bool_]:
-        """Which events are in an account."""
+        """Returns which events are in an account."""
         return self._between(0, self.state.accounted)
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """Which events are in final order."""
+        """Returns which events are in final order."""
         return self._between(0, self.state.settled_count)
 
     def take(self, kept: NDArray[np.bool_]) -> StoredQueue:

@@ -364,8 +364,8 @@ def _widened(
                 table = table.drop_columns([field.name])
             table = table.append_column(field, _column(table, field, defaults))
         rest = [name for name in table.column_names if name not in schema.names]
-        there = writer.add(table.select([*schema.names, *rest]))
-        return replace(ref, segment=there.segment, offset=there.offset, length=there.length, checksum=there.checksum)
+        new = writer.add(table.select([*schema.names, *rest]))
+        return replace(ref, segment=new.segment, offset=new.offset, length=new.length, checksum=new.checksum)
 
     return replace(bolt, tasks=[task.with_rows(widened, FieldKind.EVENTS) for task in bolt.tasks])
 

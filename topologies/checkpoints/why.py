@@ -356,7 +356,7 @@ class OpenEnds:
 def windows_still_open(
     state: BoltState, rules: BoltRules, store: SegmentStore, clock: int | None, key: str | None
 ) -> list[OpenWindow]:
-    """Those of a bolt, or of one key; by their ends, those without one last."""
+    """Returns the open windows of a bolt, or of one key, in the order of their ends; those without an end come last."""
     names = list(key_columns(rules)) if any(rules.keys) else []
     table = window_table(readers_of(state, store, rules), clock, pa.schema([(name, pa.null()) for name in names]))
     shown = shown_as(table, names)

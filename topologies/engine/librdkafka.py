@@ -222,8 +222,8 @@ class LibrdkafkaAdmin(Admin):
         if not topics:
             return {}
         asked = self._client.describe_topics(confluent().TopicCollection(list(topics)), request_timeout=self.seconds)
-        found = {topic: answer.result() for topic, answer in asked.items()}
-        return {topic: TopicInfo(_id(each.topic_id), len(each.partitions)) for topic, each in found.items()}
+        descriptions = {topic: answer.result() for topic, answer in asked.items()}
+        return {topic: TopicInfo(_id(each.topic_id), len(each.partitions)) for topic, each in descriptions.items()}
 
     def ends(self, places: Collection[Place], *, first: bool = False, committed: bool = False) -> dict[Place, int]:
         """``committed``: not what is behind the first transaction that is open."""
@@ -237,8 +237,9 @@ class LibrdkafkaAdmin(Admin):
         return self._offsets(dict.fromkeys(places, spec), committed=committed)
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
-        found = self._configs("TOPIC", topics)
-        return {topic: int(entry) for topic in found if (entry := found[topic].get("max.message.bytes")) is not None}
+        configs = self._configs("TOPIC", topics)
+        limits = {topic: entries.get("max.message.bytes") for topic, entries in configs.items()}
+        return {topic: int(limit) for topic, limit in limits.items() if limit is not None}
 
     def makes_topics(self) -> bool:
         broker = str(next(iter(self._client.list_topics(timeout=self.seconds).brokers)))
@@ -348,7 +349,7 @@ class Topics:
         self._committed = kafka_settings(READING, spout.options).get("isolation.level") == "read_committed"
 
     def first(self) -> Ends:
-        """Where a new run begins."""
+        """Returns where a new run begins."""
         return dict(self._ask(self._first))
 
     def all_batches(self, before: Ends) -> Iterator[tuple[Ends, list[str]]]:
@@ -396,12 +397,12 @@ class Topics:
         limit = self.spout.records_per_batch or RECORDS_PER_BATCH
         waiting = {place: size for place, end in until.items() if (size := end - before.get(place, 0)) > 0}
         total = sum(waiting.values())
-        found = dict(until)
+        ends = dict(until)
         for place, size in waiting.items():
             share = limit * (size / total)
             number = -int(-share // 1) if share < 1 else int(share)
-            found[place] = min(until[place], before.get(place, 0) + number)
-        return found
+            ends[place] = min(until[place], before.get(place, 0) + number)
+        return ends
 
     def _ask(self, request: Callable[[LibrdkafkaAdmin], Ends]) -> Ends:
         spout = self.spout
@@ -416,9 +417,9 @@ class Topics:
             case "latest":
                 return self._present(admin, places)
             case datetime():
-                found = admin.at(places, since_1970(starting), committed=self._committed)
-                ends = self._present(admin, [place for place, offset in found.items() if offset < 0])
-                return found | ends
+                first = admin.at(places, since_1970(starting), committed=self._committed)
+                ends = self._present(admin, [place for place, offset in first.items() if offset < 0])
+                return first | ends
             case offsets:
                 assert not isinstance(offsets, str)
                 given = {(topic, number): at for topic in offsets for number, at in offsets[topic].items()}
@@ -431,10 +432,10 @@ class Topics:
         return admin.ends(places, committed=self._committed)
 
     def _places(self, admin: LibrdkafkaAdmin) -> list[Place]:
-        there = admin.topics()
-        wanted = there & {*self.spout.topics, *matching(self.spout.pattern, there)}
-        found = admin.describe(wanted)
-        return [(topic, number) for topic in sorted(found) for number in range(found[topic].partitions)]
+        existing = admin.topics()
+        wanted = existing & {*self.spout.topics, *matching(self.spout.pattern, existing)}
+        topics = admin.describe(wanted)
+        return [(topic, number) for topic in sorted(topics) for number in range(topics[topic].partitions)]
 
 
 def _of_spout(name: str, error: DataError) -> DataError:

@@ -251,10 +251,10 @@ class BoltRules:
     def kept(self) -> dict[str, Any]:
         """Returns the rules that stay the same as long as a checkpoint is used, by their names for people."""
         single, several = dict[str, Any](), dict[str, Any]()
-        for each in fields(self):
-            if each.metadata:
-                called, of = each.metadata["called"], each.metadata["of"]
-                value = getattr(self, each.name) if of is None else of(self)
+        for rule in fields(self):
+            if rule.metadata:
+                called, of = rule.metadata["called"], rule.metadata["of"]
+                value = getattr(self, rule.name) if of is None else of(self)
                 if called:
                     single[called] = value
                 else:

@@ -232,15 +232,15 @@ def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa
         by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
         if field is None or not node.event_time or released or not by_all:
             continue
-        for label, each, origins in zip(node.streams, node.inputs, node.origins, strict=True):
+        for label, read, origins in zip(node.streams, node.inputs, node.origins, strict=True):
             no_own_marks = settings.of_input(label).watermark_every == SOURCE_ONLY
             waits = no_own_marks and not origins and label not in imports
-            if waits and field not in schemas[each.stream].names:
+            if waits and field not in schemas[read.stream].names:
                 yield _missing_marks(node, field, label, schemas)
 
 
 def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[Stream, pa.Schema]) -> ConfigError:
-    giver = next(stream_label(each.stream) for each in node.inputs if field in schemas[each.stream].names)
+    giver = next(stream_label(read.stream) for read in node.inputs if field in schemas[read.stream].names)
     return ConfigError(
         f"bolt {node.name!r}: no watermark can come from {label!r}, which has no column {field!r}",
         why=f"with_watermark(field={field!r}) takes the watermarks that the source puts there, and waits for those of "

@@ -229,7 +229,7 @@ class KafkaSpout:
 
     @property
     def rows(self) -> TopicRows:
-        """How its rows are in the records; only where columns are declared."""
+        """Returns how its rows are in the records; only where columns are declared."""
         assert self.declared is not None
         return TopicRows(
             parse_schema(self.declared),
@@ -407,7 +407,7 @@ def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> t
 
 
 def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
-    """Where a run begins. Raises ConfigError for what is not a position in a topic."""
+    """Returns where a run begins. Raises ConfigError for what is not a position in a topic."""
     if starting in ("earliest", "latest"):
         return starting
     if isinstance(starting, datetime):

@@ -112,8 +112,8 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
         folders = _folders(parsed.root)
         for base, parts in parsed.ways:
             matched = _matches(folders, base, parts)
-            found = [entry.path for entry in matched if entry.is_folder]
-            within = _content(folders, found, below=parts[-1:] != (_ANY_FOLDERS,))
+            subfolders = [entry.path for entry in matched if entry.is_folder]
+            within = _content(folders, subfolders, below=parts[-1:] != (_ANY_FOLDERS,))
             for each in chain((entry for entry in matched if not entry.is_folder), within):
                 if each.path not in seen:
                     seen.add(each.path)
@@ -127,10 +127,10 @@ def leading(path: str) -> tuple[str, bool]:
     """
     parsed = _parsed(path)
     folders = _folders(parsed.root)
-    found = [_leading(folders, base, parts) for base, parts in parsed.ways]
-    if len(found) == 1:
-        return found[0]
-    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*(each.split("/") for each, _ in found), strict=False))
+    ways = [_leading(folders, base, parts) for base, parts in parsed.ways]
+    if len(ways) == 1:
+        return ways[0]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*(path.split("/") for path, _ in ways), strict=False))
     return "/".join(parts[0] for parts in shared) or "/", True
 
 
@@ -146,14 +146,14 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
     if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
         return []
     names = file.split("/")[1:]
-    found: list[tuple[str, str]] = []
+    starts: list[tuple[str, str]] = []
     for base, parts in _parsed(path).ways:
         fewest = max(len(parts) - parts.count(_ANY_FOLDERS), 1)
         for number in range(fewest, len(names) + 1):
             before, tail = names[: len(names) - number], names[len(names) - number :]
             if _stands_for(parts, tail):
-                found.append(("".join(f"/{name}" for name in before), base))
-    return found
+                starts.append(("".join(f"/{name}" for name in before), base))
+    return starts
 
 
 def literal(name: str) -> str:
@@ -318,13 +318,13 @@ def _expanded(path: str) -> list[str]:
 
 def _split(text: str, sign: str) -> list[str]:
     """Returns a text cut at each sign that is not in brackets or alternatives."""
-    found, start, at = list[str](), 0, 0
+    parts, start, at = list[str](), 0, 0
     while at < len(text):
         if text[at] == sign:
-            found.append(text[start:at])
+            parts.append(text[start:at])
             start = at + 1
         at = _end(text, at)
-    return [*found, text[start:]]
+    return [*parts, text[start:]]
 
 
 def _end(text: str, at: int) -> int:
@@ -351,32 +351,32 @@ def _end(text: str, at: int) -> int:
 def _regex(part: str, hiding: str = "") -> str:
     """Returns the regular expression of the names that a part matches; ``hiding`` stands before a star that begins
     it."""
-    found, at = list[str](), 0
+    patterns, at = list[str](), 0
     while at < len(part):
         end = _end(part, at)
         piece, first, at = part[at:end], hiding if at == 0 else "", end
         match piece[0]:
             case "*":
-                found.append(f"{first}.*")
+                patterns.append(f"{first}.*")
             case "?":
-                found.append(f"{first}.")
+                patterns.append(f"{first}.")
             case "\\" if len(piece) > 1:
-                found.append(re.escape(piece[1]))
+                patterns.append(re.escape(piece[1]))
             case "[" if len(piece) > 1:
-                found.append(_class(piece[1:-1]))
+                patterns.append(_class(piece[1:-1]))
             case "{" if len(piece) > 1:
                 choices = [_regex(choice, first) for choice in _split(piece[1:-1], ",")]
-                found.append(f"(?:{'|'.join(choices)})")
+                patterns.append(f"(?:{'|'.join(choices)})")
             case _:
-                found.append(re.escape(piece))
-    return "".join(found)
+                patterns.append(re.escape(piece))
+    return "".join(patterns)
 
 
 def _class(inside: str) -> str:
     """Returns the regular expression of the text in brackets."""
     negated = inside[0] in "!^" and len(inside) > 1
     chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
-    found, at = list[str](), 0
+    ranges, at = list[str](), 0
     while at < len(chars):
         low = high = chars[at][-1]
         at += 1
@@ -384,10 +384,10 @@ def _class(inside: str) -> str:
             high = chars[at + 1][-1]
             at += 2
         if low <= high:
-            found.append(f"{re.escape(low)}-{re.escape(high)}")
-    if not found:
+            ranges.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not ranges:
         return "." if negated else "(?!)"
-    return f"[{'^' if negated else ''}{''.join(found)}]"
+    return f"[{'^' if negated else ''}{''.join(ranges)}]"
 
 
 @lru_cache(256)
@@ -432,8 +432,8 @@ class _Here:
     def inside(self, folder: str) -> list[Entry]:
         with reached(folder):
             try:
-                with os.scandir(folder) as found:
-                    return [Entry(each.path, _is_folder(each), None) for each in found]
+                with os.scandir(folder) as entries:
+                    return [Entry(each.path, _is_folder(each), None) for each in entries]
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
@@ -502,12 +502,12 @@ def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
     """Folders and all in them, at any depth, each once. A link is not followed, because its files would be read a
     second time."""
     level = list(dict.fromkeys(within))
-    found = dict.fromkeys(level)
+    paths = dict.fromkeys(level)
     while level:
         inside = chain.from_iterable(folders.each(partial(_folders_in, folders), level))
-        level = [entry.path for entry in inside if entry.path not in found]
-        found.update(dict.fromkeys(level))
-    return [Entry(path, True, None) for path in found]
+        level = [entry.path for entry in inside if entry.path not in paths]
+        paths.update(dict.fromkeys(level))
+    return [Entry(path, True, None) for path in paths]
 
 
 def _folders_in(folders: _Folders, folder: str) -> list[Entry]:

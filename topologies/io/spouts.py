@@ -208,7 +208,8 @@ def files(
 
 
 def _times_of_files(times: Times, schema: SchemaLike | None, name: str) -> Times:
-    """How the times of columns of files are written. Raises ConfigError where the columns are not declared as times."""
+    """Returns the formats of the columns of times in files. Raises ConfigError for a column that is not declared as a
+    time."""
     if name == "text":
         raise ConfigError(
             f"files(..., format='text', times={dict(times)!r:.60})",
@@ -237,7 +238,7 @@ def _times_of(times: Times, declared: pa.Schema) -> Times:
 
 
 def _fitting(times: Times, columns: pa.Schema) -> Times:
-    """Those of the columns. Raises ConfigError for one that has no times written so."""
+    """Returns the formats of these columns alone. Raises ConfigError for a column whose type has no such format."""
     found = tuple((name, form) for name, form in times if name in columns.names)
     for name, form in found:
         check_kind(name, form, columns.field(name).type)

@@ -103,9 +103,9 @@ def sent_message(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
         value = read(row["value"], headers)
     except Exception:
         value = _text(row["value"])
-    found = {"value": value, "key": _text(row.get("key")), "topic": row.get("topic")}
-    found["headers"] = {name: _text(text) for name, text in headers.items()}
-    return {name: each for name, each in found.items() if each is not None and each != {}}
+    message = {"value": value, "key": _text(row.get("key")), "topic": row.get("topic")}
+    message["headers"] = {name: _text(text) for name, text in headers.items()}
+    return {name: part for name, part in message.items() if part is not None and part != {}}
 
 
 def _base64(text: str) -> str:
@@ -168,13 +168,13 @@ class _Reader:
 
     def policy(self, tree: ast.expr) -> Policy:
         """Returns the policy."""
-        found = self._value(tree)
+        value = self._value(tree)
         kind = _KINDS[self._part]
-        if isinstance(found, type) and issubclass(found, Policy):
+        if isinstance(value, type) and issubclass(value, Policy):
             self._refuse("that is a class", f"write {self._text}()")
-        if not isinstance(found, kind):
-            self._refuse(f"that is {found!r:.60}, which is no {kind.__name__}", _LIKE)
-        return found
+        if not isinstance(value, kind):
+            self._refuse(f"that is {value!r:.60}, which is no {kind.__name__}", _LIKE)
+        return value
 
     def _value(self, tree: ast.expr) -> Any:
         match tree:
@@ -276,23 +276,23 @@ class Scenario(Strict):
             raise ScenarioError(f"streams: a stream is named twice in {self.streams}")
         self._check_rules()
         self.__dict__["steps"] = list(self._filled())
-        found = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
-        if found:
-            raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(found)))
+        problems = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
+        if problems:
+            raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(problems)))
         return self
 
     @property
     def midway(self) -> dict[str, Scenario]:
         """For each ``expect`` among the steps, by its place in the file, the scenario that ends there and expects
         it."""
-        found = {}
+        prefixes = {}
         for at, step in enumerate(self.steps):
             if isinstance(step, ExpectStep):
-                found[f"steps[{at}]"] = prefix = self.model_copy(
+                prefixes[f"steps[{at}]"] = prefix = self.model_copy(
                     update={"steps": _happens(self.steps[:at]), "expect": step.expect}
                 )
                 prefix._clock_before = self.first_clock
-        return found
+        return prefixes
 
     @property
     def first_clock(self) -> int:
@@ -426,8 +426,8 @@ class Scenario(Strict):
         for at, step in enumerate(self.steps):
             if not isinstance(step, EventStep) or step.stream in self.streams:
                 continue
-            found = "nothing" if step.stream is None else repr(step.stream)
-            yield at, f".stream: expected one of {', '.join(self.streams)}, found {found}"
+            given = "nothing" if step.stream is None else repr(step.stream)
+            yield at, f".stream: expected one of {', '.join(self.streams)}, found {given}"
 
     def _clock_problems(self) -> Iterator[tuple[int, str]]:
         clock: int | None = None
@@ -542,12 +542,12 @@ def scenario_files(folder: Path) -> list[Path]:
     Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds whose content is that of
     a scenario. Hidden folders, virtual environments and node_modules are passed over.
     """
-    found = []
+    files = []
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not passed_over(Path(top, name))]
         paths = [Path(top, name) for name in names if name.endswith(_ENDINGS) and not name.startswith(".")]
-        found += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
-    return sorted(found)
+        files += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
+    return sorted(files)
 
 
 def passed_over(folder: Path) -> bool:

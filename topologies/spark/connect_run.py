@@ -114,8 +114,8 @@ class ConnectExecutor:
             return self._here.map(function, items, context)
         run = task_of(function, context, self.unpacker())
         shares = dealt_out(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
-        found = dict(self._results(partial(_outcomes, run), shares))
-        return [found[number] for number in range(len(items))]
+        outcomes = dict(self._results(partial(_outcomes, run), shares))
+        return [outcomes[number] for number in range(len(items))]
 
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
         """A DataFrame with one partition per reference, read whenever it is used."""
@@ -132,8 +132,8 @@ class ConnectExecutor:
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """The answer of each executor, as far as Spark gives all of them a task where there are two for each slot."""
         numbers = list(range(2 * self.slots))
-        found = self._results(lambda share: list(probe(share)), [[number] for number in numbers])
-        return list({answer["executor"]: answer for answer in found}.values())
+        answers = self._results(lambda share: list(probe(share)), [[number] for number in numbers])
+        return list({answer["executor"]: answer for answer in answers}.values())
 
     def close(self) -> None:
         """Does nothing: what was sent is the session's, and goes with it."""

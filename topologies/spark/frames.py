@@ -100,7 +100,7 @@ _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FRO
 
 
 def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
-    """What a user's function returns; what Spark raised in it is told as anywhere else."""
+    """Calls the user's function of a spout. Raises SpoutError where it fails; errors of Spark pass through."""
     with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
         return in_this_process(lambda: spout.make(spark))
 
@@ -279,19 +279,17 @@ class InOwnThread:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """As the reader."""
+        """See ``Reader``; so for all methods."""
         return self._reader.wants_acknowledgements
 
     def pull(self) -> Pulled | None:
-        """As the reader."""
         return self._thread.submit(self._reader.pull).result()
 
     def acknowledge(self, offset: Any) -> None:
-        """As the reader."""
         self._thread.submit(self._reader.acknowledge, offset).result()
 
     def close(self) -> None:
-        """As the reader, when the present call has returned."""
+        """Closes the reader when the present call has returned."""
         closed = self._thread.submit(self._reader.close)
         self._thread.shutdown()
         closed.result()

@@ -412,7 +412,7 @@ class Cluster:
 
 
 def executors_of(spark: SparkContext) -> int:
-    """How many executors there are now; at least one, for which Spark waits."""
+    """Returns how many executors there are now; at least one, for which Spark waits."""
     return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
 
 

@@ -159,19 +159,19 @@ def _make(spark: SparkSession, name: str, sink: TableSink, rows: StructType) -> 
 
 
 def _check_columns(name: str, table: _Table, rows: StructType) -> None:
-    there = {field.name: field.dataType.simpleString() for field in table.columns}
+    types = {field.name: field.dataType.simpleString() for field in table.columns}
     for field in rows:
         kind = field.dataType.simpleString()
-        if field.name not in there:
+        if field.name not in types:
             raise ConfigError(
-                f"sink {name!r}: the table {table.name} has no column {field.name!r}{did_you_mean(field.name, there)}",
-                why=f"it has {', '.join(there)}",
+                f"sink {name!r}: the table {table.name} has no column {field.name!r}{did_you_mean(field.name, types)}",
+                why=f"it has {', '.join(types)}",
                 do=f"add it: ALTER TABLE {table.name} ADD COLUMN {field.name} {kind}; or leave it out in a bolt before "
                 "the sink",
             )
-        if there[field.name] != kind:
+        if types[field.name] != kind:
             raise ConfigError(
-                f"sink {name!r}: column {field.name!r} of the table {table.name} is {there[field.name]}",
+                f"sink {name!r}: column {field.name!r} of the table {table.name} is {types[field.name]}",
                 why=f"the rows have {kind}",
                 do="declare the type of the table in the bolt's outputs, or make the table with that of the rows",
             )
@@ -249,12 +249,12 @@ class Appender:
 
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
         """True where the table has this batch, as it was planned, given those of this sink."""
-        there = [each for each in found if each.undone_by is None]
-        if there and there[0].known:
-            if (there[0].serial, there[0].run) == (batch.serial, batch.run):
+        standing = [each for each in found if each.undone_by is None]
+        if standing and standing[0].known:
+            if (standing[0].serial, standing[0].run) == (batch.serial, batch.run):
                 return True
-            del there[1:]  # each was appended because the one before it was committed
-        if any(each.serial > batch.after for each in there):
+            del standing[1:]  # each was appended because the one before it was committed
+        if any(each.serial > batch.after for each in standing):
             raise self._later(batch, found)
         return False
 

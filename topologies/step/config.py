@@ -87,7 +87,7 @@ class FilePath:
 
 
 def _names_its_system(path: str) -> bool:
-    """Whether a path says itself on which file system it is."""
+    """True if a path names its file system."""
     return "://" in path or path.startswith(("file:/", "dbfs:/"))
 
 

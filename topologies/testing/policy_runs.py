@@ -532,15 +532,15 @@ Pair = tuple[Window | None, Window | None]
 def _pairs(first: Sequence[Window], second: Sequence[Window]) -> list[Pair]:
     """Returns the windows of both runs, in pairs of corresponding ones."""
     found: list[Pair] = []
-    ours_by_name, theirs_by_name = ([(each.key, each.end) for each in side] for side in (first, second))
+    ours_by_name, theirs_by_name = ([(window.key, window.end) for window in side] for side in (first, second))
     matched = SequenceMatcher(None, ours_by_name, theirs_by_name, autojunk=False)
     for kind, low, high, start, stop in matched.get_opcodes():
         ours, theirs = list(first[low:high]), list(second[start:stop])
         if kind == "equal":
             found += zip(ours, theirs, strict=True)
         else:
-            found += [(each, None) for each in ours]
-            found += [(None, each) for each in theirs]
+            found += [(window, None) for window in ours]
+            found += [(None, window) for window in theirs]
     return found
 
 
@@ -555,7 +555,7 @@ def _places(given: Given, pairs: Sequence[Pair]) -> list[int]:
     """Returns the events that are shown: all, or those around the first that differ."""
     if len(given) <= _MOST_EVENTS:
         return list(range(len(given)))
-    held = [[set(() if each is None else each.events) for each in pair] for pair in pairs]
+    held = [[set(() if window is None else window.events) for window in pair] for pair in pairs]
     telling = sorted(set().union(*(first ^ second for first, second in held)))[: _MOST_EVENTS // 2]
     near = {place for each in telling or [0] for place in (each - 1, each, each + 1) if 0 <= place < len(given)}
     return sorted(near)[:_MOST_EVENTS]
@@ -566,7 +566,7 @@ def _holds(window: Window | None, place: int) -> bool:
 
 
 def _cells(place: int, windows: Sequence[Window | None]) -> str:
-    marks = (" " if each is None else _HELD if _holds(each, place) else _NOT for each in windows)
+    marks = (" " if window is None else _HELD if _holds(window, place) else _NOT for window in windows)
     return "".join(f"{mark:3}" for mark in marks)
 
 

@@ -73,8 +73,8 @@ class Groups:
         """The place of each row's group among ``cells``."""
         if self._dense:
             places = np.cumsum(self._all_counts > 0) - 1
-            found: NDArray[np.int64] = places[self.codes]
-            return found
+            codes: NDArray[np.int64] = places[self.codes]
+            return codes
         numbers = np.empty(len(self.codes), np.int64)
         numbers[self.order] = np.repeat(np.arange(len(self)), self.counts)
         return numbers
@@ -102,17 +102,17 @@ class Groups:
             return self._double_sums(values).astype(np.int64)
         if bound >= 1 << 63:
             return self._careful_sums(values)
-        found: NDArray[np.int64] = np.add.reduceat(values[self.order], self.starts)
-        return found
+        sums: NDArray[np.int64] = np.add.reduceat(values[self.order], self.starts)
+        return sums
 
     def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
         """Returns the values of each group joined by a ufunc such as ``np.minimum``; ``start`` is less than all of
         them."""
         with np.errstate(invalid="ignore"):  # NaN
             if self._dense:
-                found = np.full(self.size, start, values.dtype)
-                function.at(found, self.codes, values)
-                return self._present(found)
+                extremes = np.full(self.size, start, values.dtype)
+                function.at(extremes, self.codes, values)
+                return self._present(extremes)
             reduced: NDArray[Any] = function.reduceat(values[self.order], self.starts)
             return reduced
 
@@ -122,20 +122,20 @@ class Groups:
 
     @cached_property
     def _sorted(self) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.codes[self.order]
-        return found
+        ordered: NDArray[np.int64] = self.codes[self.order]
+        return ordered
 
     def _present(self, all_groups: NDArray[Any]) -> NDArray[Any]:
         """Returns the entries of groups that have rows."""
-        found: NDArray[Any] = all_groups if len(self.cells) == self.size else all_groups[self.cells]
-        return found
+        present: NDArray[Any] = all_groups if len(self.cells) == self.size else all_groups[self.cells]
+        return present
 
     def _double_sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sums row by row in either case, so that the last digits do not depend on which other groups there are."""
         if self._dense:
             return self._present(np.bincount(self.codes, values, self.size))
-        found: NDArray[np.float64] = np.bincount(self.numbers, values, len(self)).astype(np.float64, copy=False)
-        return found
+        sums: NDArray[np.float64] = np.bincount(self.numbers, values, len(self)).astype(np.float64, copy=False)
+        return sums
 
     def _careful_sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         exact = np.add.reduceat(values[self.order].astype(object), self.starts)
@@ -171,11 +171,11 @@ class Keys:
     @staticmethod
     def of(columns: Sequence[pa.Array], rows: int, *, ordered: bool = False) -> Keys:
         """Returns the keys formed by some columns of a number of rows; without columns all rows have the same key."""
-        found: Keys = _None(rows)
+        keys: Keys = _None(rows)
         for column in columns:
             one = _column(column, ordered)
-            found = one if isinstance(found, _None) else _Pair(found, one)
-        return found
+            keys = one if isinstance(keys, _None) else _Pair(keys, one)
+        return keys
 
 
 class _None(Keys):

@@ -37,7 +37,7 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
     Read are its methods, and the functions that these name. An attribute of ``self`` with such a name does not count.
     Names that are put together at run time are not found.
     """
-    functions = (found for found in islice(_reached(bolt), _MOST) if isinstance(found, FunctionType))
+    functions = (value for value in islice(_reached(bolt), _MOST) if isinstance(value, FunctionType))
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
@@ -48,15 +48,15 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
 
     Names that are put together at run time are not found.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for visited, each in enumerate(_reached(bolt, objects=True)):
         if visited >= _MOST:
             return None
         if isinstance(each, str):
-            found.add(each)
+            names.add(each)
         elif isinstance(each, FunctionType) and _is_users(each):
-            found.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
-    return frozenset(found)
+            names.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
+    return frozenset(names)
 
 
 # Methods of a user's class that look like hooks and are none.
@@ -79,8 +79,8 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     """
     users = [each for each in type(instance).__mro__ if _is_users(each)]
     others = [each for each in type(instance).__mro__ if not _is_users(each)]
-    found = {name: next((getattr(each, name) for each in others if hasattr(each, name)), None) for name in hooks}
-    known = {name: hook for name, hook in found.items() if callable(hook)}
+    by_name = {name: next((getattr(each, name) for each in others if hasattr(each, name)), None) for name in hooks}
+    known = {name: hook for name, hook in by_name.items() if callable(hook)}
     bases = tuple(each for each in others if known.keys() & vars(each).keys())
     derived = [each for each in users if issubclass(each, bases)]
     inherited = {name for each in {*others, *users} - {*derived} for name in dir(each)}
@@ -133,7 +133,7 @@ def _names_used_around(instance: object, users: list[type]) -> set[str]:
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
     waiting = deque[Any]([instance, *users, *(value for space in modules for value in list(space.values()))])
     seen: dict[int, Any] = {}
-    found: set[str] = set()
+    names: set[str] = set()
     while waiting and len(seen) < _MOST_BESIDE:
         value = waiting.popleft()
         kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
@@ -144,14 +144,14 @@ def _names_used_around(instance: object, users: list[type]) -> set[str]:
             waiting.extend(vars(value).values())
         elif kind is FunctionType:
             waiting.extend(_named(value))
-            found.update(text for code in _codes(value.__code__) for text in _texts_loaded(code))
+            names.update(text for code in _codes(value.__code__) for text in _texts_loaded(code))
         elif issubclass(kind, (property, MethodType, staticmethod, classmethod, *_WRAPPERS)):
             waiting.extend(_parts_of(value, objects=False))
         elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
             held = gc.get_referents(value)
-            found.update(each.__name__ for each in held if type(each) is FunctionType)
+            names.update(each.__name__ for each in held if type(each) is FunctionType)
             waiting.extend(filter(gc.is_tracked, held))  # numbers and texts hold nothing
-    return found
+    return names
 
 
 def _texts_loaded(code: CodeType) -> Iterator[str]:
@@ -176,41 +176,41 @@ def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
     waiting: list[Any] = [*held, *_methods(type(bolt))]
     seen: dict[int, Any] = {}
     while waiting:
-        found = waiting.pop()
-        if id(found) in seen:
+        value = waiting.pop()
+        if id(value) in seen:
             continue
-        seen[id(found)] = found  # an object that is kept keeps its id to itself
-        yield found
-        waiting.extend(_parts_of(found, objects))
+        seen[id(value)] = value  # an object that is kept keeps its id to itself
+        yield value
+        waiting.extend(_parts_of(value, objects))
 
 
-def _parts_of(found: Any, objects: bool) -> Iterator[Any]:
+def _parts_of(value: Any, objects: bool) -> Iterator[Any]:
     """Yields what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
     contents of containers and other objects."""
-    match found:
+    match value:
         case FunctionType():
-            if _is_users(found):
-                yield from _named(found)
+            if _is_users(value):
+                yield from _named(value)
         case type():
-            if _is_users(found):
-                yield from (value for each in found.__mro__ if _is_users(each) for value in vars(each).values())
+            if _is_users(value):
+                yield from (member for each in value.__mro__ if _is_users(each) for member in vars(each).values())
         case property():
-            yield found.fget
+            yield value.fget
         case MethodType() | staticmethod() | classmethod():
-            yield found.__func__
-            if objects and isinstance(found, MethodType):
-                yield found.__self__
+            yield value.__func__
+            if objects and isinstance(value, MethodType):
+                yield value.__self__
         case ModuleType() | CodeType():
             pass
-        case _ if isinstance(found, _WRAPPERS) or (objects and _is_open(found)):
-            yield from gc.get_referents(found)
+        case _ if isinstance(value, _WRAPPERS) or (objects and _is_open(value)):
+            yield from gc.get_referents(value)
 
 
-def _is_open(found: Any) -> bool:
+def _is_open(value: Any) -> bool:
     """True for a container, and for an object that is not the system's."""
     return (
-        isinstance(found, _CONTAINERS)
-        or type(found).__module__.partition(".")[0] not in sys.stdlib_module_names | _LIBRARIES
+        isinstance(value, _CONTAINERS)
+        or type(value).__module__.partition(".")[0] not in sys.stdlib_module_names | _LIBRARIES
     )
 
 
@@ -242,21 +242,21 @@ def _calls_super(method: Any) -> bool:
     """True where the code of a method, or what it wraps, names ``super``."""
     waiting, seen = [method], set[int]()
     while waiting:
-        found = waiting.pop()
-        if id(found) in seen or isinstance(found, type):
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, type):
             continue
-        seen.add(id(found))
-        if not isinstance(found, FunctionType):
-            waiting.extend(_parts_of(found, objects=False))
-        elif any("super" in code.co_names for code in _codes(found.__code__)):
+        seen.add(id(value))
+        if not isinstance(value, FunctionType):
+            waiting.extend(_parts_of(value, objects=False))
+        elif any("super" in code.co_names for code in _codes(value.__code__)):
             return True
         else:
-            waiting.extend(_wrapped(found))
+            waiting.extend(_wrapped(value))
     return False
 
 
-def _is_users(found: Any) -> bool:
-    top = str(found.__name__ if isinstance(found, ModuleType) else getattr(found, "__module__", "")).partition(".")[0]
+def _is_users(value: Any) -> bool:
+    top = str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")).partition(".")[0]
     return top == "__main__" or top not in _OURS | sys.stdlib_module_names
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys, Substreams
-from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, read_retained, write_retained
+from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, read_retained, write_retained
 from manager.keyed.run_sums import FiredSums, RunSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -198,7 +198,7 @@ class KeyWatermarks:
 
     @staticmethod
     def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
-        """Those of a task's state; None where the bolt has one watermark for all keys."""
+        """Returns the watermarks of keys in a task's state; None if the bolt has one watermark for all keys."""
         settings = node.bolt.settings
         if not (settings.watermark_per_key and node.event_time):
             return None
@@ -273,7 +273,7 @@ class TaskKnownKeys:
             self._add_listed(node.listed[item.task], codes)
 
     def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
-        """Those of the listed keys that are not known are known from a moment on."""
+        """Adds the listed keys that are not known yet; each is known from the moment that is listed with it."""
         self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
         new = self._known.unknown(self._listed)
         self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
@@ -365,7 +365,7 @@ class TaskPanes:
         return writer.add(self._states.table()) if len(self._states) else None
 
     def _lateness(self) -> int | None:
-        """How long windows take late events, in microseconds; None where not only the watermark closes them."""
+        """Returns how long windows take late events, in microseconds; None where not only the watermark closes them."""
         settings = self._node.bolt.settings
         alone = self._node.event_time and settings.idle_timeout is None
         return settings.allowed_lateness.micros if alone else None
@@ -531,7 +531,7 @@ class AssignedTask:
         self._item, self._node, self._before = item, node, before
         self._events = TaskEvents(store, item.state, len(node.inputs))
         self._evaluate_before: tuple[tuple[int, int], ...] = ()
-        """As in ``Admitted``."""
+        """See ``Admitted.evaluate_before``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
         self._codes = KeyCodes.restored(node.keys, store, before.codes)
@@ -645,7 +645,7 @@ class AssignedTask:
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
     def _code(self, arriving: RetainedEvents) -> NDArray[np.int64]:
-        """As in ``KeyCoder``."""
+        """Returns the code of the key of each arriving event; stored events and windows with that key have the same."""
         old = self._events.old.live(*self._columns_of_keys)
         parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
         keys = self._codes.apply(RetainedEvents.concat(parts), self._kept_by_key()).keys
@@ -699,7 +699,7 @@ class AssignedTask:
         yield from self._still_open()
         if frontiers.current == FOREVER and self._evaluations.last_end is not None:
             self._raise_floor(self._evaluations.last_end)
-        return flags if last is None else flags | (last.flags() * np.uint8(LAST))
+        return flags if last is None else flags | (last.flags() * np.uint8(IN_LAST_WINDOW))
 
     def _still_open(self) -> Iterator[StillOpen]:
         """Yield the windows that are still open, where their rows may be taken back."""

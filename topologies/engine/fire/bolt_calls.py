@@ -154,7 +154,7 @@ def place(window: TupleWindow) -> str:
 
 
 class CallLimits:
-    """Those of one bolt, in one task and batch."""
+    """Limits on the calls of one bolt, in one task and batch: the size of a window, and the time of a call."""
 
     def __init__(self, node: WindowedNode, task: int, batch: int) -> None:
         settings = node.bolt.settings
@@ -294,7 +294,7 @@ class Retractions:
         return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _superseded(self, kind: int, known: Mapping[Span, object], start: int, end: int) -> list[Span]:
-        """Which of the windows of a key this one now is, holds, or is a part of."""
+        """Returns which of the windows of a key this one now is, holds, or is a part of."""
         if not self._merging[kind]:
             return [(start, end)] if (start, end) in known else []
         return [span for span in known if span[0] < end and start < span[1]]  # those of a key do not overlap otherwise

@@ -206,7 +206,7 @@ class _Emitted:
         self._parts: dict[str, list[_Loose | tuple[pa.Table, int]]] = {}
 
     def loose(self, stream: str) -> _Loose:
-        """Where the next rows of a stream go that are given one by one."""
+        """Returns where the next rows of a stream go that are given one by one."""
         parts = self._parts.setdefault(stream, [])
         if not parts or not isinstance(parts[-1], _Loose):
             parts.append(_Loose())
@@ -262,7 +262,7 @@ class EventCalls(BoltCalls):
         self._task, self._called = task, 0
         self._outputs = _Emitted(node.outputs)
         self._events: RetainedEvents | None = None
-        """Those that the bolt is called for one by one: errors name one by its place."""
+        """The events for which the bolt is called one by one; an error names one by its index here."""
         self._columns = node.schema.names
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:

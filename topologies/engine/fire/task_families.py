@@ -605,7 +605,8 @@ def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int 
 
 
 def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """As many windows as each kind has for a stored event; None where events last, in windows on a grid."""
+    """Returns the most windows that can be open: those of each kind that may hold a stored event. None for windows on a
+    grid with events that last."""
     rows = task.refs.needed
     if not rows:
         return 0

@@ -17,7 +17,7 @@ from manager.keyed.retained_events import (
     END_COLUMN,
     GAP_COLUMN,
     GONE,
-    LAST,
+    IN_LAST_WINDOW,
     SEEN,
     RetainedEvents,
     flag,
@@ -435,8 +435,8 @@ def _write(
         held = held.take(rows)
     flags = flags[rows]
     held = replace(held, seen=(flags & SEEN) != 0)
-    if (flags & LAST).any():
-        held = replace(held, last=(flags & LAST) != 0, gone=(flags & GONE) != 0)
+    if (flags & IN_LAST_WINDOW).any():
+        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
     return write_retained(writer, held, streams)
 
 

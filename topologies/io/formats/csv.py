@@ -103,11 +103,11 @@ class Rows:
     def _without_lone_returns(self, nexts: _Places) -> bytes:
         """Returns the bytes with LF where a row ends in CR, which might be joined to an LF behind the part that is left
         out."""
-        found = np.frombuffer(self.data, np.uint8)
-        lone = nexts[found[nexts - 1] == _CR] - 1
+        characters = np.frombuffer(self.data, np.uint8)
+        lone = nexts[characters[nexts - 1] == _CR] - 1
         if not len(lone):
             return self.data
-        changed = found.copy()
+        changed = characters.copy()
         changed[lone] = _LF
         return changed.tobytes()
 
@@ -139,17 +139,17 @@ class RowFinder:
     def _by_counting(self, data: bytes, last: bool) -> Rows | None:
         """Returns rows between whose line ends the number of quotes is even; None where a quote stands where this rule
         fails."""
-        found = np.frombuffer(data, np.uint8)
-        ending = found == _LF
+        characters = np.frombuffer(data, np.uint8)
+        ending = characters == _LF
         if b"\r" in data:
-            returns = found == _CR
+            returns = characters == _CR
             returns[:-1] &= ~ending[1:]  # of CR LF the LF is the end
             returns[-1:] &= last
             ending |= returns
-        separating = found == self.delimiter[0]
-        quotes = np.flatnonzero(found == self.quote[0]) if self.quote is not None else np.empty(0, np.int64)
+        separating = characters == self.delimiter[0]
+        quotes = np.flatnonzero(characters == self.quote[0]) if self.quote is not None else np.empty(0, np.int64)
         if len(quotes):
-            outside = (np.cumsum(found == self.quote[0], dtype=np.uint8) & 1) == 0  # type: ignore[index]
+            outside = (np.cumsum(characters == self.quote[0], dtype=np.uint8) & 1) == 0  # type: ignore[index]
             ending &= outside
             separating &= outside
         ends = np.flatnonzero(ending)
@@ -157,19 +157,19 @@ class RowFinder:
             return None
         nexts = ends + 1
         starts = np.concatenate([[0], nexts[:-1]]) if len(nexts) else nexts
-        if len(quotes) and not self._regular(found, quotes):
+        if len(quotes) and not self._regular(characters, quotes):
             return None
-        stops = ends - ((ends > starts) & (found[ends] == _LF) & (found[ends - 1] == _CR))
+        stops = ends - ((ends > starts) & (characters[ends] == _LF) & (characters[ends - 1] == _CR))
         before = np.searchsorted(np.flatnonzero(separating), nexts)
         return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
 
-    def _regular(self, found: npt.NDArray[np.uint8], quotes: _Places) -> bool:
+    def _regular(self, characters: npt.NDArray[np.uint8], quotes: _Places) -> bool:
         """True if all odd quotes (the first, the third ...) begin a value or are the second of a doubled one, and all
         others end a value or are the first of a doubled one."""
         opening, closing = quotes[::2], quotes[1::2]
-        begins = (opening == 0) | self._beside_quotes[found[opening - 1]]
-        followed = closing[closing + 1 < len(found)]
-        return bool(begins.all() and self._beside_quotes[found[followed + 1]].all())
+        begins = (opening == 0) | self._beside_quotes[characters[opening - 1]]
+        followed = closing[closing + 1 < len(characters)]
+        return bool(begins.all() and self._beside_quotes[characters[followed + 1]].all())
 
     def _by_patterns(self, data: bytes, last: bool) -> Rows:
         spans: list[tuple[int, int, int, int]] = []
@@ -385,17 +385,17 @@ class CsvFormat(OneSplit):
         finder = self._finder
         rest = b""
         for data in text:
-            found = finder.find(rest + data, last=False)
-            yield self._short_enough(found, path)
-            rest = found.data[found.end :]
+            rows = finder.find(rest + data, last=False)
+            yield self._short_enough(rows, path)
+            rest = rows.data[rows.end :]
             if len(rest) > self.longest_row + 1:  # a carriage return at its end does not count
                 raise self._too_long(rest, path)
         if rest:
             ended = rest.endswith((b"\n", b"\r"))
-            found = finder.find(rest if ended else rest + b"\n", last=True)
-            if ended and ENDS_ESCAPED in found.faults.values():  # the line end is escaped, and so belongs to the value
-                found = finder.find(rest + b"\n", last=True)
-            yield self._short_enough(found, path)
+            rows = finder.find(rest if ended else rest + b"\n", last=True)
+            if ended and ENDS_ESCAPED in rows.faults.values():  # the line end is escaped, and so belongs to the value
+                rows = finder.find(rest + b"\n", last=True)
+            yield self._short_enough(rows, path)
 
     def _short_enough(self, rows: Rows, path: str) -> Rows:
         long = np.flatnonzero(rows.stops - rows.starts > self.longest_row)
@@ -427,9 +427,9 @@ class CsvFormat(OneSplit):
                 head += data
                 if len(head) < len(BOM) and not ended:
                     continue
-                found = before.match(head + b"\n" if ended and self.skip_rows else head)
-                begun = found is not None
-                data = head[found.end() :] if found is not None else b""
+                passed = before.match(head + b"\n" if ended and self.skip_rows else head)
+                begun = passed is not None
+                data = head[passed.end() :] if passed is not None else b""
             if data:
                 yield data
 
@@ -517,9 +517,9 @@ class CsvFormat(OneSplit):
             form = forms.get(declared.name)
             parts = [self._column(chunk, declared.type, form) for chunk in raw.column(declared.name).chunks]
             columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
-            found: list[Flags] = [np.zeros(len(part), dtype=np.bool_) if each is None else each for part, each in parts]
-            if any(each.any() for each in found):
-                flags[declared.name] = concatenated(found)
+            broken: list[Flags] = [np.zeros(len(part), np.bool_) if bad is None else bad for part, bad in parts]
+            if any(bad.any() for bad in broken):
+                flags[declared.name] = concatenated(broken)
         table = pa.Table.from_arrays(columns, schema=schema)
         return parted(table, raw, flags, numbers, self.on_truncation, self._codec, self.times)
 
@@ -548,13 +548,13 @@ def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tup
     head, place = b"", 0
     for data in text:
         head += data
-        found = before.match(head)
-        place = 0 if found is None else found.end()
+        header = before.match(head)
+        place = 0 if header is None else header.end()
         if len(head) - place > _LONGEST_DELIMITER_LINE and not (comment and head.startswith(comment, place)):
             break
-    found = DELIMITER_LINE.match(head, place)
-    rest = head if found is None else head[found.end() :]
-    return chain([rest] if rest else [], text), None if found is None else found["sign"].decode("utf-8", "replace")
+    line = DELIMITER_LINE.match(head, place)
+    rest = head if line is None else head[line.end() :]
+    return chain([rest] if rest else [], text), None if line is None else line["sign"].decode("utf-8", "replace")
 
 
 def typed_cells(texts: pa.Array, target: pa.DataType) -> Converted:

@@ -400,8 +400,8 @@ def checked_rows(
     metadata: Sequence[str],
     defaults: bool,
 ) -> CheckedRows:
-    """How a spout reads keys and values. Raises ConfigError for arguments that do not go together, and for packages
-    that are not installed."""
+    """Returns how a spout reads keys and values. Raises ConfigError for arguments that do not go together, and for
+    packages that are not installed."""
     checked_choice("format", format, TopicFormat)
     if envelope is not None:
         checked_choice("envelope", envelope, Envelope)

@@ -104,18 +104,18 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
-    found = _Found(topic, pa.schema([*zoned, *topic.changes]))
+    decoded = _Decoded(topic, pa.schema([*zoned, *topic.changes]))
     given = as_bytes(values).to_pylist()
     if topic.format in ("json", "json_schema"):
-        _read_json(found, given, zoned, framed=topic.format == "json_schema")
+        _read_json(decoded, given, zoned, framed=topic.format == "json_schema")
     else:
-        _read_typed(found, given, _Readers(topic.format, topic.registry, topic.schema_file, topic.message))
-    return found.chunk()
+        _read_typed(decoded, given, _Readers(topic.format, topic.registry, topic.schema_file, topic.message))
+    return decoded.chunk()
 
 
 @dataclass
-class _Found:
-    """The values and faults that have been read of some records."""
+class _Decoded:
+    """The rows that have been decoded from some records so far, and the records that could not be."""
 
     topic: TopicRows
     schema: pa.Schema
@@ -147,7 +147,7 @@ class _Found:
         self.bad.append(BadRow(place, reason, shown_bytes(value) if text else base64.b64encode(value).decode()))
 
     def chunk(self) -> Chunk:
-        """All of it, in order."""
+        """Returns all that has been decoded, in the order of the records."""
         bad = pa.concat_tables([BadRows.of(self.bad).rows, *self.unreadable]).sort_by("row")
         places, table = in_order(self.parts, self.schema)
         truncated = np.concatenate([*self.truncated, np.empty(0, np.int64)])
@@ -230,11 +230,11 @@ def schema_id(value: bytes) -> int:
     return int.from_bytes(value[1:FRAME])
 
 
-def _read_typed(found: _Found, values: Sequence[bytes | None], readers: _Readers) -> None:
+def _read_typed(decoded: _Decoded, values: Sequence[bytes | None], readers: _Readers) -> None:
     groups: dict[Hashable, tuple[str, Rows]] = {}
     for place, value in enumerate(values):
         if value is None:
-            found.tombstone(place)
+            decoded.tombstone(place)
             continue
         number: int | None = None
         try:
@@ -247,9 +247,9 @@ def _read_typed(found: _Found, values: Sequence[bytes | None], readers: _Readers
             rows.places.append(place)
             rows.values.append(made)
         except Unreadable as error:
-            found.refuse(place, f"schema id {number}: {error}" if number is not None else str(error), value)
+            decoded.refuse(place, f"schema id {number}: {error}" if number is not None else str(error), value)
     for label, rows in groups.values():
-        _add_rows(found, label, rows, lambda place: _base64(values[place]))
+        _add_rows(decoded, label, rows, lambda place: _base64(values[place]))
 
 
 def _label(number: int | None, name: str) -> str:
@@ -260,22 +260,22 @@ def _base64(value: bytes | None) -> str:
     return base64.b64encode(value or b"").decode()
 
 
-def _add_rows(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]) -> None:
+def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> None:
     """Add values of one shape, whose rows may be in the envelope of a change."""
     try:
-        changes = _changes(found, label, rows, shown) if found.topic.envelope == "debezium" else {}
+        changes = _changes(decoded, label, rows, shown) if decoded.topic.envelope == "debezium" else {}
         if changes:
             rows = changes.pop("")
-        settled = _settled(found, label, rows, changes, shown)
+        settled = _settled(decoded, label, rows, changes, shown)
     except Misfit as misfit:
         reason = f"{label}: {_said(misfit)}"
-        found.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
+        decoded.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
         return
     if settled is not None:
-        found.add(settled)
+        decoded.add(settled)
 
 
-def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
+def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
     """The rows in changes, under "", and the columns about these. Raises Misfit for a schema without changes."""
     shape = row_shape(rows.shape)
     assert isinstance(rows.shape, Struct)
@@ -288,7 +288,7 @@ def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str])
             operation = get(value, _OP)
             row = row_of(operation, get(value, _BEFORE), get(value, _AFTER))
         except Misfit as misfit:
-            found.bad.append(BadRow(place, f"{label}: {_said(misfit)}", shown(place)))
+            decoded.bad.append(BadRow(place, f"{label}: {_said(misfit)}", shown(place)))
             continue
         made.places.append(place)
         made.values.append(row)
@@ -298,21 +298,21 @@ def _changes(found: _Found, label: str, rows: Rows, shown: Callable[[int], str])
 
 
 def _settled(
-    found: _Found, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
+    decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
 ) -> Chunk | None:
     """The rows as the declared columns; None where there is none. Raises Misfit where none can be."""
-    declared = pa.schema([each for each in found.schema if each.name not in found.topic.changes.names])
+    declared = pa.schema([each for each in decoded.schema if each.name not in decoded.topic.changes.names])
     arrays: list[pa.Array] = []
     reasons: dict[int, list[str]] = {}
-    for name, (array, wrong) in zip(declared.names, _columns(found.topic, rows, declared), strict=True):
+    for name, (array, wrong) in zip(declared.names, _columns(decoded.topic, rows, declared), strict=True):
         arrays.append(array)
         for index, reason in wrong.items():
             reasons.setdefault(index, []).append(f"column {name!r}: {reason}")
-    arrays += [_change_column(name, changes[name]) for name in found.topic.changes.names]
+    arrays += [_change_column(name, changes[name]) for name in decoded.topic.changes.names]
     places = np.array(rows.places, np.int64)
-    raw = pa.Table.from_arrays(arrays, names=found.schema.names)
+    raw = pa.Table.from_arrays(arrays, names=decoded.schema.names)
     if reasons:
-        found.bad += [
+        decoded.bad += [
             BadRow(rows.places[index], f"{label}: {'; '.join(why)}", shown(rows.places[index]))
             for index, why in reasons.items()
         ]
@@ -320,7 +320,7 @@ def _settled(
         raw, places = raw.take(pa.array(good)), places[good]
     if not len(places):
         return None
-    table, kept, bad = settle(raw, found.schema, places, found.topic.on_truncation, times=found.topic.times)
+    table, kept, bad = settle(raw, decoded.schema, places, decoded.topic.on_truncation, times=decoded.topic.times)
     return table, kept, BadRows(_labelled(bad.rows, label), bad.truncated)
 
 
@@ -475,31 +475,31 @@ _outer, _change = msgspec.json.Decoder(_Outer).decode, msgspec.json.Decoder(_Cha
 _NULL = b"null"
 
 
-def _read_json(found: _Found, values: Sequence[bytes | None], zoned: pa.Schema, *, framed: bool) -> None:
+def _read_json(decoded: _Decoded, values: Sequence[bytes | None], zoned: pa.Schema, *, framed: bool) -> None:
     plain: list[tuple[int, bytes]] = []
     typed: dict[bytes, Rows] = {}
     for place, value in enumerate(values):
         if value is None:
-            found.tombstone(place)
+            decoded.tombstone(place)
             continue
         try:
-            schema, payload = _opened(found.topic.envelope, value, framed=framed)
-            if payload == _NULL and found.topic.envelope is not None:
-                found.tombstone(place)
+            schema, payload = _opened(decoded.topic.envelope, value, framed=framed)
+            if payload == _NULL and decoded.topic.envelope is not None:
+                decoded.tombstone(place)
             elif schema == _NULL:
                 plain.append((place, payload))
             else:
                 _add_typed(typed, schema, place, payload)
         except Unreadable as error:
-            found.refuse(place, str(error), value, text=True)
+            decoded.refuse(place, str(error), value, text=True)
         except ValueError as error:
-            found.refuse(place, f"not valid JSON: {error}", value, text=True)
+            decoded.refuse(place, f"not valid JSON: {error}", value, text=True)
     for rows in typed.values():
-        _add_rows(found, "its schema", rows, lambda place: shown_bytes(values[place] or b""))
-    if found.topic.envelope == "debezium":
-        _add_changes(found, plain, zoned)
+        _add_rows(decoded, "its schema", rows, lambda place: shown_bytes(values[place] or b""))
+    if decoded.topic.envelope == "debezium":
+        _add_changes(decoded, plain, zoned)
     elif plain:
-        found.add(_parsed(found, plain, zoned))
+        decoded.add(_parsed(decoded, plain, zoned))
 
 
 def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
@@ -532,15 +532,15 @@ def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[b
     return schema, bytes(outer.payload)
 
 
-def _parsed(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> Chunk:
+def _parsed(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> Chunk:
     """JSON objects by the rules of a line, by the places of their records."""
     texts = pa.array([text for _, text in plain], pa.binary())
-    table, kept, bad = parse_values(texts, zoned, found.topic.on_truncation, found.topic.times)
+    table, kept, bad = parse_values(texts, zoned, decoded.topic.on_truncation, decoded.topic.times)
     places = np.array([place for place, _ in plain], np.int64)
     return table, places[kept], BadRows(_placed(bad.rows, places), places[bad.truncated])
 
 
-def _add_changes(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> None:
+def _add_changes(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> None:
     rows: list[tuple[int, bytes]] = []
     about: dict[int, _Change] = {}
     for place, text in plain:
@@ -550,17 +550,17 @@ def _add_changes(found: _Found, plain: Sequence[tuple[int, bytes]], zoned: pa.Sc
             rows.append((place, row_of(change.op, before, after)))
             about[place] = change
         except Misfit as misfit:
-            found.refuse(place, _said(misfit), text, text=True)
+            decoded.refuse(place, _said(misfit), text, text=True)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            found.refuse(place, f"not a change of Debezium's: {error}", text, text=True)
+            decoded.refuse(place, f"not a change of Debezium's: {error}", text, text=True)
     if not rows:
         return
-    table, places, bad = _parsed(found, rows, zoned)
-    for name in found.topic.changes.names:
+    table, places, bad = _parsed(decoded, rows, zoned)
+    for name in decoded.topic.changes.names:
         changes = [about[place] for place in places.tolist()]
         column = _change_column(name, [each.op if name == OPERATION else each.ts_ms for each in changes])
-        table = table.append_column(name, column.cast(found.schema.field(name).type))
-    found.add((table, places, bad))
+        table = table.append_column(name, column.cast(decoded.schema.field(name).type))
+    decoded.add((table, places, bad))
 
 
 # The columns of the keys, and the metadata.
@@ -670,13 +670,13 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
     subject = f"{name}-{part}"
     try:
         with answering(registry):
-            found = client_of(registry).get_version(subject, "latest")
+            registered = client_of(registry).get_version(subject, "latest")
     except Unreadable:  # subjects may have other names
         description = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
         return LatestSchema(description)
-    number = found.schema_id
-    description = f"{subject}, version {found.version}, id {number}"
-    kind, expected = found.schema.schema_type or "AVRO", REGISTRY_KINDS[topic.format]
+    number = registered.schema_id
+    description = f"{subject}, version {registered.version}, id {number}"
+    kind, expected = registered.schema.schema_type or "AVRO", REGISTRY_KINDS[topic.format]
     if kind != expected:  # a topic may have schemas of several types
         return LatestSchema(f"{description}, is {kind}, and the topic is read as {expected}", is_other=True)
     if kind == "JSON":
@@ -716,12 +716,12 @@ def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Ar
     single = not isinstance(rows.shape, Struct)
     if single and len(zoned) > 1:
         raise Misfit(f"its values are no records, and {len(zoned)} columns are declared")
-    found = []
+    arrays = []
     for each in zoned:
         try:
-            found.append(rows.array_of(each, forms.get(each.name)))
+            arrays.append(rows.array_of(each, forms.get(each.name)))
         except Misfit as misfit:
             raise misfit.inside(each.name) from None
-    if not single and all(pa.types.is_null(array.type) for array, _ in found):
+    if not single and all(pa.types.is_null(array.type) for array, _ in arrays):
         raise Misfit(f"it has none of the columns {', '.join(zoned.names)}")
-    return found
+    return arrays

@@ -74,7 +74,7 @@ class TopicRecords:
         return pa.schema([each for each in schema if each.name not in (self.tombstones, self.headers)])
 
     def key_form(self, schema: pa.Schema) -> KeyForm:
-        """How keys are written."""
+        """Returns how keys are written."""
         if self.key is not None:
             return self.key
         if len(self.key_columns) > 1:
@@ -133,8 +133,8 @@ def checked_records(
     tombstones: str | None,
     headers: str | None,
 ) -> TopicRecords:
-    """How a sink writes its rows. Raises ConfigError for arguments that do not go together, and for packages that are
-    not installed."""
+    """Returns how a sink writes its rows. Raises ConfigError for arguments that do not go together, and for packages
+    that are not installed."""
     for name, value, choices in (
         ("format", format, TopicFormat),
         ("schemas", schemas, Schemas),
@@ -338,7 +338,7 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
 
 
 def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
-    """How values or keys are written."""
+    """Returns how values or keys are written."""
     return records.format if part == "value" else records.key_form(columns)
 
 

@@ -385,7 +385,7 @@ def _named(function: Callable[..., Any], item: Any) -> str:
 
 
 def _end(status: int) -> tuple[str, str]:
-    """How a process ended, and what that means."""
+    """Returns how a process ended, and what that means."""
     if status >= 0:
         return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"

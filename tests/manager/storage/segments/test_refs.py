@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from manager.accounts import Accounts
-from manager.keyed.retained_events import GONE, LAST, SEEN, RetainedEvents, flag, write_retained
+from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, flag, write_retained
 from manager.storage.manifest import BoltState
 from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
@@ -19,7 +19,7 @@ from windbolt import TopologyBuilder, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 
-KEPT = SEEN | GONE | LAST
+KEPT = SEEN | GONE | IN_LAST_WINDOW
 """An event that no window needs, and that is kept to be reported as expired."""
 
 
