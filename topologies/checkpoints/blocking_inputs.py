@@ -193,7 +193,7 @@ def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     return {source: mark for source, mark in marks.items() if input_of(source) not in rules.imports}
 
 
-def holders_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
+def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
     """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
     ahead if the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
@@ -297,7 +297,7 @@ class BlockingInputs:
 
     def of(self, bolt: str) -> tuple[BlockingInput, ...]:
         """Returns the inputs that hold the watermark of a bolt."""
-        return tuple(holders_of(bolt, self.all_rules[bolt], self.kept))
+        return tuple(blocking_inputs_of(bolt, self.all_rules[bolt], self.kept))
 
     def _state(self, bolt: str) -> BoltState:
         return self.kept[-1].bolts[bolt]

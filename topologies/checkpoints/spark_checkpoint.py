@@ -239,7 +239,7 @@ class SparkCheckpoint:
     def missing(self, source: int, last: int) -> list[int]:
         """Returns the entries that Spark would miss."""
         entries = self.entries(source)
-        return [number for number in _span(entries, last) if number not in entries]
+        return [number for number in _since_compaction(entries, last) if number not in entries]
 
     def restored(self, source: int, number: int) -> str:
         """Returns the text of an entry that Spark has deleted, from a file that holds it too, or DamagedCheckpoint."""

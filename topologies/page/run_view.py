@@ -14,7 +14,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.watermarks import NONE
-from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, holders_of, marks_of
+from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, blocking_inputs_of, marks_of
 from topologies.checkpoints.topology_fit import RunNote
 from topologies.checkpoints.why import Explanation, OtherWindows
 from topologies.engine.commit import batch_of_file
@@ -369,7 +369,7 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
     that are idle last."""
     state = kept[-1].bolts[name]
     sources = state.watermark.sources
-    holding = {(each.input, each.partition): each for each in holders_of(name, rules, kept)}
+    holding = {(each.input, each.partition): each for each in blocking_inputs_of(name, rules, kept)}
     idle = {source: sources.marks[source].mark for source in sources.idle if source in sources.marks}
     rows = []
     for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
