@@ -294,16 +294,16 @@ class ConnectServer:
         environment.pop("PYTHONPATH", None)  # its workers have the code that they are sent
         environment.pop("SPARK_REMOTE", None)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "server.log").open("ab") as log:
+        log = self.folder / "server.log"
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*command, "spark-internal"],
                 env=environment,
                 cwd=self.folder,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
-        log = self.folder / "server.log"
         wait_for("the Connect server", lambda: listens(self.port), _START, self._process, log)
 
     def kill(self) -> None:

@@ -16,7 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import AccountsError
-from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, is_needed, read_retained, write_retained
+from manager.keyed.retained_events import (
+    GONE,
+    IN_LAST_WINDOW,
+    SEEN,
+    RetainedEvents,
+    is_needed,
+    read_retained,
+    write_retained,
+)
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.files import during
 from manager.storage.manifest import BoltState, Manifest, batch_key
