@@ -9,17 +9,19 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Tag, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from windowing.errors import did_you_mean
+
+if TYPE_CHECKING:  # a run of a topology needs no models: pydantic is slow to import
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 # Readable display of the values of documents, for errors.
 
@@ -223,7 +225,7 @@ _WANTED = {
     "model_attributes_type": "a mapping",
 }
 
-_Tagged = tuple[tuple[str, ...], type[BaseModel]]
+_Tagged: TypeAlias = "tuple[tuple[str, ...], type[BaseModel]]"
 """A model, and the tags by which a union of several chooses it."""
 
 
@@ -269,6 +271,8 @@ def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _within(kind: Any) -> tuple[list[_Tagged], Any]:
     """Returns the models that a type allows, or the element type of its lists and mappings."""
+    from pydantic import BaseModel, Tag
+
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         models, items = _within(inner[0])

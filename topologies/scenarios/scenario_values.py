@@ -199,7 +199,7 @@ PaneModeValue = Annotated[PaneMode, PlainValidator(lambda value: one_of(value, P
 class Strict(BaseModel):
     """A mapping of a scenario file: unknown keys are errors, and values are not converted silently."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     @property
     def given(self) -> dict[str, Any]:

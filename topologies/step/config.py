@@ -198,6 +198,7 @@ class Section(BaseModel):
         alias_generator=to_camel,
         arbitrary_types_allowed=True,
         validate_default=False,
+        defer_build=True,  # few commands read such a file
     )
 
 

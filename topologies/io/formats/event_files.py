@@ -374,7 +374,8 @@ class BadRows:
         return replace(self, truncated=numbers) if len(numbers) else self
 
 
-NO_BAD_ROWS = BadRows(BAD_SCHEMA.empty_table())
+_NO_COLUMNS = [pa.nulls(0, kind) for kind in BAD_SCHEMA.types]  # of lists, even empty ones, Arrow would import pandas
+NO_BAD_ROWS = BadRows(pa.Table.from_arrays(_NO_COLUMNS, schema=BAD_SCHEMA))
 
 
 def short_repr(value: Any) -> str:

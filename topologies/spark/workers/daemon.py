@@ -14,9 +14,12 @@ import traceback
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 from pyspark import daemon
 
 import topologies.engine.tasks  # noqa: F401
+
+pa.array([])  # to make an array of a list, Arrow imports pandas: here once, and not in each fork
 
 
 def quiet_print(*words: object, **options: Any) -> None:

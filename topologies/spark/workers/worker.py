@@ -87,9 +87,12 @@ def main() -> None:
     asked: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(connection, asked), daemon=True).start()
     # The first task should not wait for these.
+    import pyarrow as pa
+
     import topologies.engine.tasks  # noqa: F401
     from topologies.engine.failures import share
 
+    pa.array([])  # to make an array of a list, Arrow imports pandas
     share(note)
     use_again()
 
