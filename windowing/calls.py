@@ -291,10 +291,38 @@ class _Signature:
         return next(iter(self._parameters), "") == "self"
 
     @cached_property
+    def _by_place(self) -> list[Parameter]:
+        """The arguments that can be given by position."""
+        return [each for each in self._parameters.values() if each.kind in _BY_PLACE]
+
+    @cached_property
     def _by_name(self) -> list[str]:
         """The arguments that can be named."""
         by_name = (parameter.name for parameter in self._parameters.values() if parameter.kind in _BY_NAME)
         return [name for name in by_name if name != "self"]
+
+    @cached_property
+    def _needed(self) -> list[Parameter]:
+        """The arguments without a default."""
+        return [each for each in self._parameters.values() if _is_needed(each)]
+
+    @cached_property
+    def _collects(self) -> set[Any]:
+        """The kinds of its ``*arguments`` and ``**arguments``."""
+        return {each.kind for each in self._parameters.values()} & {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        """The types of arguments that have been resolved, by the name of the argument."""
+        return {}
+
+    def _type_of(self, parameter: Parameter) -> Any:
+        found = self._types.get(parameter.name)
+        if found is None:
+            found = resolved(parameter.annotation, self._names)
+            if found is not Any:  # else what it names may yet be defined
+                self._types[parameter.name] = found
+        return found
 
     def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raises ConfigError for unknown arguments, and for arguments that are missing or given twice."""
@@ -303,13 +331,11 @@ class _Signature:
             raise together(f"{self._called(args)}()", problems)
 
     def _misplaced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
-        parameters = self._parameters
-        by_place = [parameter.name for parameter in parameters.values() if parameter.kind in _BY_PLACE]
-        kinds = {parameter.kind for parameter in parameters.values()}
+        parameters, by_place = self._parameters, [parameter.name for parameter in self._by_place]
         call = self._called(args)
-        if Parameter.VAR_KEYWORD not in kinds:
+        if Parameter.VAR_KEYWORD not in self._collects:
             yield from (self._unknown(call, name) for name in kwargs if name not in self._by_name)
-        if Parameter.VAR_POSITIONAL not in kinds and len(args) > len(by_place):
+        if Parameter.VAR_POSITIONAL not in self._collects and len(args) > len(by_place):
             takes = by_place[self._is_method :]
             by_name = ", ".join(f"{each}=" for each, at in parameters.items() if at.kind is Parameter.KEYWORD_ONLY)
             yield ConfigError(
@@ -328,7 +354,7 @@ class _Signature:
                     do="leave one of them out",
                 )
         given = {*by_place[: len(args)], *kwargs}
-        missing = [parameter for name, parameter in parameters.items() if _is_needed(parameter) and name not in given]
+        missing = [parameter for parameter in self._needed if parameter.name not in given]
         yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
@@ -339,14 +365,14 @@ class _Signature:
         problems = [
             self._wrong_type(self._called(args), parameter, value, shown)
             for parameter, value, shown in self._bound(args, kwargs)
-            if value is not parameter.default and not is_one(value, parameter.annotation, self._names)
+            if value is not parameter.default and not is_one(value, self._type_of(parameter), self._names)
         ]
         return together(f"{self._called(args)}()", problems) if problems else None
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
         """Returns each given argument with its parameter and the text before it (``name=``, or nothing)."""
         parameters = self._parameters
-        by_place = [parameter for parameter in parameters.values() if parameter.kind in _BY_PLACE]
+        by_place = self._by_place
         bound = [(parameter, value, f"{parameter.name}=") for parameter, value in zip(by_place, args, strict=False)]
         for parameter in parameters.values():
             if parameter.kind is Parameter.VAR_POSITIONAL:

@@ -8,7 +8,8 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from policies.choose_policies import choose_assigners, choose_policies, closes_after_end
@@ -34,6 +35,11 @@ class Situation:
     """True if a source of one of the streams has partitions of its own: Kafka."""
     from_outside: bool = True
     """True if one of the streams brings events from outside, and not only rows of windowed bolts."""
+
+    @cached_property
+    def shape(self) -> Any:
+        """The policies that form and close the windows, as ``_shape`` returns them."""
+        return _shape(self, self.settings)
 
     @property
     def has_partitions(self) -> bool:
@@ -113,9 +119,9 @@ def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
     """Makes a test: True if some of these values of a setting change a bolt's windows, or when they close."""
 
     def has_effect(situation: Situation) -> bool:
-        settings = situation.settings
-        tried = [_shape(situation, replace(settings, **{rule: value})) for value in (getattr(settings, rule), *values)]
-        return any(shape is None or shape != tried[0] for shape in tried)
+        settings, shape = situation.settings, situation.shape
+        others = (_shape(situation, settings.changed(**{rule: value})) for value in values)
+        return shape is None or any(other is None or other != shape for other in others)
 
     return has_effect
 

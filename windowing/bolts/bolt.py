@@ -402,7 +402,7 @@ class ConfiguredBolt(Component):
             )
 
     def _with(self, **changes: Any) -> Self:
-        return self.configured(replace(self.settings, **changes, given=self.settings.given | changes.keys()))
+        return self.configured(self.settings.changed(**changes, given=self.settings.given | changes.keys()))
 
 
 def named_arguments(**arguments: Any) -> dict[str, Any]:

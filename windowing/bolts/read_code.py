@@ -24,6 +24,7 @@ _NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _LIBRARIES = {"numpy", "pandas", "pyarrow", "pyspark"}
 _OURS = {"windowing", "policies", "manager", "topologies"} | _LIBRARIES
+_NOT_USERS = _OURS | sys.stdlib_module_names
 _WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type(lru_cache(len)))
 """Types that hold a function, but are not functions."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
@@ -257,7 +258,7 @@ def _calls_super(method: Any) -> bool:
 
 def _is_users(value: Any) -> bool:
     top = str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")).partition(".")[0]
-    return top == "__main__" or top not in _OURS | sys.stdlib_module_names
+    return top == "__main__" or top not in _NOT_USERS
 
 
 @lru_cache(maxsize=1024)

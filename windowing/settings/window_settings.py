@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from windowing.durations import Count, Duration, Shift
@@ -625,6 +625,16 @@ class WindowSettings:
     def __repr__(self) -> str:
         return of_fields(self)
 
+    def changed(self, **changes: Any) -> WindowSettings:
+        """Returns the settings with these changes, as ``dataclasses.replace`` does, which takes ten times as long: a
+        bolt is made setting by setting."""
+        unknown = changes.keys() - _FIELDS
+        if unknown:
+            raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
+        made = object.__new__(type(self))
+        vars(made).update({name: value for name, value in vars(self).items() if name in _FIELDS}, **changes)
+        return made
+
     @property
     def follow_each_other(self) -> bool:
         """True if each window of a task or key comes after another, so that events can have expired in between."""
@@ -690,6 +700,8 @@ class WindowSettings:
         own = (self.input_rules or {}).get(label)
         return own or InputRules(self.watermark_every, self.delay, self.late_action)
 
+
+_FIELDS: Final = frozenset(each.name for each in fields(WindowSettings))
 
 DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
 """Declaration of each setting, by its name."""
