@@ -31,7 +31,7 @@ from topologies.checkpoints.stored_tasks import (
     StoredState,
     TaskReader,
     beside,
-    beside_none,
+    columns_beside,
     joined,
     key_columns,
     reached_span,
@@ -87,7 +87,7 @@ def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa
             if len(rows):
                 parts.append(_part(task.number, first, rows, streams))
             first += len(rows)
-    return joined(parts, beside_none(_EVENT_COLUMNS, columns))
+    return joined(parts, columns_beside(_EVENT_COLUMNS, columns))
 
 
 def own_columns(rows: EventRows) -> list[str]:
@@ -168,10 +168,10 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
     ``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
     ``retractable.STREAM`` for the rows of firings that a later one may retract.
     """
-    empty = {
-        "keys": beside_none(_KEY_COLUMNS, keys, "key."),
-        "policies": beside_none(_POLICIES, keys, "key."),
-        "state": _VALUES.empty_table(),
+    columns = {
+        "keys": columns_beside(_KEY_COLUMNS, keys, "key."),
+        "policies": columns_beside(_POLICIES, keys, "key."),
+        "state": _VALUES,
     }
     found: dict[str, list[pa.Table]] = {"keys": []}
     for task in tasks:
@@ -185,8 +185,8 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
                         found.setdefault(name, []).append(rows)
     if any(name.startswith("state.") for name in found):
         found.setdefault("state", [])
-    names = [*(name for name in empty if name in found), *sorted(found.keys() - empty.keys())]
-    return {name: joined(found[name], empty[name] if name in empty else found[name][0].slice(0, 0)) for name in names}
+    names = [*(name for name in columns if name in found), *sorted(found.keys() - columns.keys())]
+    return {name: joined(found[name], columns[name] if name in columns else found[name][0].schema) for name in names}
 
 
 def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -340,7 +340,7 @@ def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema
     fire. ``keys`` are the columns of the key.
     """
     found = [part for task in tasks for part in _OPEN.get(task.state.windows.family, _none)(task, clock)]
-    return joined(found, beside_none(_WINDOW_COLUMNS, keys, "key."))
+    return joined(found, columns_beside(_WINDOW_COLUMNS, keys, "key."))
 
 
 def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:

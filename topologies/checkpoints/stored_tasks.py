@@ -55,7 +55,7 @@ def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
     if not isinstance(times, np.ndarray):
         times = np.array([NONE if time is None else time for time in times], np.int64)
     outside = (times < EARLIEST) | (times > LATEST)
-    return pa.array(times, pa.int64(), mask=outside).cast(TIME)
+    return pa.array(times, pa.int64(), mask=outside).view(TIME)
 
 
 def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
@@ -76,17 +76,23 @@ def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
     ]
 
 
-def beside_none(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Table:
-    """Returns the table of ``beside`` without rows."""
-    empty = own.empty_table()
-    return beside(dict(zip(empty.column_names, empty.columns, strict=True)), users.empty_table(), prefix)
+def columns_beside(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Schema:
+    """Returns the columns of the table of ``beside``."""
+    columns = dict(zip(own.names, own.types, strict=True))
+    for field in users:
+        columns[f"{prefix}{field.name}" if field.name in own.names else field.name] = field.type
+    return pa.schema(columns.items())
 
 
-def joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
-    """Joins tables one after another; a column that a table lacks is null there. ``empty`` has the columns that the
-    result has in any case; rows may have them in other types."""
+def joined(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
+    """Joins tables one after another; a column that a table lacks is null there. ``columns`` are those that the result
+    has in any case; rows may have them in other types."""
+    if not parts:
+        return columns.empty_table()
+    if all(part.schema.equals(columns, check_metadata=True) for part in parts):
+        return pa.concat_tables(parts).combine_chunks()
     types = {field.name: field.type for part in parts for field in part.schema if not pa.types.is_null(field.type)}
-    schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in empty.schema])
+    schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in columns])
     return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 

@@ -23,7 +23,7 @@ from tests.oracles.interpreter import panes
 from tests.oracles.interpreter.values import FOREVER, Key, Window
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, WhyReason
 from topologies.checkpoints.state_tables import event_table
-from topologies.checkpoints.stored_tasks import readers_of
+from topologies.checkpoints.stored_tasks import TaskReader
 from topologies.checkpoints.why import Explanation, answered
 from topologies.graph.bolt_rules import BoltRules
 from windowing.durations import Count
@@ -47,11 +47,16 @@ class Said:
 
 
 def said(
-    manifest: Manifest, store: SegmentStore, rules: dict[str, BoltRules], bolt: WindowedNode, asked: Sequence[Question]
+    manifest: Manifest,
+    store: SegmentStore,
+    rules: dict[str, BoltRules],
+    readers: list[TaskReader],
+    bolt: WindowedNode,
+    asked: Sequence[Question],
 ) -> Said:
     """Asks a checkpoint of a bolt, as ``windbolt why`` and ``windbolt state`` do."""
     state, mine = manifest.bolts[bolt.name], rules[bolt.name]
-    rows = event_table(readers_of(state, store, mine), mine.inputs, bolt.schema).to_pylist()
+    rows = event_table(readers, mine.inputs, bolt.schema).to_pylist()
     answers = [(each, answered(Explanation(each, rules, [manifest], store, None))) for each in asked]
     return Said(
         state.accounts.totals(sum(state.pending)),

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
-from manager.storage.manifest import batch_key
+from manager.storage.manifest import BoltState, batch_key
 from tests.helpers.crowding import crowded
 from tests.oracles.interpreter import asking
 from tests.oracles.interpreter.asking import Said
@@ -30,7 +31,7 @@ from topologies.checkpoints.repair import BoltRepair, GivenEvents, repair
 from topologies.checkpoints.rescale import Route, moved_state
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import event_table, window_table
-from topologies.checkpoints.stored_tasks import readers_of
+from topologies.checkpoints.stored_tasks import TaskReader, readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
@@ -122,6 +123,11 @@ class Played:
     keeps: tuple[str, ...] = ()
     """The bolts of ``keeping``."""
 
+    @cached_property
+    def rules(self) -> dict[str, BoltRules]:
+        """The rules of its bolts, which follow from the topology alone."""
+        return {name: BoltRules.of(self.topology, node) for name, node in self.topology.windowed.items()}
+
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
     """The bolt of a scenario, which emits its windows and, where that can be, takes back those of earlier firings; with
@@ -200,8 +206,9 @@ class Drive:
     asks: Random | None = None
     """Draws questions after each batch; None: it is asked nothing."""
     said: list[dict[str, Said]] = field(default_factory=list)
-    rules: dict[str, BoltRules] = field(init=False)
     step: MicroBatch = field(init=False)
+    _readers: dict[str, tuple[BoltState, list[TaskReader]]] = field(default_factory=dict)
+    """The readers of each bolt, and the state that they read."""
 
     def __post_init__(self) -> None:
         self.begin()
@@ -210,9 +217,22 @@ class Drive:
     def topology(self) -> Topology:
         return self.case.topology
 
+    @property
+    def rules(self) -> dict[str, BoltRules]:
+        return self.case.rules
+
+    def readers(self, name: str) -> list[TaskReader]:
+        """What reads the tasks of a bolt, as they are after the last batch; all who ask then share what has been
+        read."""
+        state = self.step.manifest.bolts[name]
+        read, readers = self._readers.get(name, (None, []))
+        if read is not state:
+            readers = readers_of(state, self.checkpoint.segments, self.rules[name])
+            self._readers[name] = state, readers
+        return readers
+
     def begin(self) -> None:
         """Another process goes on."""
-        self.rules = {name: BoltRules.of(self.topology, node) for name, node in self.topology.windowed.items()}
         self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
 
     def run(self, number: int, batch: ScriptBatch, crash: Phase | None = None) -> None:
@@ -263,22 +283,22 @@ class Drive:
         keys = {",".join(str(step.event.get(each)) for each in columns) for step in self.case.scenario.event_steps}
         past = sorted(before - ends - {None})
         drawn = asking.questions(chance, name, sorted(keys) if columns else [], sorted(ends), past)
-        return asking.said(self.step.manifest, self.checkpoint.segments, self.rules, node, list(drawn))
+        segments, readers = self.checkpoint.segments, self.readers(name)
+        return asking.said(self.step.manifest, segments, self.rules, readers, node, list(drawn))
 
     def open_windows(self, name: str, clock: int) -> list[Json]:
         """What ``windbolt state`` says of the open windows."""
-        bolt, node = self.step.manifest.bolts[name], self.topology.windowed[name]
-        readers = readers_of(bolt, self.checkpoint.segments, self.rules[name])
+        node = self.topology.windowed[name]
         keys = pa.schema([node.schema.field(name) for name in node.bolt.settings.key])
         found = []
-        for row in window_table(readers, clock, keys).to_pylist():
+        for row in in_micros(window_table(self.readers(name), clock, keys), "start", "end").to_pylist():
             key = as_texts([row[name] for name in node.bolt.settings.key])
             found.append(
                 {
                     "kind": row["kind"],
                     "key": key,
-                    "start": _micros(row["start"]),
-                    "end": _micros(row["end"]),
+                    "start": row["start"],
+                    "end": row["end"],
                     "events": row["events"],
                     "firings": row["firings"],
                 }
@@ -290,26 +310,23 @@ class Drive:
         windows with events, and the caches of the rules of their triggers."""
         node = self.topology.windowed[name]
         columns = node.bolt.settings.key
-        bolt, keys = self.step.manifest.bolts[name], pa.schema([node.schema.field(each) for each in columns])
-        tables = state_tables.kept_tables(
-            readers_of(bolt, self.checkpoint.segments, self.rules[name]), keys, "marks", "known", "records"
-        )
+        keys = pa.schema([node.schema.field(each) for each in columns])
+        tables = state_tables.kept_tables(self.readers(name), keys, "marks", "known", "records")
+        times = ("watermark", "last_end")
         return [
             {
                 "key": tuple(as_texts([row[each] for each in columns])) or None,
-                **{each: _micros(row[each]) for each in ("watermark", "last_end")},
+                **{each: row[each] for each in times},
                 "cache": None if row["cache"] is None else json.loads(row["cache"]),
             }
-            for row in tables["keys"].to_pylist()
+            for row in in_micros(tables["keys"], *times).to_pylist()
         ]
 
     def states(self, name: str) -> list[Json]:
         """What ``windbolt state`` says of the states of keys, or of tasks: all that are kept of keys, and those of
         tasks that are not as in the beginning."""
-        bolt, node = self.step.manifest.bolts[name], self.topology.windowed[name]
-        key = node.bolt.settings.key
-        readers = readers_of(bolt, self.checkpoint.segments, self.rules[name])
-        tables = state_tables.kept_tables(readers, pa.schema([node.schema.field(each) for each in key]))
+        key = (node := self.topology.windowed[name]).bolt.settings.key
+        tables = state_tables.kept_tables(self.readers(name), pa.schema([node.schema.field(each) for each in key]))
         found: dict[tuple[Any, ...], Json] = {}
         for table in ("state", "state.last"):
             for row in tables[table].to_pylist() if table in tables else []:
@@ -336,7 +353,7 @@ class Drive:
         state, store = self.step.manifest.bolts["bolt"], self.checkpoint.segments
         node = self.topology.windowed["bolt"]
         rules, columns = self.rules["bolt"], node.schema
-        rows = event_table(readers_of(state, store, rules), rules.inputs, columns).to_pylist()
+        rows = event_table(self.readers("bolt"), rules.inputs, columns).to_pylist()
         drawn = self.drawn_repair(rows, chance)
         if drawn is None:
             return
@@ -368,8 +385,11 @@ class _Crash(Exception):
     """Everything in memory is lost."""
 
 
-def _micros(time: Any) -> int | None:
-    return None if time is None else pa.scalar(time, pa.timestamp("us", "UTC")).value
+def in_micros(table: pa.Table, *times: str) -> pa.Table:
+    """The table with these columns of times as whole microseconds."""
+    for name in times:
+        table = table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.int64()))
+    return table
 
 
 # ---- the ways
