@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from windowing.errors import WindboltError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged")
 """Names of the accounts: every received event is in exactly one of them, or pending."""
@@ -22,6 +25,8 @@ SHOWN = ("adjusted", "truncated")
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
 
+_NAMES = ("received", SKIPPED, *ACCOUNTS, *FINDINGS)
+
 
 class AccountsError(WindboltError):
     """Events are missing from the accounts or counted twice: a defect of windbolt, never of the input."""
@@ -34,14 +39,12 @@ class Accounts:
 
     def __init__(self, streams: Sequence[str], counts: Mapping[str, Sequence[int]] | None = None) -> None:
         self.streams, given = tuple(streams), counts or {}
-        none = [0] * len(self.streams)
-        self._counts = {
-            name: np.array(given.get(name, none), np.int64) for name in ("received", SKIPPED, *ACCOUNTS, *FINDINGS)
-        }
+        self._counts = {name: np.array(given[name], np.int64) for name in _NAMES if name in given}
+        """By name, in any order; none where all are 0."""
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
         """Add counts, one per stream, to an account (or to ``received``, or ``adjusted``)."""
-        self._counts[account] += np.asarray(by_stream, dtype=np.int64)
+        self._counts[account] = self._of(account) + np.asarray(by_stream, dtype=np.int64)
 
     def merge(self, other: Mapping[str, Sequence[int]]) -> None:
         """Add the counts of a task, in the form of ``to_json``."""
@@ -49,16 +52,17 @@ class Accounts:
             self.add(account, by_stream)
 
     def __getitem__(self, account: str) -> int:
-        return int(self._counts[account].sum())
+        known = account in self._counts or account not in _NAMES
+        return int(self._of(account).sum()) if known else 0
 
     def by_stream(self, account: str) -> list[int]:
         """Returns the counts of an account, in the order of ``streams``."""
-        return [int(count) for count in self._counts[account]]
+        return [int(count) for count in self._of(account)]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
         """Raise AccountsError unless, on every stream, the accounts and ``pending`` add up to what was received."""
-        held = sum(self._counts[account] for account in ACCOUNTS) + np.asarray(pending)
-        if (held != self._counts["received"]).any():
+        held = sum((self._counts[name] for name in ACCOUNTS if name in self._counts), np.asarray(pending))
+        if (held != self._of("received")).any():
             raise AccountsError(
                 f"the accounts of bolt {bolt!r} do not add up: {self.to_json()} and pending {list(pending)}",
                 why=f"received = {' + '.join(ACCOUNTS)} + pending",
@@ -76,12 +80,23 @@ class Accounts:
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
         """Returns all counts of each stream, with ``pending``."""
+        none = [0] * len(self.streams)
+        counts = {name: self._counts[name].tolist() if name in self._counts else none for name in _NAMES}
         return {
-            stream: {name: int(counts[index]) for name, counts in self._counts.items()}
-            | {"pending": int(pending[index])}
+            stream: {name: of[index] for name, of in counts.items()} | {"pending": int(pending[index])}
             for index, stream in enumerate(self.streams)
         }
 
     def to_json(self) -> dict[str, Any]:
         """Returns the non-zero counts: per account a list by stream."""
-        return {name: counts.tolist() for name, counts in self._counts.items() if counts.any()}
+        found = ((name, self._of(name)) for name in _NAMES if name in self._counts)
+        return {name: counts.tolist() for name, counts in found if counts.any()}
+
+    def _of(self, account: str) -> NDArray[np.int64]:
+        """Returns the counts of an account by stream. Raises KeyError where there is no such account."""
+        counts = self._counts.get(account)
+        if counts is not None:
+            return counts
+        if account not in _NAMES:
+            raise KeyError(account)
+        return np.zeros(len(self.streams), np.int64)

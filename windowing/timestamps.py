@@ -180,7 +180,7 @@ def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
     """Event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an end that is not known."""
     endless = timestamps == FOREVER
     times = pa.array(timestamps, mask=endless if endless.any() else None)
-    return times.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+    return times.view(pa.timestamp("us", tz="UTC"))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:

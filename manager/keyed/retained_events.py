@@ -247,7 +247,7 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
     table = store.read(ref)
     names = table.column_names
     weights = weights_of(table)
-    inner = [name for name in names if name in INNER or name.startswith(WEIGHT_COLUMN)]
+    users = [at for at, name in enumerate(names) if name not in INNER and not name.startswith(WEIGHT_COLUMN)]
 
     def column(name: str) -> Any:
         return table.column(name).to_numpy() if name in names else None
@@ -259,10 +259,10 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
         flags = beside.column("flags").to_numpy()
         numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
     given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
-    times, payload = column(TIME_COLUMN), table.drop_columns(inner)
-    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
+        given |= {"last": (flags & IN_LAST_WINDOW) != 0, "gone": (flags & GONE) != 0}
+    times, payload = column(TIME_COLUMN), table.select(users)
+    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
     return held, flags
 
 

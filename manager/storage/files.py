@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -46,18 +47,30 @@ _REMEDIES = {
 _ELSEWHERE = "check that it can be read and written there, and that the disk, the network or the store works"
 
 
-@contextmanager
-def as_storage_error(path: str, done: str) -> Iterator[None]:
+def as_storage_error(path: str, done: str) -> AbstractContextManager[None]:
     """Turn the exception of a file system about a path into a StorageError: it cannot be ``done``, such as ``written``.
 
     ArrowInvalid passes unchanged: it is about the rows to be written.
     """
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        if not isinstance(error, OSError) and type(error) is not pa.ArrowException:
-            raise
-        raise StorageError(f"{path} cannot be {done}", **why_and_do(error)) from error
+    return _StorageErrors(path, done)
+
+
+class _StorageErrors(AbstractContextManager[None]):
+    """``as_storage_error``, which each operation enters: as a generator it would cost a few times as much."""
+
+    __slots__ = ("_done", "_path")
+
+    def __init__(self, path: str, done: str) -> None:
+        self._path, self._done = path, done
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) or (isinstance(error, pa.ArrowException) and type(error) is pa.ArrowException):
+            raise StorageError(f"{self._path} cannot be {self._done}", **why_and_do(error)) from error
 
 
 @contextmanager

@@ -443,8 +443,9 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
     """Returns the events of a section that are still needed, in order of time."""
     table = store.read(ref)
     names = table.column_names
-    inner = [name for name in names if name in (TIME_COLUMN, STREAM_COLUMN) or name.startswith(WEIGHT_COLUMN)]
-    payload = table.drop_columns(inner)
+    inner = (TIME_COLUMN, STREAM_COLUMN)
+    users = [at for at, name in enumerate(names) if name not in inner and not name.startswith(WEIGHT_COLUMN)]
+    payload = table.select(users)
     batches = payload.to_batches()
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None

@@ -221,9 +221,14 @@ class DeclaredState:
 
 
 def _to_json(held: Any) -> Any:
+    if held is None or type(held) in _PLAIN:
+        return held
     if isinstance(held, Ref):
         return held.to_json()
     return {key: _to_json(each) for key, each in held.items()} if isinstance(held, Mapping) else held
+
+
+_PLAIN = (int, str, tuple, list)
 
 
 def _same(held: Any) -> Any:
@@ -392,7 +397,7 @@ class BoltTaskState(DeclaredState):
 
     def counted(self, further: Mapping[str, int]) -> BoltTaskState:
         """The state with these counts added."""
-        return self.plus(BoltTaskState(counters=further))
+        return self.plus(BoltTaskState(counters=further)) if further else self
 
 
 def is_over(needed_until: int | None, frontier: int | None) -> bool:

@@ -343,7 +343,7 @@ class WindowedNode:
             return shifted(reference, 1)
         return self.trigger.due_at(reference)
 
-    @property
+    @cached_property
     def holds_events(self) -> bool:
         """True if its tasks hold events until no window needs them, instead of a queue in order of time."""
         held_by_rule = self.bolt.settings.key_trigger is not None or self.by_policies
@@ -457,7 +457,7 @@ class WindowedNode:
         listed = self.bolt.settings.listed_keys
         return None if listed is None else listed.digest
 
-    @property
+    @cached_property
     def streams(self) -> list[str]:
         """The names of its input streams."""
         return [stream_label(each.stream) for each in self.inputs]
@@ -568,7 +568,7 @@ class WindowedNode:
         only = self.assigners[0] if len(self.assigners) == 1 else None
         return only if isinstance(only, SlidingLogWindows) else None
 
-    @property
+    @cached_property
     def closes_after_end(self) -> bool:
         """True if its windows close only when time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
@@ -655,7 +655,7 @@ class Graph:
         inputs = () if node is None or isinstance(node.bolt, BatchBolt) else node.inputs
         return {spout for each in inputs for spout in self._spouts_of(each.stream)}
 
-    @property
+    @cached_property
     def levels(self) -> list[list[WindowedNode]]:
         """The windowed bolts, those that depend on no other first."""
         depth = 1 + max((node.level for node in self.windowed.values()), default=-1)

@@ -151,16 +151,20 @@ def _with_one_zero(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=pc.is_null(array))
 
 
+def _filled(array: pa.Array, value: float) -> pa.Array:
+    return array.fill_null(value) if array.null_count else array
+
+
 def _values(array: pa.Array) -> NDArray[np.uint64]:
     kind = array.type
     if pa.types.is_integer(kind):
-        numbers: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
+        numbers: NDArray[Any] = _filled(array, 0).to_numpy(zero_copy_only=False)
         return numbers.astype(np.uint64) if kind == pa.uint64() else numbers.astype(np.int64).view(np.uint64)
     if pa.types.is_boolean(kind):
-        flags: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+        flags: NDArray[np.bool_] = _filled(array, False).to_numpy(zero_copy_only=False)
         return flags.astype(np.uint64)
     if pa.types.is_floating(kind):
-        doubles = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+        doubles = _filled(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0
         return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
     if pa.types.is_timestamp(kind):
         return _values(array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64()))

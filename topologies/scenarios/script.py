@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 
 from topologies.engine.batch import TimeAdvance
 from topologies.engine.work import SourceBatch
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph, Input, Origin, Stream, stream_label
-from topologies.io.formats import BadRows, FileSplit, JsonlFormat
-from topologies.io.formats.event_files import OnTruncation
+from topologies.io.formats import BadRows, JsonlFormat
+from topologies.io.formats.event_files import OnTruncation, declared_once
 from topologies.io.sinks import MemorySink
 from topologies.io.spouts import on_truncation_of
 from topologies.io.topics.declared import RECORD
@@ -415,7 +414,9 @@ class ScriptSplit:
             schema = topology.spouts[component].outputs[stream]
             table, numbers, bad = parse_rows(rows, schema, on_truncation_of(topology.spouts[component].spout))
             positions = np.asarray(numbers) + first
-            unreadable = bad.rows.set_column(0, "row", pc.add(bad.rows.column("row"), first))
+            unreadable = bad.rows
+            if len(bad):
+                unreadable = unreadable.set_column(0, "row", pc.add(unreadable.column("row"), first))
             truncated = bad.truncated_among(np.asarray(numbers))
             yield SourceBatch(
                 component, stream, table, positions, unreadable, "the scenario", clock, truncated=truncated
@@ -432,17 +433,6 @@ def parse_rows(
     rows: list[dict[str, Any]], schema: pa.Schema, on_truncation: OnTruncation = "cut"
 ) -> tuple[pa.Table, Any, BadRows]:
     """JSON objects as events of declared columns, by the rules of JSON lines."""
-    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    lines = JsonlFormat(block_size=len(text) + 1, on_truncation=on_truncation)
-    (chunk,) = lines.read(_InMemory(text), FileSplit("scenario"), schema)
-    return chunk
-
-
-class _InMemory(pafs.LocalFileSystem):  # type: ignore[misc]
-    """A file system with one file."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def open_input_stream(self, path: str, **_: Any) -> pa.NativeFile:
-        return pa.BufferReader(self.content)
+    declared_once(schema)
+    lines = [json.dumps(row).encode() for row in rows]
+    return JsonlFormat(on_truncation=on_truncation).of_lines(lines, schema)

@@ -155,7 +155,7 @@ def _admitted(
     table, count = events.rows.table, len(events.times)
     held = RetainedEvents(
         times=decisions.times,
-        payload=table.drop_columns([name for name in READ if name in table.column_names]),
+        payload=table.select([name for name in table.column_names if name not in READ]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
         keys=_column(events.rows, KEY_COLUMN),
         ends=events.ends,

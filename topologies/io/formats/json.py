@@ -539,7 +539,7 @@ def _whole(values: list[Any], kind: pa.DataType) -> Converted:
 
 
 def _moments(values: list[Any], kind: pa.DataType) -> Converted:
-    if all(type(value) is int for value in values):
+    if all(type(value) is int or value is None for value in values):
         numbers, beyond = _whole(values, pa.int64())
         moments, bad = within_calendar(*from_milliseconds(numbers, kind))
         return moments, either(beyond, bad)
@@ -698,10 +698,11 @@ class JsonlFormat(OneSplit):
                     continue
                 lines = [line for line in block.split(b"\n") if line.strip()]
                 if lines:
-                    yield self._chunk(lines, schema, row)
+                    yield self.of_lines(lines, schema, row)
                 row += len(lines)
 
-    def _chunk(self, lines: list[bytes], schema: pa.Schema, row: int) -> Chunk:
+    def of_lines(self, lines: list[bytes], schema: pa.Schema, row: int = 0) -> Chunk:
+        """Reads lines, none of them blank; the first one has the number ``row``."""
         numbers = np.arange(row, row + len(lines))
         if max(map(len, lines)) <= self.longest_row:
             return JsonRows(lines, schema, numbers, self.on_truncation, self.times).chunk()

@@ -132,7 +132,8 @@ def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
     """Converts all values by the first kernel that accepts them all; None where no kernel does."""
     for kernel in kernels:
         try:
-            kernel(values.slice(0, _PROBE))  # a cast that fails on every value costs far more than one that succeeds
+            if len(values) > _PROBE:  # a cast that fails on every value costs far more than one that succeeds
+                kernel(values.slice(0, _PROBE))
             return kernel(values)
         except _FAILURES:
             continue
