@@ -382,7 +382,8 @@ class Records:
     @property
     def place(self) -> tuple[str, int, int]:
         """Topic, partition and offset of the first record, which determine the order of arrival."""
-        first = self.parts[0].slice(0, 1).to_pylist()[0]
+        found = self.parts[0].slice(0, 1).select(["topic", "partition", "offset"])  # Python may not have its timestamp
+        first = found.to_pylist()[0]
         return first["topic"], first["partition"], first["offset"]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
-from topologies.graph.frame_sums import reads_frame, why_rows
+from topologies.graph.frame_sums import reads_rows, why_rows
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
 from topologies.io.file_spout import FileSpout
@@ -448,7 +448,7 @@ def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, st
     assert isinstance(node.bolt, AggregateBolt)
     yield "adds up", _sums_in_words(node.bolt)
     yield "keeps", _kept_in_words(node)
-    if reads_frame(topology, node):
+    if reads_rows(topology, node):
         why = why_rows(topology, node)
         yield "added up", f"in Python: {why}" if why else "in Java where Spark reads them, also on a cluster"
 

@@ -1,4 +1,5 @@
-"""Which sums windbolt's Java adds up from the rows of a DataFrame, so that only these go to Python (decision 141)."""
+"""Which sums windbolt's Java adds up from the rows of a DataFrame, or the records of a topic, so that only these go to
+Python (decision 141)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from topologies.io.kafka import KafkaSpout
 from topologies.io.spouts import FrameSpout
 from windowing.aggregates.accumulators import Accumulator, Extreme, Present, State, Total, WideTotal
 from windowing.aggregates.groups import Groups
-from windowing.schema import DEFAULT_STREAM
+from windowing.schema import DEFAULT_STREAM, format_schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,8 @@ _LETTERS = {
 }  # fmt: skip
 _OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
 """More types, of which Java can tell the values apart, and no more."""
+_IN_JSON = frozenset("ZBSILADTM")
+"""Those that Java reads in JSON: no floats, which have fewer digits than they are written with, and no binaries."""
 
 
 def _letter(kind: pa.DataType) -> str | None:
@@ -120,6 +123,9 @@ class FrameSums:
     """Each once; also one for each other column of times, so that Java looks at its values."""
     accumulators: tuple[tuple[Accumulator, tuple[int, ...]], ...]
     """In the order of the bolt, each with its terms, by their places."""
+    objects: tuple[tuple[str, str], ...] | None = None
+    """The columns of the JSON objects in which records have their rows, each with the letter of its type; None for
+    DataFrames."""
 
     def states(self, terms: Sequence[NDArray[np.int64]]) -> list[State]:
         """The state of each accumulator, with an entry for each sum."""
@@ -129,18 +135,18 @@ class FrameSums:
 def frame_sums(topology: Graph) -> FrameSums | None:
     """The sums that Java makes in a run of a topology; None where all rows go to Python."""
     for node in topology.windowed.values():
-        if reads_frame(topology, node) and why_rows(topology, node) is None:
+        if reads_rows(topology, node) and why_rows(topology, node) is None:
             return _sums(topology, node)
     return None
 
 
-def reads_frame(topology: Graph, node: WindowedNode) -> bool:
-    """True if a bolt reads the rows of a DataFrame with no other bolt between."""
-    return any(_is_frame(topology, each.stream) for each in node.inputs)
+def reads_rows(topology: Graph, node: WindowedNode) -> bool:
+    """True if a bolt reads the rows of a DataFrame, or of a topic with a schema, with no other bolt between."""
+    return any(_has_rows(topology, each.stream) for each in node.inputs)
 
 
 def why_rows(topology: Graph, node: WindowedNode) -> str | None:
-    """Why the rows of a DataFrame have to go to Python for a bolt that reads them; None where Java adds them up."""
+    """Why rows have to go to Python for a bolt that reads them; None where Java adds them up."""
     return next(_reasons(topology, node), None)
 
 
@@ -160,6 +166,9 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
     stream = node.inputs[0].stream
     if len(topology.readers.get(stream, ())) > 1 or topology.takers.get(stream):
         yield f"{name} is read by others too"
+    spout = topology.spouts[name].spout
+    if isinstance(spout, KafkaSpout):
+        yield from _unread(spout)
     if topology.spouts[name].defaults:
         yield f"{name} has defaults for columns"
     if not node.event_time or settings.timestamp_field is None:
@@ -171,6 +180,21 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
     for field in _other_times(topology, node):
         if _letter(field.type) is None:
             yield f"{field.name} ({field.type}) may have times that Python has not, whose rows are bad"
+
+
+def _unread(spout: KafkaSpout) -> Iterator[str]:
+    """Why Java does not read the records of a topic with a schema."""
+    rows = spout.rows
+    if rows.format != "json" or rows.envelope is not None:
+        yield f"records of {spout.display_name} are no plain JSON"
+    if len(rows.metadata) or len(rows.key_columns):
+        yield "columns are from the keys or the metadata of records"
+    if rows.times or rows.timezone not in (None, "UTC"):
+        yield "how times are written is declared, or their zone"
+    for field in rows.declared:
+        zone = field.type.tz if pa.types.is_timestamp(field.type) else None
+        if _key_letter(field.type) not in _IN_JSON or zone not in (None, "UTC"):
+            yield f"Java does not read {format_schema(pa.schema([field]))} in JSON"
 
 
 def _types(node: WindowedNode, time: str) -> Iterator[str]:
@@ -199,6 +223,8 @@ def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
     of_sums = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
     of_sums |= {getattr(accumulator, "field", None) for accumulator in slicing.accumulators}
     spout = with_needed_columns(topology).spouts[node.inputs[0].stream[0]]
+    if isinstance(spout.spout, KafkaSpout):  # whose objects are read as a whole
+        return []
     return [
         field
         for field in spout.schema
@@ -210,10 +236,13 @@ _MOST_KEYS = 60
 """So many columns have a bit each that says where they are null."""
 
 
-def _is_frame(topology: Graph, stream: tuple[str, str]) -> bool:
+def _has_rows(topology: Graph, stream: tuple[str, str]) -> bool:
     component, name = stream
-    spout = topology.spouts.get(component)
-    return spout is not None and name == DEFAULT_STREAM and isinstance(spout.spout, FrameSpout)
+    node = topology.spouts.get(component)
+    if node is None or name != DEFAULT_STREAM:
+        return False
+    spout = node.spout
+    return isinstance(spout, FrameSpout) or (isinstance(spout, KafkaSpout) and spout.declared is not None)
 
 
 def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
@@ -224,8 +253,11 @@ def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
     looked_at = [Term(each.name, str(_letter(each.type)), "n") for each in _other_times(topology, node)]
     terms = tuple(dict.fromkeys([*(term for _, of_one in made for term in of_one), *looked_at]))
     types: dict[str, Any] = {field.name: field.type for field in node.schema}
+    name = node.inputs[0].stream[0]
+    spout = topology.spouts[name].spout
+    declared = spout.rows.declared if isinstance(spout, KafkaSpout) else None
     return FrameSums(
-        spout=node.inputs[0].stream[0],
+        spout=name,
         bolt=node.name,
         time=Term(time, str(_letter(types[time])), "-"),
         micros=_micros(types[time]) or 1,
@@ -233,4 +265,5 @@ def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
         kinds=tuple(types[name] for name in slicing.aggregates.by),
         terms=terms,
         accumulators=tuple((each, tuple(map(terms.index, of_one))) for each, of_one in made),
+        objects=None if declared is None else tuple((each.name, str(_key_letter(each.type))) for each in declared),
     )

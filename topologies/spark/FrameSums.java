@@ -17,27 +17,45 @@ public Object generate(Object[] references) {
     return new FrameSums((String) references[0]);
 }
 
-/** The share of a task in the memory that Spark divides among its tasks: arrays beyond it could end Java. */
-static final class Memory extends MemoryConsumer {
-    /** Bytes that are asked for at once. */
-    private static final long STEP = 1L << 20;
+/** The share of a task in the memory that Spark divides among its tasks. */
+static final class Share extends MemoryConsumer {
+    Share(TaskMemoryManager manager) {
+        super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
+    }
 
+    public long spill(long size, MemoryConsumer other) {
+        return 0;
+    }
+}
+
+/** The memory that sums may take: arrays beyond it could end Java. */
+static final class Memory {
+    /** Bytes that a task asks for at once. */
+    private static final long STEP = 1L << 20;
+    /** One part in so many of all memory is for each thread of the driver, which is no task. */
+    private static final int PARTS = 16;
+
+    private final Share share;
     private long used, room;
 
-    Memory(TaskMemoryManager manager) {
-        super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
+    Memory(TaskContext task) {
+        share = task == null ? null : new Share(task.taskMemoryManager());
+        room = task == null ? Runtime.getRuntime().maxMemory() / PARTS : 0;
     }
 
     /** Returns false where there are not so many bytes left. */
     boolean takes(long bytes) {
         used += bytes;
-        long more = Math.max(STEP, used - room);
-        if (used > room) {
-            long granted = acquireMemory(more);
-            room += granted;
-            return granted == more;
+        if (used <= room) {
+            return true;
         }
-        return true;
+        if (share == null) {
+            return false;
+        }
+        long more = Math.max(STEP, used - room);
+        long granted = share.acquireMemory(more);
+        room += granted;
+        return granted == more;
     }
 
     void gives(long bytes) {
@@ -45,11 +63,9 @@ static final class Memory extends MemoryConsumer {
     }
 
     void close() {
-        freeMemory(room);
-    }
-
-    public long spill(long size, MemoryConsumer other) {
-        return 0;
+        if (share != null) {
+            share.freeMemory(room);
+        }
     }
 }
 
@@ -89,7 +105,7 @@ static final class FrameSums extends BufferedRowIterator {
     /** Numbers of 64 bits in a block, at most. */
     private static final int BLOCK = 1 << 14;
     /** Days since 1970: the first of the year 1, and the one after the last of the year 9999. */
-    private static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
+    static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
     /** Bytes: of all texts, of which Arrow takes 2 GiB; and of Java's objects for each. */
     private static final long MOST_TEXT = 1L << 30, OF_TEXT = 128;
     /** How often the bytes are there until the row has them. */
@@ -99,7 +115,9 @@ static final class FrameSums extends BufferedRowIterator {
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
     /** How many bytes may be written, and how many sums that are. */
     private final long most, mostSums;
-    private final int struct, fields;
+    private final int struct, fields, value;
+    /** Reads the rows from a column of the given ones; null where these are the rows. */
+    private final JsonObjects objects;
     private final int[] columns;
     private final char[] kinds, actions;
     private final long[] starts;
@@ -136,19 +154,21 @@ static final class FrameSums extends BufferedRowIterator {
         fields = Integer.parseInt(numbers[8]);
         keys = Integer.parseInt(numbers[9]);
         most = Long.parseLong(numbers[10]);
+        value = Integer.parseInt(numbers[11]);
         width = 2 + keys;
-        int count = lines.length - 2; // the column of times, those of the key, and one for each term
+        int count = lines.length - 3; // the column of times, those of the key, and one for each term
         columns = new int[count];
         kinds = new char[count];
         actions = new char[count];
         starts = new long[count];
         for (int at = 0; at < count; at++) {
-            String[] parts = lines[at + 2].split(" ");
+            String[] parts = lines[at + 3].split(" ");
             columns[at] = Integer.parseInt(parts[0]);
             kinds[at] = parts[1].charAt(0);
             actions[at] = parts[2].charAt(0);
             starts[at] = Long.parseLong(parts[3]);
         }
+        objects = value < 0 ? null : new JsonObjects(lines[2].split(" "), columns);
         texts = new HashMap[keys];
         listed = new ArrayList[keys];
         for (int key = 0; key < keys; key++) {
@@ -173,7 +193,7 @@ static final class FrameSums extends BufferedRowIterator {
             return;
         }
         long rows = 0, sums = 0;
-        memory = new Memory(TaskContext.get().taskMemoryManager());
+        memory = new Memory(TaskContext.get());
         while (sums == 0 && input.hasNext()) {
             InternalRow row = (InternalRow) input.next();
             if (struct >= 0) {
@@ -183,7 +203,10 @@ static final class FrameSums extends BufferedRowIterator {
                 row = row.getStruct(struct, fields);
             }
             rows++;
-            if (!take(row)) {
+            if (objects != null) {
+                row = row.isNullAt(value) ? null : objects.row(row.getBinary(value));
+            }
+            if (row == null || !take(row)) {
                 sums = BAD_ROW;
             } else if (full || size > mostSums || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
                 sums = TOO_MANY;

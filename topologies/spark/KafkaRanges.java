@@ -34,9 +34,15 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$;
+import org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass;
+import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /**
- * Reads ranges of offsets into files, without a Spark job. Compiled when it is needed (kafka_client.py).
+ * Reads ranges of offsets without a Spark job: into files, or for a program that adds them up. Compiled when it is needed
+ * (kafka_client.py).
  *
  * A range is either read as a whole, or not at all.
  */
@@ -50,44 +56,81 @@ public class KafkaRanges {
         this.withHeaders = withHeaders;
     }
 
+    /** What is done with ranges, by one of several threads. */
+    interface Share {
+        void take(AtomicInteger next) throws Exception;
+    }
+
     /**
      * Reads ranges, given in lines of topic, partition, start, end and file, with tabs between. Gives up where no record
      * comes for so many milliseconds. Returns the number of records of each range, in lines, or throws.
      */
-    public String read(final String folder, String lines, final int threads, final long patience) throws Exception {
+    public String read(final String folder, String lines, int threads, final long patience) throws Exception {
         final String[] ranges = lines.split("\n");
         final long[] counts = new long[ranges.length];
-        final Throwable[] failures = new Throwable[ranges.length];
-        final AtomicInteger next = new AtomicInteger();
-        Runnable work = new Runnable() {
-            public void run() {
+        share(ranges, threads, new Share() {
+            public void take(AtomicInteger next) throws Exception {
                 for (int at = next.getAndIncrement(); at < ranges.length; at = next.getAndIncrement()) {
-                    try {
-                        counts[at] = readOne(folder, ranges[at].split("\t"), patience);
-                    } catch (Throwable failure) {
-                        failures[at] = failure;
-                    }
+                    String[] range = ranges[at].split("\t");
+                    counts[at] = write(records(range, patience), folder + "/" + range[4]);
                 }
             }
-        };
-        Thread[] helpers = new Thread[Math.min(threads, ranges.length) - 1];
-        for (int at = 0; at < helpers.length; at++) {
-            helpers[at] = new Thread(work, "windbolt-kafka-" + at);
-            helpers[at].setDaemon(true);
-            helpers[at].start();
-        }
-        work.run();
+        });
         StringBuilder answer = new StringBuilder();
-        for (int at = 0; at < helpers.length; at++) {
-            helpers[at].join();
-        }
         for (int at = 0; at < ranges.length; at++) {
-            if (failures[at] != null) {
-                throw new IOException(ranges[at] + ": " + failures[at], failures[at]);
-            }
             answer.append(counts[at]).append("\n");
         }
         return answer.toString();
+    }
+
+    /**
+     * Gives the values of ranges, in lines as above but without a file, to programs (FrameSums.java): one in each thread,
+     * which writes the file of its number. A program may stop early.
+     */
+    public void addUp(String lines, final CodeAndComment code, final String plan, int threads, final long patience)
+            throws Exception {
+        final String[] ranges = lines.split("\n");
+        final AtomicInteger programs = new AtomicInteger();
+        share(ranges, threads, new Share() {
+            public void take(AtomicInteger next) throws Exception {
+                GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(code)._1();
+                BufferedRowIterator program = (BufferedRowIterator) made.generate(new Object[] {plan});
+                program.init(programs.getAndIncrement(), new scala.collection.Iterator[] {
+                    new Values(KafkaRanges.this, ranges, next, patience)
+                });
+                program.hasNext();
+            }
+        });
+    }
+
+    /** Has threads take ranges, each the next ones that are left. Where one fails, all disconnect. */
+    private void share(String[] ranges, int threads, final Share share) throws Exception {
+        final AtomicInteger next = new AtomicInteger();
+        final Throwable[] failures = new Throwable[Math.min(threads, ranges.length)];
+        Thread[] helpers = new Thread[failures.length];
+        for (int at = 0; at < helpers.length; at++) {
+            final int number = at;
+            helpers[at] = new Thread("windbolt-kafka-" + at) {
+                public void run() {
+                    try {
+                        share.take(next);
+                    } catch (Throwable failure) {
+                        failures[number] = failure;
+                    }
+                }
+            };
+            helpers[at].setDaemon(true);
+            helpers[at].start();
+        }
+        for (int at = 0; at < helpers.length; at++) {
+            helpers[at].join();
+        }
+        for (int at = 0; at < helpers.length; at++) {
+            if (failures[at] != null) {
+                close();
+                throw new IOException(failures[at].toString(), failures[at]);
+            }
+        }
     }
 
     public void close() {
@@ -97,21 +140,23 @@ public class KafkaRanges {
         this.partitions.clear();
     }
 
-    long readOne(String folder, String[] range, long patience) throws IOException {
+    Records records(String[] range, long patience) {
         TopicPartition place = new TopicPartition(range[0], Integer.parseInt(range[1]));
         Partition partition = (Partition) this.partitions.get(place);
         if (partition == null) {
             partition = new Partition(place, this.settings);
             this.partitions.put(place, partition);
         }
-        RecordFile file = new RecordFile(folder + "/" + range[4], this.withHeaders);
+        return new Records(partition, Long.parseLong(range[2]), Long.parseLong(range[3]), patience);
+    }
+
+    long write(Records records, String path) throws IOException {
+        RecordFile file = new RecordFile(path, this.withHeaders);
         try {
-            partition.read(Long.parseLong(range[2]), Long.parseLong(range[3]), file, patience);
+            while (records.hasNext()) {
+                file.add((ConsumerRecord) records.next());
+            }
             return file.records;
-        } catch (RuntimeException failure) {
-            this.partitions.remove(place);
-            partition.consumer.close(Duration.ofSeconds(0));
-            throw failure;
         } finally {
             file.close();
         }
@@ -129,32 +174,92 @@ public class KafkaRanges {
             this.consumer = new KafkaConsumer(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
             this.consumer.assign(Collections.singletonList(place));
         }
+    }
 
-        void read(long start, long end, RecordFile file, long patience) throws IOException {
-            if (this.position != start) {
-                this.ahead.clear();
-                this.consumer.seek(this.place, start);
+    /** The records of a partition from one offset to another. */
+    static class Records extends scala.collection.AbstractIterator {
+        final Partition partition;
+        final long end, patience;
+        long silent = System.nanoTime();
+
+        Records(Partition partition, long start, long end, long patience) {
+            this.partition = partition;
+            this.end = end;
+            this.patience = patience;
+            if (partition.position != start) {
+                partition.ahead.clear();
+                partition.consumer.seek(partition.place, start);
             }
-            this.position = -1;
-            long silent = System.nanoTime();
+            partition.position = -1;
+        }
+
+        public boolean hasNext() {
             while (true) {
-                while (!this.ahead.isEmpty() && ((ConsumerRecord) this.ahead.peek()).offset() < end) {
-                    file.add((ConsumerRecord) this.ahead.poll());
+                ConsumerRecord first = (ConsumerRecord) this.partition.ahead.peek();
+                if (first != null && first.offset() < this.end) {
+                    return true;
                 }
                 // A position beyond the last record: transactions and compaction leave gaps.
-                if (!this.ahead.isEmpty() || this.consumer.position(this.place) >= end) {
-                    break;
+                if (first != null || this.partition.consumer.position(this.partition.place) >= this.end) {
+                    this.partition.position = this.end;
+                    return false;
                 }
-                List records = this.consumer.poll(Duration.ofMillis(patience)).records(this.place);
-                long now = System.nanoTime();
-                if (records.size() > 0) {
-                    this.ahead.addAll(records);
-                    silent = now;
-                } else if (now - silent >= patience * 1000000L && this.consumer.position(this.place) < end) {
-                    throw new IllegalStateException("no record came for " + patience + " ms");
-                }
+                poll();
             }
-            this.position = end;
+        }
+
+        public Object next() {
+            return this.partition.ahead.poll();
+        }
+
+        private void poll() {
+            List records = this.partition.consumer.poll(Duration.ofMillis(this.patience)).records(this.partition.place);
+            long now = System.nanoTime();
+            if (records.size() > 0) {
+                this.partition.ahead.addAll(records);
+                this.silent = now;
+            } else if (now - this.silent >= this.patience * 1000000L
+                    && this.partition.consumer.position(this.partition.place) < this.end) {
+                throw new IllegalStateException(
+                    this.partition.place + ": no record came for " + this.patience + " ms");
+            }
+        }
+    }
+
+    /** The values of ranges, one after the other, as rows of one column. */
+    static class Values extends scala.collection.AbstractIterator {
+        /** Kafka's largest timestamp, in milliseconds, that fits into microseconds. */
+        static final long FURTHEST = Long.MAX_VALUE / 1000;
+
+        final KafkaRanges reader;
+        final String[] ranges;
+        final AtomicInteger next;
+        final long patience;
+        private Records records = null;
+
+        Values(KafkaRanges reader, String[] ranges, AtomicInteger next, long patience) {
+            this.reader = reader;
+            this.ranges = ranges;
+            this.next = next;
+            this.patience = patience;
+        }
+
+        public boolean hasNext() {
+            while (this.records == null || !this.records.hasNext()) {
+                int at = this.next.getAndIncrement();
+                if (at >= this.ranges.length) {
+                    return false;
+                }
+                this.records = this.reader.records(this.ranges[at].split("\t"), this.patience);
+            }
+            return true;
+        }
+
+        /** Null for a record whose timestamp makes it bad, as for one without a value. */
+        public Object next() {
+            ConsumerRecord record = (ConsumerRecord) this.records.next();
+            boolean fits = record.timestamp() <= FURTHEST && record.timestamp() >= -FURTHEST;
+            return new GenericInternalRow(new Object[] {fits ? record.value() : null});
         }
     }
 

@@ -1,12 +1,12 @@
-"""Has windbolt's Java add up the rows of a DataFrame where Spark reads them, so that only sums go to Python (decision
-141)."""
+"""Has windbolt's Java add up the rows of a DataFrame or of a topic where they are read, so that only sums go to Python
+(decision 141)."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,15 +21,19 @@ from manager.storage.files import delete, make_private
 from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.event_times import valid_times
+from topologies.engine.kafka_records import OffsetRange
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums, Term
 from topologies.graph.graph import Graph
 from topologies.spark.java import FAILURES, compiled, made
+from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
 
-_SOURCE, _IN_DRIVER = (Path(__file__).with_name(name) for name in ("FrameSums.java", "CollectedSums.java"))
+_SOURCE, _OF_RECORDS, _IN_DRIVER = (
+    Path(__file__).with_name(f"{name}.java") for name in ("FrameSums", "JsonObjects", "CollectedSums")
+)
 _REST, _LONG_REST = 50, 1_000
 """Batches of which the rows go to Python after one for which adding up in Java was of no use, and after one for which
 it failed."""
@@ -40,13 +44,16 @@ _LOG = logging.getLogger("windbolt.frames")
 
 
 class SummedFrame:
-    """Adds up the rows of one spout's DataFrame, batch by batch.
+    """Adds up the rows of one spout's DataFrame or topic, batch by batch.
 
     Spark hands the program to its tasks, and compiles it there, as it does the code that it generates for its own
     queries. No query is planned for it, and no row is copied once more.
 
     On one machine tasks write the sums into files of the checkpoint's folder. Elsewhere the job returns them to the
     driver, as results of tasks: those of each partition are there once, however often tasks have run, and wherever.
+
+    Records of a topic that the driver's own Java reads are added up there, without a job. Their values are JSON, which
+    Java reads as Python does, or leaves to it.
     """
 
     def __init__(
@@ -56,25 +63,45 @@ class SummedFrame:
         same; otherwise one of them is a struct of the former, and null in rows of others. ``here``: tasks see the
         files of the driver."""
         self._sums, self._node, self._here = sums, topology.windowed[sums.bolt], here
+        self.spout = sums.spout
         self._names = names
+        self._added = names if sums.objects is None else [name for name, _ in sums.objects]
+        """The columns of the rows that are added up."""
+        self._value = -1 if sums.objects is None else names.index("value")
         self._struct = -1 if alone else columns.index(f"row_{sums.spout}")
         self._java: _Java | None = None
         self._rest = 0
 
-    def ingest(self, batch: DataFrame, executor: TaskExecutor, context: Context) -> list[Output] | None:
-        """Ingest a batch; None where its rows have to go to Python, of which nothing has been ingested then."""
+    def ingest(
+        self,
+        batch: DataFrame,
+        executor: TaskExecutor,
+        context: Context,
+        reader: KafkaRanges | None = None,
+        ranges: Sequence[OffsetRange] | None = None,
+    ) -> list[Output] | None:
+        """Ingest a batch; None where its rows have to go to Python, of which nothing has been ingested then.
+
+        ``reader`` reads these ``ranges`` of a topic in the driver. Where either is not known, Spark reads.
+        """
         if context.traced or context.first is not None:
             return None
         if self._rest:
             self._rest -= 1
             return None
+        store = context.store
+        here = isinstance(store, FileSegments) and store.uri is None
         try:
             java = self._java = self._java or _Java.of(batch.sparkSession)
-            rows: Any = batch._jdf.queryExecution().logical().rdd()
-            if self._here and isinstance(context.store, FileSegments) and context.store.uri is None:
-                outputs = self._from_files(java, rows, executor, context, context.store)
+            if here and reader is not None and reader.usable and ranges is not None:
+                outputs = self._from_topic(java, reader, ranges, executor, context)
             else:
-                outputs = self._collected(java, rows, context)
+                rows: Any = batch._jdf.queryExecution().logical().rdd()
+                on_files = here and self._here and self._sums.objects is None
+                if on_files:
+                    outputs = self._from_files(java, rows, executor, context)
+                else:
+                    outputs = self._collected(java, rows, context)
         except (*FAILURES, PySparkException) as error:  # what is wrong is said by what reads the rows
             _LOG.debug("the rows go to Python: %s", error)
             self._rest = _LONG_REST
@@ -84,17 +111,31 @@ class SummedFrame:
             return None
         return outputs
 
-    def _from_files(
-        self, java: _Java, rows: Any, executor: TaskExecutor, context: Context, store: FileSegments
+    def _from_topic(
+        self, java: _Java, reader: KafkaRanges, ranges: Sequence[OffsetRange], executor: TaskExecutor, context: Context
     ) -> list[Output] | None:
+        """The driver reads the records: each of its threads writes a file."""
+        count = min(reader.threads, len(ranges))
+        if not count:
+            return []
+        with _private_files(context, count) as place:
+            plan = self._plan(place, context, sys.maxsize, struct=-1, value=0)
+            if not reader.add_up(self._sums.spout, ranges, java.code, plan):
+                return None
+            return self._taken_in(place, count, executor, context)
+
+    def _from_files(self, java: _Java, rows: Any, executor: TaskExecutor, context: Context) -> list[Output] | None:
         """Each partition writes a file."""
         partitions = rows.getNumPartitions()
-        with _private_files(store, context.key, partitions) as place:
+        with _private_files(context, partitions) as place:
             java.run(rows, self._plan(place, context, sys.maxsize))
-            files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(partitions)]
-            if any(file.size < 0 for file in files):
-                return None
-            return executor.map(take_in, [file for file in files if file.size], context)
+            return self._taken_in(place, partitions, executor, context)
+
+    def _taken_in(self, place: str, count: int, executor: TaskExecutor, context: Context) -> list[Output] | None:
+        files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(count)]
+        if any(file.size < 0 for file in files):
+            return None
+        return executor.map(take_in, [file for file in files if file.size], context)
 
     def _collected(self, java: _Java, rows: Any, context: Context) -> list[Output] | None:
         """The job returns the sums to the driver, which takes them in."""
@@ -111,9 +152,15 @@ class SummedFrame:
                 return None
             return InProcess().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
 
-    def _plan(self, place: str, context: Context, most: int) -> str:
+    def _plan(
+        self, place: str, context: Context, most: int, *, struct: int | None = None, value: int | None = None
+    ) -> str:
         """Returns the input of the Java program: the beginning of the paths of its files, "" for none; slices of time,
-        and the bytes that the sums of a partition may have; a line for each column."""
+        and the bytes that the sums of a partition may have; the columns of JSON objects, if rows are in these; and a
+        line for each column.
+
+        ``struct``, ``value``: where the struct of a row is, and the value of a record, if not as in a batch.
+        """
         sums, slicing = self._sums, self._node.slicing(traced=False)
         assert slicing is not None
         grid = slicing.slices
@@ -126,15 +173,18 @@ class SummedFrame:
             sums.micros,
             -(-first // sums.micros),
             last // sums.micros,
-            self._struct,
+            self._struct if struct is None else struct,
             len(self._names),
             len(sums.keys),
             most,
+            self._value if value is None else value,
         ]
-        return "\n".join([place, " ".join(map(str, numbers)), *map(self._line, (sums.time, *sums.keys, *sums.terms))])
+        objects = " ".join(letter + name.encode().hex() for name, letter in sums.objects or ())
+        lines = map(self._line, (sums.time, *sums.keys, *sums.terms))
+        return "\n".join([place, " ".join(map(str, numbers)), objects, *lines])
 
     def _line(self, term: Term) -> str:
-        return f"{self._names.index(term.field)} {term.letter} {term.action} {term.start}"
+        return f"{self._added.index(term.field)} {term.letter} {term.action} {term.start}"
 
 
 @dataclass(frozen=True)
@@ -145,6 +195,8 @@ class _Java:
     factory: Any
     """Of Spark's that runs a program over the rows of each partition."""
     code: Any
+    given: Any
+    """The code as the factory takes it."""
     metric: Any
     kind: Any
     object: Any
@@ -153,12 +205,11 @@ class _Java:
     def of(cls, spark: SparkSession) -> _Java:
         jvm: Any = spark._jvm
         sql = jvm.org.apache.spark.sql
-        code = sql.catalyst.expressions.codegen.CodeAndComment(
-            _SOURCE.read_text("utf-8"), jvm.PythonUtils.toScalaMap({})
-        )
+        code = sql.catalyst.expressions.codegen.CodeAndComment(_program(), jvm.PythonUtils.toScalaMap({}))
         return cls(
             spark,
             sql.execution.WholeStageCodegenEvaluatorFactory,
+            code,
             jvm.scala.util.Right(code),
             sql.execution.metric.SQLMetrics.createMetric(spark._jsc.sc(), "windbolt"),
             jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")),
@@ -190,15 +241,23 @@ class _Java:
         gateway: Any = self.spark.sparkContext._gateway
         given = gateway.new_array(self.object, 1)
         given[0] = plan
-        program = self.factory(self.code, self.metric, given)
+        program = self.factory(self.given, self.metric, given)
         return rows.mapPartitionsWithEvaluator(program, self.kind).toJavaRDD()
 
 
+def _program() -> str:
+    """The text of the program: what it imports stands before all else."""
+    lines = [line for file in (_SOURCE, _OF_RECORDS) for line in file.read_text("utf-8").splitlines()]
+    return "\n".join(sorted(lines, key=lambda line: not line.startswith("import ")))
+
+
 @contextmanager
-def _private_files(store: FileSegments, key: str, count: int) -> Iterator[str]:
+def _private_files(context: Context, count: int) -> Iterator[str]:
     """Empty files for a number of partitions, deleted at the end of the block: what their paths begin with, before the
     number."""
-    place = f"{store.root}/{key}/{uuid.uuid4().hex}.sums-"
+    store = context.store
+    assert isinstance(store, FileSegments)
+    place = f"{store.root}/{context.key}/{uuid.uuid4().hex}.sums-"
     try:
         for number in range(count):
             make_private(f"{place}{number}")

@@ -280,6 +280,27 @@ class KafkaRanges:
             for file in (file for of_spout in files.values() for file in of_spout):
                 delete(store.filesystem, file.path, missing=True)
 
+    @property
+    def usable(self) -> bool:
+        """True if they can read as Spark does."""
+        return self._usable
+
+    @property
+    def threads(self) -> int:
+        """How many of the driver's threads read at once."""
+        return self._threads
+
+    def add_up(self, name: str, ranges: Sequence[OffsetRange], code: Any, plan: str) -> bool:
+        """Have a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but not more
+        than ranges. Returns False where they could not be read."""
+        lines = "\n".join("\t".join(map(str, each)) for each in ranges)
+        try:
+            self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS)
+        except FAILURES as error:
+            _LOG.debug("the records are read anew: %s", error)
+            return False
+        return True
+
     def close(self) -> None:
         """Disconnect."""
         for reader in (self._readers or {}).values():

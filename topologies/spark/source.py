@@ -264,12 +264,15 @@ class StreamSource:
         Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions may
         have some, by ``there``, they are first only read and written, and then ingested in their order by about
         ``slots`` tasks. They are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise
-        by a job of Spark's, as rows of DataFrames are. Java adds these up where Spark reads them, if
-        ``add_up_in_java`` was called and sums are all that is asked for (decision 141). A job of Spark's fails on a
-        record whose timestamp does not fit into microseconds: then the driver's Java reads the batch, wherever its
-        tasks run.
+        by a job of Spark's, as rows of DataFrames are. Java adds up both where it reads them, if ``add_up_in_java`` was
+        called and sums are all that is asked for (decision 141). A job of Spark's fails on a record whose timestamp
+        does not fit into microseconds: then the driver's Java reads the batch, wherever its tasks run.
         """
-        added_up = None if self._summed is None else self._summed.ingest(batch, executor, context)
+        added_up: list[Output] | None = None
+        if self._summed is not None:
+            planned = there.get(self._summed.spout)
+            ranges = None if planned is None else planned.ranges
+            added_up = self._summed.ingest(batch, executor, context, self._ranges, ranges)
         if added_up is not None:
             return added_up
         merged = {name for name in self.kafka_spouts if name not in there or there[name].delivering > 1}
@@ -295,8 +298,8 @@ class StreamSource:
             self._ranges = self._reader(spark, threads)
 
     def add_up_in_java(self, *, here: bool) -> None:
-        """Let Spark's tasks add up the rows of a DataFrame where that is possible. ``here``: they see the driver's
-        files."""
+        """Let Java add up the rows of a DataFrame, or the records of a topic, where that is possible. ``here``: Spark's
+        tasks see the driver's files."""
         sums = frame_sums(self.topology)
         if sums is not None:
             names = self._columns(sums.spout).names

@@ -1,0 +1,181 @@
+"""What Java reads of JSON for sums, Python reads as the same row; all else Java leaves to it (decision 141)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.helpers.examples import examples
+from tests.spark.kafka import json_texts
+from tests.spark.kafka.json_texts import COLUMNS, ODD_OBJECTS, ODD_VALUES, PLAIN_VALUES, objects
+from topologies.graph import frame_sums
+from topologies.io.topics.declared import TopicRows
+from topologies.io.topics.decode import decode
+from topologies.spark import frame_sums as summed
+from topologies.spark.java import compiled, made
+from windowing.schema import parse_schema
+
+SCHEMA = parse_schema(json_texts.SCHEMA)
+READER = """
+package windbolt;
+IMPORTS
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.unsafe.types.UTF8String;
+
+public class OneByOne {
+    static final class FrameSums {
+        static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
+    }
+    private final String kinds;
+    private final JsonObjects objects;
+
+    public OneByOne(String columns, String kinds) {
+        int[] all = new int[kinds.length()];
+        for (int at = 0; at < all.length; at++) {
+            all[at] = at;
+        }
+        this.kinds = kinds;
+        objects = new JsonObjects(columns.split(" "), all);
+    }
+
+    /** The values; null where Java does not read them. */
+    public ArrayList row(byte[] value) throws IOException {
+        InternalRow row = objects.row(value);
+        if (row == null) {
+            return null;
+        }
+        ArrayList found = new ArrayList();
+        for (int at = 0; at < kinds.length(); at++) {
+            found.add(row.isNullAt(at) ? null : value(row, at, kinds.charAt(at)));
+        }
+        return found;
+    }
+
+    private static Object value(InternalRow row, int at, char kind) {
+        switch (kind) {
+            case 'T': return row.getUTF8String(at).toString();
+            case 'Z': return Boolean.valueOf(row.getBoolean(at));
+            case 'D': return Long.valueOf(Double.doubleToRawLongBits(row.getDouble(at)));
+            case 'B': return Long.valueOf(row.getByte(at));
+            case 'S': return Long.valueOf(row.getShort(at));
+            case 'I': case 'A': return Long.valueOf(row.getInt(at));
+            default: return Long.valueOf(row.getLong(at));
+        }
+    }
+
+OBJECTS
+}
+"""
+Read = Callable[[bytes], "list[Any] | None"]
+
+
+@pytest.fixture(scope="module")
+def in_java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
+    """Reads one object with Java; None where that leaves it to Python."""
+    lines = summed._OF_RECORDS.read_text("utf-8").splitlines()
+    imports = [line for line in lines if line.startswith("import ")]
+    body = [line for line in lines if not line.startswith("import ")]
+    source = tmp_path_factory.mktemp("java") / "OneByOne.java"
+    source.write_text(READER.replace("IMPORTS", "\n".join(imports)).replace("OBJECTS", "\n".join(body)), "utf-8")
+    letters = [str(frame_sums._key_letter(field.type)) for field in SCHEMA]
+    columns = " ".join(letter + name.encode().hex() for letter, name in zip(letters, SCHEMA.names, strict=True))
+    reader = made(spark, compiled(spark, source), columns, "".join(letters))
+
+    def read(value: bytes) -> list[Any] | None:
+        found = reader.row(value)
+        return None if found is None else list(found)
+
+    return read
+
+
+def in_python(value: bytes) -> list[Any] | None:
+    """The row as Python reads it, with numbers for times and doubles; None where the record is bad."""
+    records = pa.table({"offset": [0], "value": pa.array([value], pa.binary())})
+    rows, _, _ = decode(TopicRows(SCHEMA), records)
+    if not len(rows):
+        return None
+    return [_number(each) for each in rows.to_pylist()[0].values()]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, datetime):
+        delta = value - datetime(1970, 1, 1, tzinfo=UTC)
+        return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    return struct.unpack("<q", struct.pack("<d", value))[0] if isinstance(value, float) else value
+
+
+@given(objects(odd=False))
+@examples(1_000, by_default=300, deadline=None)
+def test_java_reads_plain_objects_as_python_does(in_java: Read, value: bytes) -> None:
+    found = in_java(value)
+    assert found is not None
+    assert found == in_python(value)
+
+
+@given(objects(odd=True))
+@examples(3_000, by_default=500, deadline=None)
+def test_java_reads_no_other_object_in_its_own_way(in_java: Read, value: bytes) -> None:
+    found = in_java(value)
+    assert found is None or found == in_python(value)
+
+
+@given(st.from_regex(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?", fullmatch=True))
+@examples(3_000, by_default=500, deadline=None)
+def test_numbers_are_read_to_their_last_bit(in_java: Read, number: str) -> None:
+    for column in "dv":
+        value = f'{{"{column}":{number}}}'.encode()
+        found = in_java(value)
+        assert found is None or found == in_python(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@examples(3_000, by_default=500, deadline=None)
+def test_doubles_as_they_are_usually_written_are_read_in_java(in_java: Read, number: float) -> None:
+    found = in_java(f'{{"d": {number!r}}}'.encode())
+    assert found is not None
+    assert found[list(COLUMNS).index("d")] == _number(number)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_every_text_of_a_column_is_read_alike_or_left_to_python(in_java: Read, column: str) -> None:
+    for text in PLAIN_VALUES[COLUMNS[column]]:
+        value = b'{"%b": %b}' % (column.encode(), text)
+        assert in_java(value) == in_python(value) is not None, value
+    for text in ODD_VALUES:
+        value = b'{"%b": %b}' % (column.encode(), text)
+        found = in_java(value)
+        assert found is None or found == in_python(value), value
+
+
+def test_what_is_no_plain_object_is_left_to_python(in_java: Read) -> None:
+    assert [value for value in ODD_OBJECTS if in_java(value) is not None] == []
+
+
+@given(st.binary(max_size=12), st.integers(0, 60))
+@examples(2_000, by_default=300, deadline=None)
+def test_bytes_that_were_damaged_are_read_alike_or_left_to_python(in_java: Read, bytes_: bytes, at: int) -> None:
+    whole = '{"k": "ä\\u00e4", "v": 12, "d": 1.5, "x": ["😀", {"y": null}]}'.encode()
+    value = whole[:at] + bytes_ + whole[at + len(bytes_) :]
+    found = in_java(value)
+    assert found is None or found == in_python(value)
+
+
+def test_the_program_has_its_imports_first(tmp_path: Path) -> None:
+    lines = summed._program().splitlines()
+    last = max(at for at, line in enumerate(lines) if line.startswith("import "))
+    assert all(line.startswith("import ") for line in lines[: last + 1])
