@@ -501,11 +501,13 @@ class Kafka:
             self._producer.produce(topic, value, partition=partition, **more)
         assert self._producer.flush(30) == 0
 
-    def produce_all(self, topic: str, records: Iterable[tuple[int, int, bytes | str]]) -> None:
+    def produce_all(self, topic: str, records: Iterable[tuple[int, int, bytes | str | None]]) -> None:
         """Write records in this order: the partition, the timestamp in milliseconds, the value."""
         self.produce_with_keys(topic, ((partition, at, None, value) for partition, at, value in records))
 
-    def produce_with_keys(self, topic: str, records: Iterable[tuple[int, int, bytes | None, bytes | str]]) -> None:
+    def produce_with_keys(
+        self, topic: str, records: Iterable[tuple[int, int, bytes | None, bytes | str | None]]
+    ) -> None:
         """The same with keys in front of the values; timestamp 0 is now."""
         for partition, timestamp, key, value in records:
             while True:

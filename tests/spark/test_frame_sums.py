@@ -37,7 +37,7 @@ from topologies.spark.frame_sums import SummedFrame
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, aggregates
-from windowing.errors import DataError
+from windowing.errors import BoltError, DataError
 from windowing.schema import parse_schema
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -209,7 +209,7 @@ def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[st
         built, out = topology(place, write(place, question), question)
         try:
             run(built, Path(folder, "checkpoint"), on_report=reports.append)
-        except DataError as failure:
+        except (DataError, BoltError) as failure:
             error = str(failure)
         return in_order(out.rows), [(report.bolts, report.spouts, report.rows) for report in reports], error
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
 public Object generate(Object[] references) {
-    return new FrameSums((String) references[0]);
+    return new FrameSums((String) references[0], references.length > 1 ? ((Long) references[1]).longValue() : 0);
 }
 
 /** The share of a task in the memory that Spark divides among its tasks. */
@@ -32,15 +32,14 @@ static final class Share extends MemoryConsumer {
 static final class Memory {
     /** Bytes that a task asks for at once. */
     private static final long STEP = 1L << 20;
-    /** One part in so many of all memory is for each thread of the driver, which is no task. */
-    private static final int PARTS = 16;
 
     private final Share share;
     private long used, room;
 
-    Memory(TaskContext task) {
+    /** ``room``: the bytes for a thread of the driver, which is no task. */
+    Memory(TaskContext task, long room) {
         share = task == null ? null : new Share(task.taskMemoryManager());
-        room = task == null ? Runtime.getRuntime().maxMemory() / PARTS : 0;
+        this.room = task == null ? room : 0;
     }
 
     /** Returns false where there are not so many bytes left. */
@@ -115,6 +114,7 @@ static final class FrameSums extends BufferedRowIterator {
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
     /** How many bytes may be written, and how many sums that are. */
     private final long most, mostSums;
+    private final long room;
     private final int struct, fields, value;
     /** Reads the rows from a column of the given ones; null where these are the rows. */
     private final JsonObjects objects;
@@ -139,7 +139,8 @@ static final class FrameSums extends BufferedRowIterator {
     /** True once there is no room for another sum or text: nothing of what is added up then is written. */
     private boolean full;
 
-    FrameSums(String plan) {
+    FrameSums(String plan, long room) {
+        this.room = room;
         String[] lines = plan.split("\n");
         files = lines[0];
         String[] numbers = lines[1].split(" ");
@@ -193,7 +194,7 @@ static final class FrameSums extends BufferedRowIterator {
             return;
         }
         long rows = 0, sums = 0;
-        memory = new Memory(TaskContext.get());
+        memory = new Memory(TaskContext.get(), room);
         while (sums == 0 && input.hasNext()) {
             InternalRow row = (InternalRow) input.next();
             if (struct >= 0) {

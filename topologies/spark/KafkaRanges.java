@@ -85,16 +85,19 @@ public class KafkaRanges {
 
     /**
      * Gives the values of ranges, in lines as above but without a file, to programs (FrameSums.java): one in each thread,
-     * which writes the file of its number. A program may stop early.
+     * which writes the file of its number. A program may stop early. Together they may take one part in ``parts`` of
+     * Java's memory.
      */
-    public void addUp(String lines, final CodeAndComment code, final String plan, int threads, final long patience)
+    public void addUp(
+            String lines, final CodeAndComment code, final String plan, int threads, final long patience, int parts)
             throws Exception {
         final String[] ranges = lines.split("\n");
+        final Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / parts / Math.min(threads, ranges.length));
         final AtomicInteger programs = new AtomicInteger();
         share(ranges, threads, new Share() {
             public void take(AtomicInteger next) throws Exception {
                 GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(code)._1();
-                BufferedRowIterator program = (BufferedRowIterator) made.generate(new Object[] {plan});
+                BufferedRowIterator program = (BufferedRowIterator) made.generate(new Object[] {plan, room});
                 program.init(programs.getAndIncrement(), new scala.collection.Iterator[] {
                     new Values(KafkaRanges.this, ranges, next, patience)
                 });

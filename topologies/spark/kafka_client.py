@@ -244,6 +244,8 @@ _PATIENCE_MS = 5_000
 """Milliseconds without any record after which reading is left to Spark, which waits longer."""
 _LAST_PATIENCE_MS = 60_000
 """The same where Spark cannot read them."""
+_PARTS = 4
+"""Of Java's memory, one part in so many is for the sums of all threads together."""
 _FIXED = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "none",  # offsets that are gone are an error, which Spark is left to tell
@@ -295,7 +297,7 @@ class KafkaRanges:
         than ranges. Returns False where they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
         try:
-            self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS)
+            self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
         except FAILURES as error:
             _LOG.debug("the records are read anew: %s", error)
             return False

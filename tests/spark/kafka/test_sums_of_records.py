@@ -7,30 +7,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from hypothesis import Phase, assume, given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from servers.kafka import Kafka
-from tests.spark.kafka.json_texts import SCHEMA
+from tests.helpers.examples import examples, sampled
+from tests.spark.kafka.json_texts import SCHEMA, objects
 from tests.spark.kafka.test_kafka import ANY_TIME
 from tests.spark.shop import at
-from tests.spark.test_frame_sums import in_order, rows_in_python, watched
+from tests.spark.test_frame_sums import in_order, rows_in_python, same, watched
 from tests.spark.tools import at_phase, run, run_until
 from topologies.graph.describing import topology_text
 from topologies.io.sinks import MemorySink
-from topologies.spark import kafka_client
+from topologies.spark import frame_sums, kafka_client
 from topologies.spark.workers.pool import TASKS
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, aggregates
+from windowing.errors import BoltError, DataError
 from windowing.schema import parse_schema
 
 pytestmark = pytest.mark.usefixtures("spark")
+MOMENT = 1_714_564_801_500
 
 
-@pytest.fixture(params=["pool", "spark"])
+@pytest.fixture(params=["spark", pytest.param("pool", marks=pytest.mark.extended)])
 def tasks(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """What runs the tasks: processes of the driver's, whose Java then reads Kafka itself, or Spark."""
     spark.conf.set(TASKS, request.param)
@@ -58,15 +64,74 @@ def built(
     return builder.build(), out
 
 
-def answers(kafka: Kafka, topic: str, **asked: Any) -> tuple[list[dict[str, Any]], list[str], list[Any]]:
-    """The rows of a run, the records that were bad, and the accounts of each batch."""
-    found: list[Any] = []
+def answers(kafka: Kafka, topic: str, **asked: Any) -> tuple[list[dict[str, Any]], list[str], list[Any], str]:
+    """The rows of a run, the records that were bad, the accounts of each batch, and the error that ended it, if one
+    did: a sum may be too large."""
+    found, error = list[Any](), ""
     topology, out = built(kafka, topic, **asked)
     with TemporaryDirectory() as folder:
-        run(topology, Path(folder, "checkpoint"), on_report=found.append)
+        try:
+            run(topology, Path(folder, "checkpoint"), on_report=found.append)
+        except (DataError, BoltError) as failure:
+            error = str(failure)
     rows = in_order([row | {"k": row.get(asked.get("by", "k"))} for row in out["out"].rows])
     bad = sorted(json.dumps(row, default=str, sort_keys=True) for row in out["bad"].rows)
-    return rows, bad, [(report.bolts, report.spouts, report.rows) for report in found]
+    return rows, bad, [(report.bolts, report.spouts, report.rows) for report in found], error
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    assert len(found[0]) == len(expected[0])
+    for one, other in zip(found[0], expected[0], strict=True):
+        assert one.keys() == other.keys()
+        assert all(same(one[name], other[name]) for name in one), (one, other)
+    assert found[1:] == expected[1:]
+
+
+TIMES = [b'"2024-01-01T00:00:%02d.5Z"' % second for second in range(40)] + [
+    b"1704067207000", b'"2024-01-01T01:00:20+01:00"', b'"2024-01-01T00:01:30Z"',
+]  # fmt: skip
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> dict[str, Any]:
+    """Records of some partitions, with the timestamps of Kafka's, which are in disorder; and what is asked of them."""
+    odd = draw(st.booleans())
+    plain, other = objects(odd=False, required={"ts": TIMES}), objects(odd=True, required={"ts": TIMES})
+    value = st.integers(0, 19).flatmap(lambda at: plain if at < 18 else other if at < 19 else st.none())
+    moments = st.integers(0, 40_000).map(lambda later: MOMENT + later)
+    moment = moments
+    if odd and draw(st.booleans()):
+        moment = st.integers(0, 9).flatmap(lambda at: moments if at < 8 else st.sampled_from([10**15, 10**16, 2**62]))
+    record = st.tuples(moment, value if odd else plain)
+    return {
+        "odd": odd,
+        "partitions": draw(st.lists(st.lists(record, max_size=20), min_size=2, max_size=4)),
+        "per_batch": draw(st.sampled_from([7, 7, 30, None])),
+        "by": draw(st.sampled_from(["k", "v", "d", "b", "day", "größe"])),
+    }
+
+
+@given(topics())
+@examples(8, by_default=5, deadline=None, phases=[Phase.explicit, Phase.generate])  # to shrink a topic takes minutes
+def test_rows_bad_records_and_accounts_are_those_of_the_rows_themselves(
+    spark: SparkSession, kafka: Kafka, question: dict[str, Any]
+) -> None:
+    """Also where Java reads some batches and Python the others."""
+    assume(len({value for partition in question["partitions"] for _, value in partition}) > 20)  # a run takes seconds
+    topic = kafka.topic("drawn", len(question["partitions"]), **ANY_TIME)
+    records = [(at, *record) for at, partition in enumerate(question["partitions"]) for record in partition]
+    kafka.produce_all(topic, records)
+    asked = {"per_batch": question["per_batch"], "by": question["by"]}
+    with rows_in_python():
+        expected = answers(kafka, topic, **asked)
+    for tasks in ("pool", "spark"):
+        spark.conf.set(TASKS, tasks)
+        try:
+            with watched() as added_up, patch.multiple(frame_sums, _REST=0, _LONG_REST=0):
+                assert_same(answers(kafka, topic, **asked), expected)
+        finally:
+            spark.conf.unset(TASKS)
+        assert question["odd"] or all(added_up)
 
 
 def order(number: int, key: str = "a", **more: Any) -> str:
@@ -88,18 +153,22 @@ def test_a_record_that_java_does_not_read_makes_its_batch_go_to_python(
     assert sum(row["v_sum"] for row in out["out"].rows) == 2 * (0 + 1 + 2 + 4 + 5)
 
 
-def test_a_record_whose_timestamp_is_beyond_microseconds_is_invalid(kafka: Kafka, tmp_path: Path, tasks: str) -> None:
-    topic = kafka.topic("nanoseconds", **ANY_TIME)
+@pytest.mark.parametrize(("moment", "good"), [(10**15, True), pytest.param(10**18, False, marks=pytest.mark.extended)])
+def test_a_record_whose_timestamp_python_has_not_is_read_unless_it_is_beyond_microseconds(
+    kafka: Kafka, tasks: str, moment: int, good: bool
+) -> None:
+    """There the record is invalid, and the others of its batch are not. It is the first of its partition."""
+    topic = kafka.topic("beyond", **ANY_TIME)
+    kafka.produce(topic, [order(2)], timestamp=moment)
     kafka.produce(topic, [order(1)])
-    kafka.produce(topic, [order(2)], timestamp=10**18)
-    topology, out = built(kafka, topic)
     with watched() as added_up:
-        run(topology, tmp_path / "checkpoint")
-    assert added_up == [False]
-    assert len(out["bad"].rows) == 1
-    assert {row["v_sum"] for row in out["out"].rows} == {1}
+        rows, bad, _, _ = answers(kafka, topic)
+    assert added_up == [good]
+    assert len(bad) == (not good)
+    assert sum(row["v_sum"] for row in rows) == (6 if good else 2)
 
 
+@pytest.mark.extended
 def test_a_thread_adds_up_several_partitions(kafka: Kafka, tmp_path: Path, tasks: str) -> None:
     topic = kafka.topic("many", 7)
     for partition in range(7):
@@ -112,33 +181,36 @@ def test_a_thread_adds_up_several_partitions(kafka: Kafka, tmp_path: Path, tasks
     assert sum(row["v_sum"] for row in out["out"].rows) == 2 * sum(range(20))
 
 
-@pytest.mark.parametrize("phase", ["ingest", "sinks", "commit"])
+@pytest.mark.parametrize("phase", sampled(["sinks", "commit"], 2))
 def test_a_run_that_ends_anywhere_has_each_record_in_its_sums_once(
     kafka: Kafka, tmp_path: Path, tasks: str, phase: str
 ) -> None:
     topic = kafka.topic("ends", 2)
     for partition in range(2):
         kafka.produce(topic, [order(number, "ab"[partition]) for number in range(30)], partition)
-    with rows_in_python():
-        expected = answers(kafka, topic, per_batch=20)[0]
     topology, out = built(kafka, topic, per_batch=20)
     with watched() as added_up:
-        for batch in (1, 2):
-            run_until(topology, tmp_path / "checkpoint", at_phase(batch, phase))
+        run_until(topology, tmp_path / "checkpoint", at_phase(1, phase))
         run(topology, tmp_path / "checkpoint")
     assert added_up
     assert all(added_up)
-    last = {(row["start"], row["k"]): row for row in out["out"].rows}  # a sink in memory may have repeats
-    assert in_order(list(last.values())) == expected
+    found = {(row["k"], row["start"]): row["v_sum"] for row in out["out"].rows}  # a sink in memory may have repeats
+    assert found == {
+        (key, at(start)): sum(range(max(start + 1, 0), min(start + 11, 30)))
+        for key in "ab"
+        for start in range(-10, 30, 5)
+    }
 
 
-def test_records_that_the_driver_cannot_read_are_read_by_spark(
-    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.extended
+@pytest.mark.parametrize(("limit", "value"), [("_PARTS", 1 << 24), ("_PATIENCE_MS", 0)], ids=["memory", "time"])
+def test_records_that_the_driver_has_no_time_or_memory_to_add_up_are_read_anew(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     spark.conf.set(TASKS, "pool")
-    topic = kafka.topic("silent")
+    topic = kafka.topic("limits")
     kafka.produce(topic, [order(number) for number in range(4)])
-    monkeypatch.setattr(kafka_client, "_PATIENCE_MS", 0)  # nothing comes in no time
+    monkeypatch.setattr(kafka_client, limit, value)
     topology, out = built(kafka, topic)
     try:
         with watched() as added_up:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from policies.watermarks import NONE
 from topologies.engine.kafka_records import RecordFile
@@ -111,6 +112,20 @@ def test_a_record_whose_timestamp_does_not_fit_is_bad_and_those_around_it_are_re
         assert batch.keys is not None
         assert batch.bad_keys is not None
         assert (batch.keys.tolist(), batch.bad_keys.tolist()) == ([NOW * 1000, (NOW + 1) * 1000], [NONE, NONE])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"schema": "a long"}, {"schema": "a long", "metadata": True}, {"schema": "a long", "envelope": "debezium"}],
+)
+def test_where_no_timestamp_fits_all_records_are_bad(tmp_path: Path, more: dict[str, Any]) -> None:
+    path = tmp_path / "records"
+    rows: list[Row] = [(at, NOW * 1_000_000, None, b'{"a": 1}', []) for at in range(3)]
+    write(path, rows[:2], rows[2:])
+    (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(**more))
+    assert (batch.table.num_rows, batch.tombstones) == (0, 0)
+    assert batch.bad is not None
+    assert batch.bad["row"].to_pylist() == [0, 1, 2]
 
 
 def test_a_record_without_a_timestamp_has_null_and_one_of_another_age_is_bad_only_where_that_is_a_column(

@@ -97,7 +97,7 @@ def _placed(bad: pa.Table, offsets: _Places) -> pa.Table:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # of none, too
 
 
 # The columns of the values, by the places of the records.
