@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -9,7 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -24,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.helpers.examples import examples
+from tests.helpers.examples import examples, sampled
 from tests.helpers.places import ROOT
 from tests.spark.tools import Crash, run
 from topologies.graph.declarations import with_needed_columns
@@ -72,6 +73,10 @@ TIMES: dict[str, Any] = {
     "date": lambda moment: moment.date(),
 }
 SHAPES = [("10s", None), ("10s", "5s"), ("10s", "3s"), ("2s", "5s"), ("3d", "1d"), ("1500ms", "1s")]
+ROWS = ("rows, files", "rows, results")
+COLUMNS = ("columns, driver", "columns, files", "columns, results")
+"""How Java reads a batch: its rows, in a job that writes files or returns results; or its columns, by threads of the
+driver, or in such a job."""
 
 
 @st.composite
@@ -104,7 +109,14 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
         "offset": draw(st.sampled_from(["0s", "700ms"])),
         "tasks": draw(st.sampled_from([1, 3])), "by_key": draw(st.booleans()),
         "per_batch": draw(st.sampled_from([1, 2])),
+        "dictionary": draw(st.booleans()), "folders": draw(st.booleans()),
+        "row_group": draw(st.sampled_from([2, 7, None])),
+        "ways": draw(st.sampled_from([(rows, columns) for rows in ROWS for columns in COLUMNS])),
     }  # fmt: skip
+
+
+FOLDERS = ["1", "__HIVE_DEFAULT_PARTITION__", "2"]
+"""The values of a column that is not in the files but in the names of their folders, which they are in by turns."""
 
 
 def write(folder: Path, question: dict[str, Any]) -> str:
@@ -116,10 +128,17 @@ def write(folder: Path, question: dict[str, Any]) -> str:
         arrays = [
             pa.array(each, field.type) for each, field in zip((times, keys, values), parse_schema(columns), strict=True)
         ]
-        path = folder / f"{number}.parquet"
-        pq.write_table(pa.table(arrays, names=["ts", "k", "v"]), path)
+        place = folder / f"p={FOLDERS[number % len(FOLDERS)]}" if question["folders"] else folder
+        place.mkdir(exist_ok=True)
+        path = place / f"{number}.parquet"
+        pq.write_table(
+            pa.table(arrays, names=["ts", "k", "v"]),
+            path,
+            use_dictionary=question["dictionary"],
+            row_group_size=question["row_group"],
+        )
         os.utime(path, (1_600_000_000 + number,) * 2)
-    return columns
+    return f"{columns}, p int" if question["folders"] else columns
 
 
 def aggregates_of(kind: str) -> dict[str, Any]:
@@ -136,7 +155,8 @@ def topology(folder: Path, columns: str, question: dict[str, Any]) -> tuple[Topo
 
     builder, out = TopologyBuilder("sums"), sinks.memory()
     builder.set_spout("events", spouts.stream(frame, columns))
-    bolt = AggregateBolt(by=["k"] if question["by_key"] else [], **aggregates_of(question["value"]))
+    by = (["k", "p"] if question["folders"] else ["k"]) if question["by_key"] else []
+    bolt = AggregateBolt(by=by, **aggregates_of(question["value"]))
     length, slide = question["shape"]
     bolt = bolt.with_tumbling_window(length) if slide is None else bolt.with_window(length, slide)
     bolt = bolt.with_timestamp_field("ts").with_lag(question["lag"])
@@ -178,6 +198,38 @@ def watched() -> Iterator[list[bool]]:
         yield found
 
 
+@contextmanager
+def way_of(spark: SparkSession, way: str) -> Iterator[list[str]]:
+    """Have Java read in a way. Yields how batches are read."""
+    found, compiles = list[str](), "spark.sql.codegen.wholeStage"  # without it Spark reads no columns
+    columns, in_job, before = SummedFrame._columns, summed._Java._summed, spark.conf.get(compiles)
+
+    def noted(*given: Any) -> Any:
+        there = columns(*given)
+        found.append("rows" if there is None else "columns")
+        return there
+
+    def noted_job(*given: Any) -> Any:
+        found[-1] += ", job"
+        return in_job(*given)
+
+    spark.conf.set(compiles, str(way in COLUMNS).lower())
+    with (
+        patch.object(SummedFrame, "_columns", noted),
+        patch.object(summed._Java, "_summed", noted_job),
+        as_on_a_cluster() if way.endswith("results") else nullcontext(),
+        patch.object(summed._Columns, "in_driver", False) if way == "columns, files" else nullcontext(),
+    ):
+        try:
+            yield found
+        finally:
+            spark.conf.set(compiles, str(before))
+
+
+HOW = {way: "columns" if way.endswith("driver") else f"{way.partition(',')[0]}, job" for way in (*ROWS, *COLUMNS)}
+"""How each way is noted."""
+
+
 def same(one: Any, other: Any) -> bool:
     """True for equal values; sums of doubles may differ in their last digits."""
     if isinstance(one, float) and isinstance(other, float):
@@ -186,7 +238,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: str([row["start"], row.get("k")]))
+    return sorted(rows, key=lambda row: str([row["start"], row.get("k"), row.get("p")]))
 
 
 def usable(question: dict[str, Any], files: list[list[Any]]) -> bool:
@@ -218,32 +270,125 @@ def answers(spark: SparkSession, question: dict[str, Any]) -> tuple[list[dict[st
 @examples(60, by_default=4, deadline=None)
 def test_rows_and_accounts_are_those_of_the_rows_themselves(spark: SparkSession, question: dict[str, Any]) -> None:
     with rows_in_python():
-        expected, accounts_before, error_before = answers(spark, question)
+        expected = answers(spark, question)
     decimals = question["by_key"] and question["key"] == "decimal(10,2)"
-    for place in (nullcontext(), as_on_a_cluster()):
-        with watched() as added_up, place:
-            found, accounts, error = answers(spark, question)
+    for way in question["ways"]:
+        with watched() as added_up, way_of(spark, way) as ways:
+            found = answers(spark, question)
         if decimals or question["value"] in ("string", "decimal(10,2)"):
             assert not added_up
         else:
             assert added_up[0] is usable(question, question["files"][: question["per_batch"]])
-        assert error == error_before
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert one.keys() == other.keys()
-            assert all(same(one[name], other[name]) for name in one), (one, other)
-        assert accounts == accounts_before
+            assert set(ways) == {HOW[way]}
+        compare(found, expected)
+
+
+def compare(found: Any, expected: Any) -> None:
+    (rows, *others), (expected_rows, *expected_others) = found, expected
+    assert len(rows) == len(expected_rows)
+    for one, other in zip(rows, expected_rows, strict=True):
+        assert one.keys() == other.keys()
+        assert all(same(one[name], other[name]) for name in one), (one, other)
+    assert others == expected_others
+
+
+def test_each_way_to_read_has_the_same_rows_and_accounts(spark: SparkSession) -> None:
+    """Of files with nulls, several row groups, dictionaries and columns in the names of folders."""
+    rows = [
+        second(at / 2, key, value)
+        for at, (key, value) in enumerate(itertools.product(["a", None, "b"], [7, None, -(2**40)]))
+    ]
+    question = ASKED | {"files": [rows[::2], rows[1::2], rows[:9]], "row_group": 4, "folders": True, "per_batch": 2}
+    with rows_in_python():
+        expected = answers(spark, question)
+    for way in (*ROWS, *COLUMNS):
+        with way_of(spark, way) as ways:
+            compare(answers(spark, question), expected)
+        assert ways == [HOW[way]] * 2, way
 
 
 ASKED: dict[str, Any] = {
     "key": "string", "value": "long", "time": "timestamp", "shape": ("10s", "5s"), "lag": "2s", "offset": "0s",
     "bounds": "[start, end)", "tasks": 3, "by_key": True, "per_batch": 1,
+    "dictionary": True, "row_group": None, "folders": False,
 }  # fmt: skip
 
 
-def second(number: float, key: str | None = "a") -> tuple[datetime, str | None, int]:
+def second(number: float, key: str | None = "a", value: int | None = 1) -> tuple[datetime, str | None, int | None]:
     """A row of this second."""
-    return BASE + timedelta(seconds=number), key, 1
+    return BASE + timedelta(seconds=number), key, value
+
+
+SCANS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "fewer columns, renamed": (lambda frame: frame.selectExpr("v AS k", "ts", "k AS name"), "columns"),
+    "the name of a file": (lambda frame: frame.selectExpr("ts", "_metadata.file_name AS name", "v AS k"), "rows, job"),
+    "some rows": (lambda frame: frame.where("v > 0").selectExpr("ts", "v AS k", "k AS name"), "rows, job"),
+    "a value that is computed": (lambda frame: frame.selectExpr("ts", "abs(v) AS k", "k AS name"), "rows, job"),
+    "a value of another type": (lambda frame: frame.selectExpr("ts", "CAST(v AS int) AS k", "k AS name"), "rows, job"),
+}
+
+
+@pytest.mark.parametrize("scan", sampled(SCANS, 2))
+def test_columns_are_read_where_a_frame_is_a_scan_and_no_more(spark: SparkSession, scan: str, tmp_path: Path) -> None:
+    """Else values would be others than those of the frame, or there would be rows that it leaves out."""
+    question = ASKED | {"files": [[second(at, "a", value) for at, value in enumerate([3, 3, 0, 5, None])]]}
+    (scanned, how), place = SCANS[scan], made(tmp_path / "in")
+    frame = scanned(spark.readStream.schema(write(place, question)).parquet(str(place)))
+    builder, out = TopologyBuilder("sums"), sinks.memory()
+    builder.set_spout("events", spouts.stream(frame))
+    bolt = AggregateBolt(by=["k", "name"], n=aggregates.count()).with_tumbling_window("10s")
+    bolt = bolt.with_timestamp_field("ts").with_alignment(bounds="[start, end)")
+    builder.set_bolt("sums", bolt).fields_grouping("events", "k", "name")
+    builder.set_sink("out", out).from_("sums")
+    with way_of(spark, COLUMNS[0]) as ways:
+        run(builder.build(), tmp_path / "checkpoint")
+    assert ways == [how]
+    assert {row["name"] for row in out.rows} == {"0.parquet" if scan == "the name of a file" else "a"}
+    found = {row["k"]: row["n"] for row in out.rows}
+    assert found == ({3: 2, 5: 1} if scan == "some rows" else {3: 2, 0: 1, 5: 1, None: 1})
+
+
+def test_spark_counts_the_rows_that_the_driver_reads(spark: SparkSession, tmp_path: Path) -> None:
+    question = ASKED | {"files": [[second(0), second(1)], [second(2)]], "shape": ("10s", None), "per_batch": 2}
+    built, _ = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+    queries: list[Any] = []
+    with way_of(spark, COLUMNS[0]) as ways:
+        run(built, tmp_path / "checkpoint", on_report=lambda report: queries.extend(spark.streams.active))
+    assert ways == ["columns"]
+    assert [progress.numInputRows for progress in queries[0].recentProgress if progress.numInputRows] == [3]
+
+
+def test_columns_of_many_values_are_added_up(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches of columns have 4,096 rows; a dictionary that has become too large is left in the middle of a column."""
+    place, count = made(tmp_path / "in"), 60_000
+    keys = [None if at % 1_000 == 999 else f"key {at * 7 % 20_011:0100}" for at in range(count)]
+    table = pa.table({"ts": pa.array([BASE] * count), "k": keys, "v": [at % 5 or None for at in range(count)]})
+    pq.write_table(table, place / "0.parquet", dictionary_pagesize_limit=300_000, row_group_size=50_000)
+    question = ASKED | {"shape": ("10s", None)}
+    built, out = topology(place, "ts timestamp, k string, v long", question)
+    with way_of(spark, COLUMNS[0]) as ways, watched() as added_up:
+        run(built, tmp_path / "checkpoint")
+    assert (ways, added_up) == (["columns"], [True])
+    found = {row["k"]: (row["n"], row["present"], row["sum"]) for row in out.rows}
+    expected: dict[str | None, tuple[int, int, int | None]] = {}
+    for key, value in zip(keys, table["v"].to_pylist(), strict=True):
+        n, present, total = expected.get(key, (0, 0, None))
+        expected[key] = (n + 1, present, total) if value is None else (n + 1, present + 1, (total or 0) + value)
+    assert found == expected
+
+
+def test_rows_are_read_where_columns_cannot_be(spark: SparkSession, tmp_path: Path) -> None:
+    """A Spark whose classes are others would otherwise have every batch go to Python."""
+    question = ASKED | {"files": [[second(0)], [second(1)]], "shape": ("10s", None)}
+    built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+    wrong = tmp_path / "ScannedColumns.java"
+    source = summed._SCANNED.read_text("utf-8")
+    wrong.write_text(source.replace('"getLocalProperties"', '"getOtherProperties"'))
+    with watched() as added_up, way_of(spark, COLUMNS[0]) as ways, patch.object(summed, "_SCANNED", wrong):
+        run(built, tmp_path / "checkpoint")
+    assert added_up == [True, True]
+    assert ways == ["columns, job", "rows, job"]
+    assert [row["n"] for row in out.rows] == [2]
 
 
 def test_late_rows_that_somebody_reads_go_to_python(spark: SparkSession, tmp_path: Path) -> None:

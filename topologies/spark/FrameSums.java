@@ -11,6 +11,9 @@ import org.apache.spark.memory.MemoryMode;
 import org.apache.spark.memory.TaskMemoryManager;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.execution.BufferedRowIterator;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
 public Object generate(Object[] references) {
@@ -36,10 +39,11 @@ static final class Memory {
     private final Share share;
     private long used, room;
 
-    /** ``room``: the bytes for a thread of the driver, which is no task. */
+    /** ``room``: the bytes for a thread of the driver, which has no memory that Spark divides. */
     Memory(TaskContext task, long room) {
-        share = task == null ? null : new Share(task.taskMemoryManager());
-        this.room = task == null ? room : 0;
+        TaskMemoryManager manager = task == null ? null : task.taskMemoryManager();
+        share = manager == null ? null : new Share(manager);
+        this.room = manager == null ? room : 0;
     }
 
     /** Returns false where there are not so many bytes left. */
@@ -86,6 +90,107 @@ static final class Slice {
     }
 }
 
+/** The values of a column of a batch that are not null. */
+static final class Values {
+    private int[] each = new int[0], some;
+    /** How many there are, the row of each, and the value, as one of these. */
+    int count;
+    int[] rows;
+    long[] numbers;
+    double[] reals;
+
+    /** Called before the columns of a batch of so many rows are read. */
+    void reserve(int size) {
+        if (each.length < size) {
+            each = new int[size];
+            some = new int[size];
+            numbers = new long[size];
+            reals = new double[size];
+            for (int row = 0; row < size; row++) {
+                each[row] = row;
+            }
+        }
+    }
+
+    /** Find the rows, of so many, that have a value. */
+    void find(ColumnVector column, int size) {
+        rows = each;
+        count = size;
+        if (column.hasNull()) {
+            int found = 0;
+            for (int row = 0; row < size; row++) {
+                if (!column.isNullAt(row)) {
+                    some[found++] = row;
+                }
+            }
+            rows = some;
+            count = found;
+        }
+    }
+
+    /** Read the values, once their rows are found. */
+    void read(ColumnVector column, char kind) {
+        int[] rows = this.rows;
+        long[] numbers = this.numbers;
+        double[] reals = this.reals;
+        switch (kind) {
+            case 'L':
+            case 'M':
+                for (int at = 0; at < count; at++) {
+                    numbers[at] = column.getLong(rows[at]);
+                }
+                break;
+            case 'I':
+            case 'A':
+                for (int at = 0; at < count; at++) {
+                    numbers[at] = column.getInt(rows[at]);
+                }
+                break;
+            case 'S':
+                for (int at = 0; at < count; at++) {
+                    numbers[at] = column.getShort(rows[at]);
+                }
+                break;
+            case 'B':
+                for (int at = 0; at < count; at++) {
+                    numbers[at] = column.getByte(rows[at]);
+                }
+                break;
+            case 'Z':
+                for (int at = 0; at < count; at++) {
+                    numbers[at] = column.getBoolean(rows[at]) ? 1 : 0;
+                }
+                break;
+            case 'F':
+                for (int at = 0; at < count; at++) {
+                    reals[at] = column.getFloat(rows[at]);
+                }
+                break;
+            case 'D':
+                for (int at = 0; at < count; at++) {
+                    reals[at] = column.getDouble(rows[at]);
+                }
+                break;
+            default: // of which there is only a number
+        }
+    }
+
+    /** False where there is a date or time that Python has not. */
+    boolean inCalendar(char kind) {
+        if (kind != 'M' && kind != 'A') {
+            return true;
+        }
+        long unit = kind == 'A' ? 1 : FrameSums.MICROS_OF_DAY;
+        long first = FrameSums.FIRST_DAY * unit, after = FrameSums.AFTER_DAY * unit;
+        for (int at = 0; at < count; at++) {
+            if (numbers[at] < first || numbers[at] >= after) {
+                return false;
+            }
+        }
+        return true;
+    }
+}
+
 /**
  * Adds up the rows of one partition by slice of time and key, and writes the sums into a file, or as bytes into a row.
  *
@@ -112,6 +217,7 @@ static final class FrameSums extends BufferedRowIterator {
 
     private final String files;
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
+    private final double perSlide;
     /** How many bytes may be written, and how many sums that are. */
     private final long most, mostSums;
     private final long room;
@@ -139,6 +245,16 @@ static final class FrameSums extends BufferedRowIterator {
     /** True once there is no room for another sum or text: nothing of what is added up then is written. */
     private boolean full;
 
+    /** How many rows were read last: one, or those of a batch of columns. */
+    private int taken;
+    /** Of each row of a batch: its time, its sum, which columns of the key are null, and the numbers of the others. */
+    private long[] times = new long[0], marks;
+    private int[] found;
+    private long[][] codes;
+    private final Values values = new Values();
+    /** For each place of a dictionary the number of its text, plus 1; 0 where it has none yet. */
+    private final int[] known = new int[1 << 14];
+
     FrameSums(String plan, long room) {
         this.room = room;
         String[] lines = plan.split("\n");
@@ -147,6 +263,7 @@ static final class FrameSums extends BufferedRowIterator {
         firstInTime = Long.parseLong(numbers[0]);
         origin = Long.parseLong(numbers[1]);
         slide = Long.parseLong(numbers[2]);
+        perSlide = 1.0 / slide;
         cut = Long.parseLong(numbers[3]);
         scale = Long.parseLong(numbers[4]);
         firstValid = Long.parseLong(numbers[5]);
@@ -196,20 +313,29 @@ static final class FrameSums extends BufferedRowIterator {
         long rows = 0, sums = 0;
         memory = new Memory(TaskContext.get(), room);
         while (sums == 0 && input.hasNext()) {
-            InternalRow row = (InternalRow) input.next();
-            if (struct >= 0) {
-                if (row.isNullAt(struct)) {
-                    continue;
+            Object next = input.next();
+            boolean good;
+            taken = 1;
+            if (next instanceof ColumnarBatch) {
+                good = take((ColumnarBatch) next);
+            } else {
+                InternalRow row = (InternalRow) next;
+                if (struct >= 0) {
+                    if (row.isNullAt(struct)) {
+                        continue;
+                    }
+                    row = row.getStruct(struct, fields);
                 }
-                row = row.getStruct(struct, fields);
+                if (objects != null) {
+                    row = row.isNullAt(value) ? null : objects.row(row.getBinary(value));
+                }
+                good = row != null && take(row);
             }
-            rows++;
-            if (objects != null) {
-                row = row.isNullAt(value) ? null : objects.row(row.getBinary(value));
-            }
-            if (row == null || !take(row)) {
+            rows += taken;
+            boolean told = rows >= ENOUGH_TO_TELL && rows - taken < ENOUGH_TO_TELL;
+            if (!good) {
                 sums = BAD_ROW;
-            } else if (full || size > mostSums || (rows == ENOUGH_TO_TELL && 2 * size > rows)) {
+            } else if (full || size > mostSums || (told && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
@@ -232,8 +358,7 @@ static final class FrameSums extends BufferedRowIterator {
             return false;
         }
         time *= scale;
-        long since = Math.floorMod(time - origin, slide);
-        Slice slice = slice(time - since + (since < cut ? cut : slide) - 1, time < firstInTime ? 1 : 0);
+        Slice slice = slice(time);
         wanted[1] = slice.late;
         for (int key = 0; key < keys; key++) {
             column = columns[1 + key];
@@ -264,6 +389,174 @@ static final class FrameSums extends BufferedRowIterator {
             }
         }
         return true;
+    }
+
+    /** Add the rows of a batch of columns, or the first ones, for which there is room; false if one is bad. As much as can
+     * be is done column by column: one loop after the other, of a few steps each, is what Java makes fast code of. */
+    private boolean take(ColumnarBatch batch) {
+        taken = batch.numRows();
+        if (taken == 0) {
+            return true;
+        }
+        values.reserve(taken);
+        if (times.length < taken) {
+            times = new long[taken];
+            marks = new long[taken];
+            codes = new long[keys][taken];
+            found = new int[taken];
+        }
+        if (!takeTimes(batch.column(columns[0]))) {
+            return false;
+        }
+        Arrays.fill(marks, 0, taken, 0L);
+        for (int key = 0; key < keys; key++) {
+            if (!takeKey(batch.column(columns[1 + key]), key)) {
+                return false;
+            }
+        }
+        placeRows();
+        for (int term = 0; term < terms && !full; term++) {
+            int at = 1 + keys + term;
+            if (term == 0 || columns[at] != columns[at - 1]) {
+                values.find(batch.column(columns[at]), taken);
+                values.read(batch.column(columns[at]), kinds[at]);
+                if (!values.inCalendar(kinds[at])) {
+                    return false;
+                }
+            }
+            add(actions[at], width + 2 + term);
+        }
+        return true;
+    }
+
+    /** Read the times of a batch, in microseconds; false if one is not valid. */
+    private boolean takeTimes(ColumnVector column) {
+        values.find(column, taken);
+        if (values.count < taken) {
+            return false;
+        }
+        values.read(column, kinds[0]);
+        long[] numbers = values.numbers;
+        for (int row = 0; row < taken; row++) {
+            if (numbers[row] < firstValid || numbers[row] > lastValid) {
+                return false;
+            }
+            times[row] = numbers[row] * scale;
+        }
+        return true;
+    }
+
+    /** Read a column of the key, each value as its number; false for a date or time that Python has not. */
+    private boolean takeKey(ColumnVector column, int key) {
+        char kind = kinds[1 + key];
+        long[] codes = this.codes[key], numbers = values.numbers;
+        values.find(column, taken);
+        if (kind == 'T' || kind == 'X') {
+            numberTexts(column, kind, key);
+        } else {
+            values.read(column, kind);
+        }
+        if (kind == 'F' || kind == 'D') {
+            for (int at = 0; at < values.count; at++) {
+                numbers[at] = bitsOf(values.reals[at]);
+            }
+        } else if (!values.inCalendar(kind)) {
+            return false;
+        }
+        if (values.count < taken) {
+            Arrays.fill(codes, 0, taken, 0L);
+            for (int row = 0; row < taken; row++) {
+                marks[row] |= 2L << key;
+            }
+            for (int at = 0; at < values.count; at++) {
+                marks[values.rows[at]] ^= 2L << key;
+            }
+        }
+        for (int at = 0; at < values.count; at++) {
+            codes[values.rows[at]] = numbers[at];
+        }
+        return true;
+    }
+
+    /** Number the texts of a column: those of a dictionary once each. */
+    private void numberTexts(ColumnVector column, char kind, int key) {
+        WritableColumnVector places = null;
+        if (column instanceof WritableColumnVector && ((WritableColumnVector) column).hasDictionary()) {
+            places = ((WritableColumnVector) column).getDictionaryIds();
+            Arrays.fill(known, 0);
+        }
+        UTF8String last = null;
+        long number = 0;
+        for (int at = 0; at < values.count && !full; at++) {
+            int row = values.rows[at], place = places == null ? known.length : places.getDictId(row);
+            if (place < known.length && known[place] > 0) {
+                values.numbers[at] = known[place] - 1;
+                continue;
+            }
+            UTF8String text = kind == 'T' ? column.getUTF8String(row) : UTF8String.fromBytes(column.getBinary(row));
+            if (text != last) { // a column of the names of folders has one for all rows
+                number = numbered(text, key);
+                last = text;
+            }
+            values.numbers[at] = number;
+            if (place < known.length) {
+                known[place] = (int) number + 1;
+            }
+        }
+    }
+
+    /** Find the sum of each row of a batch, for which there is room, and count it. */
+    private void placeRows() {
+        for (int row = 0; row < taken; row++) {
+            long time = times[row];
+            Slice slice = slice(time);
+            wanted[1] = slice.late | marks[row];
+            for (int key = 0; key < keys; key++) {
+                wanted[2 + key] = codes[key][row];
+            }
+            int number = place(slice);
+            if (full) {
+                taken = row + 1;
+                return;
+            }
+            long[] block = blocks[number >> bits];
+            int at = (number & low) * record + width;
+            block[at]++;
+            block[at + 1] = Math.max(block[at + 1], time);
+            found[row] = number;
+        }
+    }
+
+    /** Add the values of a column to their sums, of which the term is at this place. */
+    private void add(char action, int term) {
+        int[] rows = values.rows;
+        long[] numbers = values.numbers;
+        for (int at = 0; at < values.count; at++) {
+            int number = found[rows[at]], place = (number & low) * record + term;
+            long[] block = blocks[number >> bits];
+            switch (action) {
+                case 'n':
+                    block[place]++;
+                    break;
+                case 's':
+                    block[place] += numbers[at];
+                    break;
+                case 'h':
+                    block[place] += numbers[at] >> 32;
+                    break;
+                case 'l':
+                    block[place] += numbers[at] & 0xFFFFFFFFL;
+                    break;
+                case '<':
+                    block[place] = Math.min(block[place], numbers[at]);
+                    break;
+                case '>':
+                    block[place] = Math.max(block[place], numbers[at]);
+                    break;
+                default:
+                    block[place] = joined(block[place], values.reals[at], action);
+            }
+        }
     }
 
     /** False for a date or time that Python has not: its row is bad. */
@@ -301,10 +594,7 @@ static final class FrameSums extends BufferedRowIterator {
                 term[at] = Math.max(term[at], whole(row, column, kind));
                 break;
             default:
-                double before = Double.longBitsToDouble(term[at]), value = real(row, column, kind);
-                double after = action == 'd' ? before + value
-                    : action == 'm' ? Math.min(before, value) : Math.max(before, value);
-                term[at] = Double.doubleToRawLongBits(after);
+                term[at] = joined(term[at], real(row, column, kind), action);
         }
     }
 
@@ -329,7 +619,7 @@ static final class FrameSums extends BufferedRowIterator {
         return kind == 'F' ? row.getFloat(column) : row.getDouble(column);
     }
 
-    /** A number for the value of a column of the key: 0.0 and -0.0 are one, and so is NaN, whatever its bits are. */
+    /** A number for the value of a column of the key. */
     private long code(InternalRow row, int column, int key) {
         char kind = kinds[1 + key];
         switch (kind) {
@@ -339,10 +629,22 @@ static final class FrameSums extends BufferedRowIterator {
                 return numbered(UTF8String.fromBytes(row.getBinary(column)), key);
             case 'F':
             case 'D':
-                return Double.doubleToLongBits(real(row, column, kind) + 0.0);
+                return bitsOf(real(row, column, kind));
             default:
                 return whole(row, column, kind);
         }
+    }
+
+    /** A double, as its bits, with a value added; or the lesser or greater of the two. */
+    private static long joined(long term, double value, char action) {
+        double before = Double.longBitsToDouble(term);
+        return Double.doubleToRawLongBits(action == 'd' ? before + value
+            : action == 'm' ? Math.min(before, value) : Math.max(before, value));
+    }
+
+    /** A number for a double: 0.0 and -0.0 are one, and so is NaN, whatever its bits are. */
+    private static long bitsOf(double value) {
+        return Double.doubleToLongBits(value + 0.0);
     }
 
     private long numbered(UTF8String text, int key) {
@@ -359,6 +661,18 @@ static final class FrameSums extends BufferedRowIterator {
             listed[key].add(kept);
         }
         return ((Long) found).longValue();
+    }
+
+    /** The slice of an event of this time. */
+    private Slice slice(long time) {
+        // Java would take a tenth of all time to divide; a product is too small or large by one slice at most, or is not
+        // used.
+        long since = time - origin, rest = since - (long) (since * perSlide) * slide;
+        rest += rest < 0 ? slide : rest >= slide ? -slide : 0;
+        if (rest < 0 || rest >= slide) {
+            rest = Math.floorMod(since, slide);
+        }
+        return slice(time - rest + (rest < cut ? cut : slide) - 1, time < firstInTime ? 1 : 0);
     }
 
     private Slice slice(long last, long late) {

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,15 +24,15 @@ from topologies.engine.event_times import valid_times
 from topologies.engine.kafka_records import OffsetRange
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
-from topologies.graph.frame_sums import FrameSums, Term
+from topologies.graph.frame_sums import FrameSums
 from topologies.graph.graph import Graph
 from topologies.spark.java import FAILURES, compiled, made
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
 
-_SOURCE, _OF_RECORDS, _IN_DRIVER = (
-    Path(__file__).with_name(f"{name}.java") for name in ("FrameSums", "JsonObjects", "CollectedSums")
+_SOURCE, _OF_RECORDS, _IN_DRIVER, _SCANNED = (
+    Path(__file__).with_name(f"{name}.java") for name in ("FrameSums", "JsonObjects", "CollectedSums", "ScannedColumns")
 )
 _REST, _LONG_REST = 50, 1_000
 """Batches of which the rows go to Python after one for which adding up in Java was of no use, and after one for which
@@ -49,6 +49,9 @@ class SummedFrame:
     Spark hands the program to its tasks, and compiles it there, as it does the code that it generates for its own
     queries. No query is planned for it, and no row is copied once more.
 
+    Where rows are nothing but columns of files, the program reads these columns: no rows are made of them. With a local
+    master the driver's threads do that, without a job, of what Spark itself reads Parquet or ORC with.
+
     On one machine tasks write the sums into files of the checkpoint's folder. Elsewhere the job returns them to the
     driver, as results of tasks: those of each partition are there once, however often tasks have run, and wherever.
 
@@ -57,11 +60,21 @@ class SummedFrame:
     """
 
     def __init__(
-        self, topology: Graph, sums: FrameSums, names: list[str], columns: list[str], *, alone: bool, here: bool
+        self,
+        spark: SparkSession,
+        topology: Graph,
+        sums: FrameSums,
+        names: list[str],
+        columns: list[str],
+        *,
+        alone: bool,
+        here: bool,
+        threads: int,
     ) -> None:
-        """``names``: the columns of the spout, in their order; ``columns``: those of a batch. ``alone``: these are the
-        same; otherwise one of them is a struct of the former, and null in rows of others. ``here``: tasks see the
-        files of the driver."""
+        """``spark``: the session of the query. ``names``: the columns of the spout, in their order; ``columns``: those
+        of a batch. ``alone``: these are the same; otherwise one of them is a struct of the former, and null in rows of
+        others. ``here``: tasks see the files of the driver, of which ``threads`` may work at once."""
+        self._spark, self._threads = spark, threads
         self._sums, self._node, self._here = sums, topology.windowed[sums.bolt], here
         self.spout = sums.spout
         self._names = names
@@ -71,6 +84,8 @@ class SummedFrame:
         self._struct = -1 if alone else columns.index(f"row_{sums.spout}")
         self._java: _Java | None = None
         self._rest = 0
+        self._in_columns = sums.objects is None and alone
+        """True unless it is known that rows are not made of columns, or that these are not found."""
 
     def ingest(
         self,
@@ -96,12 +111,8 @@ class SummedFrame:
             if here and reader is not None and reader.usable and ranges is not None:
                 outputs = self._from_topic(java, reader, ranges, executor, context)
             else:
-                rows: Any = batch._jdf.queryExecution().logical().rdd()
                 on_files = here and self._here and self._sums.objects is None
-                if on_files:
-                    outputs = self._from_files(java, rows, executor, context)
-                else:
-                    outputs = self._collected(java, rows, context)
+                outputs = self._from_spark(java, batch, executor if on_files else None, context)
         except (*FAILURES, PySparkException) as error:  # what is wrong is said by what reads the rows
             _LOG.debug("the rows go to Python: %s", error)
             self._rest = _LONG_REST
@@ -124,12 +135,59 @@ class SummedFrame:
                 return None
             return self._taken_in(place, count, executor, context)
 
-    def _from_files(self, java: _Java, rows: Any, executor: TaskExecutor, context: Context) -> list[Output] | None:
-        """Each partition writes a file."""
-        partitions = rows.getNumPartitions()
+    def _from_spark(
+        self, java: _Java, batch: DataFrame, executor: TaskExecutor | None, context: Context
+    ) -> list[Output] | None:
+        """Spark reads the batch: as columns where its rows are nothing else. ``executor`` takes in what is in files;
+        None where tasks write none."""
+        rows: Any = batch._jdf.queryExecution().logical().rdd()
+        if executor is None:
+            read = partial(self._collected, java, context)
+        else:
+            read = partial(self._from_files, java, executor, context)
+        columns = self._columns(java, rows)
+        if columns is not None:
+            try:
+                return read(rows, columns)
+            except (*FAILURES, PySparkException) as error:
+                _LOG.debug("the columns are read as rows: %s", error)
+                self._in_columns = False
+        return read(rows)
+
+    def _columns(self, java: _Java, rows: Any) -> _Columns | None:
+        """The columns that these rows of the present batch are made of; None where they have to be read as rows."""
+        if not self._in_columns:
+            return None
+        try:
+            found = java.scanned.find(self._query, rows)
+            return None if found is None else _Columns(found, [int(place) for place in found.places().split()])
+        except (*FAILURES, PySparkException, AttributeError) as error:  # another Spark than it is known of
+            _LOG.debug("columns are read as rows: %s", error)
+            self._in_columns = False
+            return None
+
+    @cached_property
+    def _query(self) -> Any:
+        """Java's object of the query that the present thread of Spark's runs."""
+        number = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+        query: Any = self._spark.streams.get(number)
+        return query._jsq.streamingQuery()
+
+    def _from_files(
+        self, java: _Java, executor: TaskExecutor, context: Context, rows: Any, columns: _Columns | None = None
+    ) -> list[Output] | None:
+        """Each partition writes a file; its tasks are a job of Spark's, or of the driver's own threads."""
+        partitions, read = rows.getNumPartitions(), 0
         with _private_files(context, partitions) as place:
-            java.run(rows, self._plan(place, context, sys.maxsize))
-            return self._taken_in(place, partitions, executor, context)
+            plan = self._plan(place, context, sys.maxsize, columns=columns)
+            if columns is not None and columns.in_driver:
+                read = columns.found.addUp(java.code, plan, self._threads)
+            else:
+                java.run(rows if columns is None else columns.found.forJob(), plan)
+            outputs = self._taken_in(place, partitions, executor, context)
+        if read and columns is not None and outputs is not None and None not in outputs:
+            columns.found.count(read)
+        return outputs
 
     def _taken_in(self, place: str, count: int, executor: TaskExecutor, context: Context) -> list[Output] | None:
         files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(count)]
@@ -137,7 +195,9 @@ class SummedFrame:
             return None
         return executor.map(take_in, [file for file in files if file.size], context)
 
-    def _collected(self, java: _Java, rows: Any, context: Context) -> list[Output] | None:
+    def _collected(
+        self, java: _Java, context: Context, rows: Any, columns: _Columns | None = None
+    ) -> list[Output] | None:
         """The job returns the sums to the driver, which takes them in."""
         share = java.most_collected // max(rows.getNumPartitions(), 1)
         try:
@@ -147,19 +207,28 @@ class SummedFrame:
             return None
         with place as folder:
             path = f"{folder}/sums"
-            size = java.collect(rows, self._plan("", context, share), path)
+            plan = self._plan("", context, share, columns=columns)
+            size = java.collect(rows if columns is None else columns.found.forJob(), plan, path)
             if size < 0:
                 return None
             return InProcess().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
 
     def _plan(
-        self, place: str, context: Context, most: int, *, struct: int | None = None, value: int | None = None
+        self,
+        place: str,
+        context: Context,
+        most: int,
+        *,
+        struct: int | None = None,
+        value: int | None = None,
+        columns: _Columns | None = None,
     ) -> str:
         """Returns the input of the Java program: the beginning of the paths of its files, "" for none; slices of time,
         and the bytes that the sums of a partition may have; the columns of JSON objects, if rows are in these; and a
         line for each column.
 
         ``struct``, ``value``: where the struct of a row is, and the value of a record, if not as in a batch.
+        ``columns``: those that are read in place of rows.
         """
         sums, slicing = self._sums, self._node.slicing(traced=False)
         assert slicing is not None
@@ -180,11 +249,27 @@ class SummedFrame:
             self._value if value is None else value,
         ]
         objects = " ".join(letter + name.encode().hex() for name, letter in sums.objects or ())
-        lines = map(self._line, (sums.time, *sums.keys, *sums.terms))
+        places = range(len(self._added)) if columns is None else columns.places
+        lines = (
+            f"{places[self._added.index(term.field)]} {term.letter} {term.action} {term.start}"
+            for term in (sums.time, *sums.keys, *sums.terms)
+        )
         return "\n".join([place, " ".join(map(str, numbers)), objects, *lines])
 
-    def _line(self, term: Term) -> str:
-        return f"{self._added.index(term.field)} {term.letter} {term.action} {term.start}"
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns that the rows of a batch are made of."""
+
+    found: Any
+    """What Java has found (ScannedColumns.java)."""
+    places: list[int]
+    """Where among those that are read each column of the spout is."""
+
+    @property
+    def in_driver(self) -> bool:
+        """True if the driver's threads may read them without a job."""
+        return bool(self.found.isOfFiles())
 
 
 @dataclass(frozen=True)
@@ -232,6 +317,11 @@ class _Java:
         """Bytes of sums that a job may return: at most half of what Spark allows, since it counts more than these."""
         allowed = int(self.spark._jsc.sc().conf().getSizeAsBytes("spark.driver.maxResultSize", "1g"))
         return min(_MOST_COLLECTED, allowed // 2 or _MOST_COLLECTED)  # 0: any number
+
+    @cached_property
+    def scanned(self) -> Any:
+        """Finds the columns that rows are made of."""
+        return made(self.spark, compiled(self.spark, _SCANNED))
 
     @cached_property
     def _collector(self) -> Any:

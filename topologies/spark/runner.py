@@ -205,7 +205,7 @@ class SparkRun(KeepsFrames):
         if self.executor.on_this_machine:
             self.source.read_in_driver(self.spark, self.executor.slots)
         on_cluster = is_cluster(self.spark.sparkContext.master or "")
-        self.source.add_up_in_java(here=not on_cluster)
+        self.source.add_up_in_java(here=not on_cluster, threads=self.executor.slots)
         if on_cluster and isinstance(self.executor, SparkExecutor):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:

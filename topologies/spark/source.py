@@ -297,14 +297,21 @@ class StreamSource:
         if self.rows and len(self.rows) == len(self.kafka_spouts):
             self._ranges = self._reader(spark, threads)
 
-    def add_up_in_java(self, *, here: bool) -> None:
+    def add_up_in_java(self, *, here: bool, threads: int) -> None:
         """Let Java add up the rows of a DataFrame, or the records of a topic, where that is possible. ``here``: Spark's
-        tasks see the driver's files."""
+        tasks see the driver's files, and the driver may use so many threads in their place."""
         sums = frame_sums(self.topology)
         if sums is not None:
-            names = self._columns(sums.spout).names
-            columns = self.stream.columns
-            self._summed = SummedFrame(self.topology, sums, names, columns, alone=self.alone, here=here)
+            self._summed = SummedFrame(
+                self.stream.sparkSession,
+                self.topology,
+                sums,
+                self._columns(sums.spout).names,
+                self.stream.columns,
+                alone=self.alone,
+                here=here,
+                threads=threads,
+            )
 
     def close(self) -> None:
         """Disconnect from what the driver itself has read."""
