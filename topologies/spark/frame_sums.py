@@ -170,7 +170,7 @@ class SummedFrame:
     def _query(self) -> Any:
         """Java's object of the query that the present thread of Spark's runs."""
         number = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        query: Any = self._spark.streams.get(number)
+        query: Any = self._spark.streams.get(str(number))
         return query._jsq.streamingQuery()
 
     def _from_files(
