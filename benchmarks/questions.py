@@ -129,7 +129,7 @@ def statistics(events: Events, length: int) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _seconds(job: Job, columns: str, bolt: WindowedBolt, *, keyed: bool = True) -> Topology:
+def _sliding_by_a_second(job: Job, columns: str, bolt: WindowedBolt, *, keyed: bool = True) -> Topology:
     """Windows that slide by a second."""
     bolt = timed(bolt).with_window(f"{job.question.length}s", "1s")
     return wired(spout(job, columns), bolt, out(job), "key" if keyed else None)
@@ -138,10 +138,10 @@ def _seconds(job: Job, columns: str, bolt: WindowedBolt, *, keyed: bool = True) 
 KEYED, UNKEYED = "event_time timestamp, key int, value double", "event_time timestamp, value double"
 
 
-def w2(name: str, title: str, length: int) -> Question:
+def statistics_question(name: str, title: str, length: int) -> Question:
     """Count, sum and mean, of windows of so many seconds."""
-    declared: Callable[[Job], Topology] = lambda job: _seconds(job, KEYED, counted_and_added())  # noqa: E731
-    ways = {"": declared, "general bolt": lambda job: _seconds(job, KEYED, Statistics())}
+    declared: Callable[[Job], Topology] = lambda job: _sliding_by_a_second(job, KEYED, counted_and_added())  # noqa: E731
+    ways = {"": declared, "general bolt": lambda job: _sliding_by_a_second(job, KEYED, Statistics())}
     answer, spark = partial(statistics, length=length), spark_sql("""
         select window.end as until, key, count(value) as events, sum(value) as total, avg(value) as mean
         from events group by window(event_time, '{length} seconds', '1 second'), key
@@ -231,15 +231,15 @@ def spark_medians(spark: SparkSession, job: Job) -> DataFrame:
     return _gathered(groups, found).select("until", "events", sf.col("found").alias("median"))
 
 
-W1 = w2("W1", "keyed tumbling 1 s: count, sum, mean", 1)
-W2 = w2("W2", "keyed sliding 10 s / 1 s: count, sum, mean", 10)
+W1 = statistics_question("W1", "keyed tumbling 1 s: count, sum, mean", 1)
+W2 = statistics_question("W2", "keyed sliding 10 s / 1 s: count, sum, mean", 10)
 W3 = Question(
     "W3", "keyed tumbling 1 s: a Python function per key", middles,
-    {"": lambda job: _seconds(job, KEYED, MiddlePerKey())}, spark_middles, kind="middles", length=1,
+    {"": lambda job: _sliding_by_a_second(job, KEYED, MiddlePerKey())}, spark_middles, kind="middles", length=1,
 )  # fmt: skip
 W4 = Question(
     "W4", "un-keyed sliding 10 s / 1 s: a Python function", partial(medians, length=10),
-    {"": lambda job: _seconds(job, UNKEYED, Median(), keyed=False)}, spark_medians, ("until",),
+    {"": lambda job: _sliding_by_a_second(job, UNKEYED, Median(), keyed=False)}, spark_medians, ("until",),
     kind="medians", length=10,
 )  # fmt: skip
 WORKLOADS = (W1, W2, W3, W4)

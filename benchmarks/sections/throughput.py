@@ -33,7 +33,21 @@ from benchmarks.contest import (
 )
 from benchmarks.events import Bursts, Events, PairedEvents, WideEvents
 from benchmarks.figures import ROOT, Figure, ratio
-from benchmarks.questions import HIGHEST, JOINED, QUERIES, W1, W2, W3, W4, WORKLOADS, out, read, spout, w2, wired
+from benchmarks.questions import (
+    HIGHEST,
+    JOINED,
+    QUERIES,
+    W1,
+    W2,
+    W3,
+    W4,
+    WORKLOADS,
+    out,
+    read,
+    spout,
+    statistics_question,
+    wired,
+)
 from servers.processes import peak_memory
 from servers.spark import PYTHON, standalone
 from windbolt import Topology
@@ -183,7 +197,7 @@ def growth(bench: Bench) -> None:
     if W2 in bench.chosen((W2,)):
         events, entries = Events(bench.some(10_000_000)), []
         for length in (1, 10, 100):
-            workload = w2(f"W2, overlap {length}", f"keyed sliding {length} s / 1 s", length)
+            workload = statistics_question(f"W2, overlap {length}", f"keyed sliding {length} s / 1 s", length)
             entries.append(bench.entry(windbolt(bench.session), workload, events, events.count // 4))
         found = bench.contest("growth", entries, "all batches")
         bench.goal(

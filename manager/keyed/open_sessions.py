@@ -129,7 +129,7 @@ class _CheckedSessions(_Sessions):
         super().close(limit)
         while place < len(self.spans) and self.spans[place][0] < limit:
             start, end = self.spans[place]
-            check = self.kind.checked_at(start, self._first(start, end))
+            check = self.kind.cut_time(start, self._first(start, end))
             if check < end and check <= limit:
                 self._cut_off(place, check)
             else:
@@ -174,11 +174,11 @@ class _CheckedSessions(_Sessions):
     def _end_with(self, time: int, start: int, end: int) -> int:
         """Returns the time at which the clock closes the session that would hold an event of this time. ``start`` and
         ``end``: those that the session would have."""
-        check = self.kind.checked_at(start, min(time, self._first(start, end)))
+        check = self.kind.cut_time(start, min(time, self._first(start, end)))
         while check < time:
             following = bisect_right(self._times, check)
             first = min(time, self._times[following]) if following < len(self._times) else time
-            check = self.kind.checked_at(check, first)
+            check = self.kind.cut_time(check, first)
         return min(check, end)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunWindows:
     """Windows that each hold a run of the live events, in order of those events."""
 
     starts: NDArray[np.int64]
@@ -40,13 +40,13 @@ class Runs:
     highs: NDArray[np.int64]
     """Index of its last event, plus one."""
 
-    def due(self, after: Limit, upto: Limit) -> Runs:
+    def due(self, after: Limit, upto: Limit) -> RunWindows:
         """Returns the windows with after < end <= upto, by the limits of their own key."""
         within = self.ends > limit_at(after, self.lows)
         within &= self.ends <= limit_at(upto, self.lows)
         if within.all():
             return self
-        return Runs(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
+        return RunWindows(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
 
     def next_end(self, after: Limit) -> int | None:
         """Returns the earliest end after the limit, in microseconds; None where there is none."""
@@ -129,7 +129,7 @@ class SessionWindows(WindowAssigner):
         moments = np.concatenate([sessions.ends[sessions.ends > limit], quiet[quiet > limit]])
         return int(moments.min()) if len(moments) else None
 
-    def _sessions(self, live: Live) -> tuple[Runs, NDArray[np.bool_]]:
+    def _sessions(self, live: Live) -> tuple[RunWindows, NDArray[np.bool_]]:
         """Returns the sessions of the present events, in order of their events, and which of them the clock closed."""
         if live.ends is not None:
             raise ConfigError(
@@ -145,9 +145,9 @@ class SessionWindows(WindowAssigner):
             )
         if not len(live):
             nothing = np.empty(0, dtype=np.int64)
-            return Runs(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
+            return RunWindows(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
         begins, covered = self._natural(live)
-        natural = _runs(live, begins, covered)
+        natural = _run_windows(live, begins, covered)
         if self.max_duration is None:
             return natural, np.zeros(len(natural.lows), dtype=bool)
         return self._checked(live.starts, key_heads(live), natural, self.max_duration.micros)
@@ -168,7 +168,7 @@ class SessionWindows(WindowAssigner):
         if self.max_duration is not None and len(live):
             cells = -(-live.starts // self.max_duration.micros)
             begins[1:] |= cells[1:] != cells[:-1]
-        runs = _runs(live, begins, covered)
+        runs = _run_windows(live, begins, covered)
         numbers = np.empty(len(live), np.int64)
         numbers[order] = np.cumsum(begins) - 1
         return EventRuns(numbers, runs.starts, runs.ends)
@@ -187,14 +187,14 @@ class SessionWindows(WindowAssigner):
         return begins, covered
 
     def _checked(
-        self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: Runs, longest: int
-    ) -> tuple[Runs, NDArray[np.bool_]]:
+        self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: RunWindows, longest: int
+    ) -> tuple[RunWindows, NDArray[np.bool_]]:
         """Returns the sessions after the clock has closed those that last too long, and which ones it closed."""
         kept = np.ones(len(natural.lows), dtype=bool)
         cut: list[Cut] = []
         reached = 0
-        checks = _checks(natural.starts, natural.starts, longest)
-        for session in np.flatnonzero(checks < natural.ends).tolist():
+        cut_times = _cut_times(natural.starts, natural.starts, longest)
+        for session in np.flatnonzero(cut_times < natural.ends).tolist():
             if session >= reached:
                 reached = self._cut(times, heads, natural, session, cut)
                 kept[session:reached] = False
@@ -206,13 +206,13 @@ class SessionWindows(WindowAssigner):
         columns = np.concatenate([columns[kept], table])
         columns = columns[np.argsort(columns[:, 2])]
         starts, ends, lows, highs, closed = (np.ascontiguousarray(column) for column in columns.T)
-        return Runs(starts, ends, lows, highs), closed.astype(bool)
+        return RunWindows(starts, ends, lows, highs), closed.astype(bool)
 
     def _cut(
         self,
         times: NDArray[np.int64],
         heads: NDArray[np.bool_],
-        natural: Runs,
+        natural: RunWindows,
         session: int,
         cut: list[Cut],
     ) -> int:
@@ -221,7 +221,7 @@ class SessionWindows(WindowAssigner):
         low, start = int(natural.lows[session]), int(natural.starts[session])
         while True:
             high, end = int(natural.highs[session]), int(natural.ends[session])
-            check = self.checked_at(start, int(times[low]))
+            check = self.cut_time(start, int(times[low]))
             if check >= end:
                 cut.append((start, end, low, high, False))
                 return session + 1
@@ -233,8 +233,8 @@ class SessionWindows(WindowAssigner):
                 if low == len(times) or heads[low] or not self.joins(int(times[low]) - start):
                     return session
 
-    def checked_at(self, start: int, first: int) -> int:
-        """Returns when the clock closes a session, by its start and its first event: at the first multiple of the
+    def cut_time(self, start: int, first: int) -> int:
+        """Returns when the clock cuts a session, by its start and its first event: at the first multiple of the
         maximum duration at which it has lasted longer than that, and not before its first event. All times are in
         microseconds."""
         assert self.max_duration is not None
@@ -244,14 +244,16 @@ class SessionWindows(WindowAssigner):
     def ends_alone(self, times: NDArray[np.int64], gaps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the end of the session that each of these events would make alone, in microseconds."""
         ends = times + gaps
-        return ends if self.max_duration is None else np.minimum(ends, _checks(times, times, self.max_duration.micros))
+        return (
+            ends if self.max_duration is None else np.minimum(ends, _cut_times(times, times, self.max_duration.micros))
+        )
 
     def joins(self, distance: int) -> bool:
         """True if an event is in the session whose last event, or check point, is ``distance`` microseconds earlier."""
         return distance <= self.gap.micros if self.touching else distance < self.gap.micros
 
     def _no_longer_needed(
-        self, times: NDArray[np.int64], sessions: Runs, forced: NDArray[np.bool_], longest: int, upto: Limit
+        self, times: NDArray[np.int64], sessions: RunWindows, forced: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
         """Returns the sessions whose events are no longer needed, where the clock has closed some.
 
@@ -265,21 +267,21 @@ class SessionWindows(WindowAssigner):
         opens = np.flatnonzero(sessions.starts == firsts)
         closes = np.append(opens[1:], count) - 1
         quiet = np.where(forced, sessions.ends + self.gap.micros, sessions.ends) <= upto
-        stands = forced & ended & (_checks(firsts, firsts, longest) == sessions.ends)
+        stands = forced & ended & (_cut_times(firsts, firsts, longest) == sessions.ends)
         needed = np.maximum.accumulate(np.where(stands, np.arange(count), -1))[closes]
         needed = np.where((ended & quiet)[closes], count, needed)
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
 
 
-def _runs(live: Live, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> Runs:
+def _run_windows(live: Live, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> RunWindows:
     """Returns the runs that begin with these events; each ends where time is covered up to by its last event."""
     lows = np.flatnonzero(begins)
     highs = np.append(lows[1:], len(live))[: len(lows)]
-    return Runs(live.starts[lows], covered[highs - 1], lows, highs)
+    return RunWindows(live.starts[lows], covered[highs - 1], lows, highs)
 
 
-def _checks(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """``checked_at`` of several sessions."""
+def _cut_times(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+    """``cut_time`` of several sessions."""
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 
@@ -339,10 +341,10 @@ class LullWindows(WindowAssigner):
         """Returns None, because an event is given up once another one has followed it."""
         return None
 
-    def _lulls(self, live: Live) -> Runs:
+    def _lulls(self, live: Live) -> RunWindows:
         lows = np.flatnonzero(self._following(live) - live.starts >= self.length.micros)
         starts = live.starts[lows]
-        return Runs(starts, starts + self.length.micros, lows, lows + 1)
+        return RunWindows(starts, starts + self.length.micros, lows, lows + 1)
 
     def _following(self, live: Live) -> NDArray[np.int64]:
         """Returns when the next event of each event's key comes; for the last event of a key, the end of its window."""
@@ -396,8 +398,8 @@ class CountedWindows(WindowAssigner):
         # After the last window of a key nothing is finished; of its own events those that the next window may hold are
         # not.
         bounds = np.full(int(key_heads(live).sum()), -1)
-        bounds[self._owners(live)[fired]] = so_far[fired] - kept
-        finished: NDArray[np.bool_] = so_far <= bounds[self._owners(live)]
+        bounds[self._key_ordinals(live)[fired]] = so_far[fired] - kept
+        finished: NDArray[np.bool_] = so_far <= bounds[self._key_ordinals(live)]
         return finished
 
     def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
@@ -426,11 +428,12 @@ class CountedWindows(WindowAssigner):
         return self.by_arrival and self.length.value % self.slide.value == 0
 
     def runs(self, live: Live) -> EventRuns:
-        """Returns runs of the events of one slide, in order of the arrival of their last events; rows that have been in
-        a window are runs of their own. ``live`` has, of each key, all events since its last window, or only some that
-        no window has ended among. The events are in order of arrival.
+        """Returns one run for the events of each slide, in order of the arrival of the last event of each run. A row
+        that has been in a window is a run of its own.
 
-        A row for each run, with the time of its last event as ``Live.reaches``, forms the same windows as the events.
+        ``live`` is in order of arrival. Of each key it has all events since its last window, or only some if no window
+        ended among these. A row for each run, with the time of its last event as ``Live.reaches``, forms the same
+        windows as the events.
         """
         count = len(live)
         order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
@@ -457,13 +460,13 @@ class CountedWindows(WindowAssigner):
         ends = starts if reaches is None else reaches
         return EventRuns(numbers, starts[lows][by_arrival], ends[highs - 1][by_arrival])
 
-    def _windows(self, live: Live, upto: Limit) -> Runs:
+    def _windows(self, live: Live, upto: Limit) -> RunWindows:
         self._refuse_lifetimes(live)
         lasts, so_far = self._lasts(live, upto), _so_far(live)
-        firsts = np.flatnonzero(key_heads(live))[self._owners(live)[lasts]]
+        firsts = np.flatnonzero(key_heads(live))[self._key_ordinals(live)[lasts]]
         lows = np.maximum(firsts, np.searchsorted(so_far, so_far[lasts] - self.length.value, side="right"))
         ends = live.starts if live.reaches is None else live.reaches
-        return Runs(live.starts[lows], ends[lasts], lows, lasts + 1)
+        return RunWindows(live.starts[lows], ends[lasts], lows, lasts + 1)
 
     def _lasts(self, live: Live, upto: Limit) -> NDArray[np.int64]:
         """Returns the indices of the events with which windows end, up to a limit."""
@@ -471,16 +474,16 @@ class CountedWindows(WindowAssigner):
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
     def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Returns the number of each event since the last window of its key, from 1, or of the last of a row; and which
-        events count at the limit."""
+        """Returns the rank of each event among those of its key since the last window, from 1, and which events count
+        at the limit. A row that stands for several events has the rank of the last of them."""
         counted = live.starts <= upto
         if not self._leaves_gaps and live.seen is not None:
             counted &= ~live.seen
         so_far = np.concatenate([[0], np.cumsum(counted if live.weights is None else counted * live.weights)])
         before = so_far[np.flatnonzero(key_heads(live))]
-        return so_far[1:] - before[self._owners(live)], counted
+        return so_far[1:] - before[self._key_ordinals(live)], counted
 
-    def _owners(self, live: Live) -> NDArray[np.int64]:
+    def _key_ordinals(self, live: Live) -> NDArray[np.int64]:
         """Returns the number of each event's key, from 0."""
         return np.cumsum(key_heads(live), dtype=np.int64) - 1
 
@@ -528,12 +531,12 @@ class CountByStartWindows(WindowAssigner):
     def next_end(self, live: Live, after: Limit) -> int | None:
         return self._windows(live).next_end(after)
 
-    def _windows(self, live: Live) -> Runs:
+    def _windows(self, live: Live) -> RunWindows:
         firsts = self._firsts(live)
         whole = self._whole(live, firsts)
         ends = live.starts[firsts[whole + self.count.value - 1]] + 1
         highs = np.append(firsts, len(live))[whole + self.count.value]
-        return Runs(live.starts[firsts[whole]], ends, firsts[whole], highs)
+        return RunWindows(live.starts[firsts[whole]], ends, firsts[whole], highs)
 
     def _firsts(self, live: Live) -> NDArray[np.int64]:
         """Returns the index of the first event of each start time of each key."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.aligned import Assigned, Live, WindowAssigner, in_pieces, key_heads, limit_at, unfold
-from policies.assigners.sessions import Runs
+from policies.assigners.sessions import RunWindows
 from windowing.columns import pair_order, stable_order
 from windowing.durations import Duration
 from windowing.errors import ConfigError
@@ -171,13 +171,13 @@ class SnapshotWindows(WindowAssigner):
     def _ends(self, live: Live) -> NDArray[np.int64]:
         return self.bounds.first_end(live.starts, 1, 0)
 
-    def _moments(self, live: Live) -> Runs:
+    def _moments(self, live: Live) -> RunWindows:
         """Returns the windows of points: one per distinct time of a key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         lows = np.flatnonzero(fresh)
         ends = self._ends(live)[lows]
-        return Runs(ends - 1, ends, lows, np.append(lows, len(live))[1:])
+        return RunWindows(ends - 1, ends, lows, np.append(lows, len(live))[1:])
 
     def _slices(self, live: Live, ends: NDArray[np.int64]) -> Intervals:
         if self.bounds is Bounds.END:
@@ -326,7 +326,7 @@ class SlidingLogWindows(WindowAssigner):
     def needed_until(self) -> LastEnd:
         return lambda starts, ends: starts + self.length.micros  # a window ends as it leaves
 
-    def _windows(self, live: Live) -> Runs | Intervals:
+    def _windows(self, live: Live) -> RunWindows | Intervals:
         if live.ends is not None:
             raise ConfigError(
                 "sliding windows over events with lifetimes",
@@ -348,7 +348,7 @@ class SlidingLogWindows(WindowAssigner):
         left = np.arange(1, 2 * count + 1)[last] - entered
         held = entered > left
         ends = times[last][held]
-        return Runs(ends - self.length.micros, ends, left[held], entered[held])
+        return RunWindows(ends - self.length.micros, ends, left[held], entered[held])
 
     def _of_late_events(self, live: Live, closed_until: NDArray[np.int64]) -> Intervals:
         """Returns the windows where events have missed some: an event may then leave before one that entered before

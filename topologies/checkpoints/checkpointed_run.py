@@ -552,12 +552,12 @@ class CheckpointedRun(ABC):
         """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
         source = self.given.spouts[name].spout
         if isinstance(spout, PulledRows) and isinstance(source, UsersSpout):
-            self.watched[name] = self._kept(name, spout, partial(reader_of, name, source))
+            self.watched[name] = self._kept_files(name, spout, partial(reader_of, name, source))
         else:
             self.watched[name] = WatchedFiles(name, spout)
         return self.watched[name]
 
-    def _kept(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
+    def _kept_files(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
         """The files of a spout whose rows are kept in the checkpoint; what opens its reader is called with an
         offset."""
         return PulledFiles(name, spout, open_reader, self.halves, self.checkpoint.keep, self.checkpoint.check_owner)

@@ -126,7 +126,7 @@ class FileJournal:
             with suppress(JournalMoved):  # then it has the id that the other run gave it
                 self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
         self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-        self._places = ["-"] * (len(self._spouts) + len(self._kafka) + heartbeats)
+        self._offsets = ["-"] * (len(self._spouts) + len(self._kafka) + heartbeats)
         if self._planned >= 0:
             self._resume()
         self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
@@ -144,11 +144,14 @@ class FileJournal:
         return self._planned if self._planned > self._committed else None
 
     def ends(self, spout: str) -> dict[tuple[str, int], int]:
-        """Up to which offset batches have each partition of a spout of Kafka. Where there is no batch yet, this is
-        where the run begins: it is noted before anything is read."""
+        """Returns, for each partition of a spout of Kafka, the offset before which all records belong to a batch.
+
+        Before the first batch it is where the run begins to read, which is noted here, so that a run after a crash
+        begins there too.
+        """
         source, begin = self._kafka[spout]
-        if self._places[source] != "-":
-            return ends_of(json.loads(self._places[source]))
+        if self._offsets[source] != "-":
+            return ends_of(json.loads(self._offsets[source]))
         log = SourceLog(self._half.filesystem, self._half.root, self._spouts, tuple(self._kafka))
         noted = log.beginning(source)
         if noted is None:
@@ -158,7 +161,7 @@ class FileJournal:
 
     def is_new(self, spout: str, ends: Mapping[tuple[str, int], int]) -> bool:
         """True if a batch that ends so differs from the one before, or is the first one of a spout of Kafka."""
-        return self._places[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
+        return self._offsets[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
 
     def plan(
         self,
@@ -174,22 +177,22 @@ class FileJournal:
         a heartbeat, as Spark has one at each trigger. ``ends``: up to which offsets it reads spouts of Kafka.
         JournalMoved where another run was faster.
         """
-        places, begun = list(self._places), self.begun
+        offsets, begun = list(self._offsets), self.begun
         for source, spout in enumerate(self._spouts):
             assert not (spout in begun and files.get(spout)), "its part of the batch has been cut"
             if files.get(spout):
                 self._logs[source].note(files[spout])
             if spout in begun or files.get(spout):
-                places[source] = log_offset(self._logs[source].latest)
+                offsets[source] = log_offset(self._logs[source].latest)
         for spout, (source, _) in self._kafka.items():
-            places[source] = as_offsets(ends[spout] if spout in ends else self.ends(spout))
-        if self._heartbeats and (heartbeat or places[-1] == "-"):
-            before = 0 if places[-1] == "-" else json.loads(places[-1])["offset"]
-            places[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
+            offsets[source] = as_offsets(ends[spout] if spout in ends else self.ends(spout))
+        if self._heartbeats and (heartbeat or offsets[-1] == "-"):
+            before = 0 if offsets[-1] == "-" else json.loads(offsets[-1])["offset"]
+            offsets[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
         self._about["batchTimestampMs"] = clock // 1000
         number = self._planned + 1
-        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *places]))
-        self._places, self._planned = places, number
+        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *offsets]))
+        self._offsets, self._planned = offsets, number
         return number
 
     def commit(self, number: int) -> None:
@@ -205,11 +208,11 @@ class FileJournal:
     def _resume(self) -> None:
         name = f"offsets/{self._planned}"
         try:
-            _, about, *places = self._half.read(name).split("\n")
+            _, about, *offsets = self._half.read(name).split("\n")
             self._about = json.loads(about)
-            fits = len(places) == len(self._places) and all(
-                place == "-" or _fits(json.loads(place), wanted)
-                for place, wanted in zip(places, self._kinds, strict=True)
+            fits = len(offsets) == len(self._offsets) and all(
+                offset == "-" or _fits(json.loads(offset), wanted)
+                for offset, wanted in zip(offsets, self._kinds, strict=True)
             )
         except (ValueError, AttributeError) as error:
             raise CheckpointError(
@@ -220,16 +223,16 @@ class FileJournal:
         if not fits:
             raise CheckpointError(
                 f"the record of batch {self._planned} in {self._half.root} belongs to other sources",
-                why=f"it has {len(places)}, and the topology has {len(self._places)}: its spouts, and one "
+                why=f"it has {len(offsets)}, and the topology has {len(self._offsets)}: its spouts, and one "
                 "more where anything follows the clock: windows, or a bolt with_clock",
                 do="run the topology as it was, or start with a new checkpoint folder (which reads all input again)",
             )
-        self._places = places
+        self._offsets = offsets
 
     def _is_begun(self, source: int) -> bool:
         """True if the log of a source has files that belong to no planned batch."""
-        place = self._places[source]
-        return self._logs[source].last_after(-1 if place == "-" else json.loads(place)["logOffset"]) is not None
+        offset = self._offsets[source]
+        return self._logs[source].last_after(-1 if offset == "-" else json.loads(offset)["logOffset"]) is not None
 
     @property
     def _kinds(self) -> list[set[str] | None]:
@@ -242,10 +245,10 @@ class FileJournal:
         create(self._half, self._uri, name, text)
 
 
-def _fits(place: Any, keys: set[str] | None) -> bool:
+def _fits(offset: Any, keys: set[str] | None) -> bool:
     if keys is not None:
-        return bool(place.keys() == keys)
-    return all(isinstance(offsets, dict) for offsets in place.values())
+        return bool(offset.keys() == keys)
+    return all(isinstance(ends, dict) for ends in offset.values())
 
 
 def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:

@@ -70,15 +70,15 @@ class Route:
     _known: dict[int, int] = field(default_factory=dict)
     """The task of each key whose events have been seen, by the code of the key."""
     shared: dict[int, int] = field(default_factory=dict)
-    """The hash of each key that shares it with another, by the code of the key."""
+    """For keys whose hashes collide: code -> hash."""
 
     def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
         """The task of each row; ``streams`` is the input that each came by, None for the first."""
         tasks = np.zeros(table.num_rows, np.int64)
         if self.rules.in_one_task:
             return tasks
-        for code, fields in enumerate(self.rules.grouped):
-            rows = slice(None) if streams is None else np.flatnonzero(streams == code)
+        for input_index, fields in enumerate(self.rules.grouped):
+            rows = slice(None) if streams is None else np.flatnonzero(streams == input_index)
             part = table if streams is None else table.take(pa.array(rows))
             tasks[rows] = self._tasks(part, fields)
             if streams is None:
@@ -91,9 +91,10 @@ class Route:
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
 
     def as_keys(self, table: pa.Table) -> pa.Table:
-        """Columns that a bolt keeps as the fields of the first input, of whose types they may not be.
+        """Returns the key columns of a bolt's own state, in the types of the fields that its first input is grouped by.
 
-        The hash of a number depends on its type: 1.0 and 1 are different keys for it, and one key for the bolt.
+        A bolt may keep a key in another type, and the hash depends on the type: 1 and 1.0 are one key for the bolt, and
+        have different hashes.
         """
         schema = written_schema(self.rules.types)
         columns = []
@@ -170,7 +171,7 @@ class Route:
 UserState = dict[str, Any]
 
 
-def _users(
+def _user_states(
     before: Sequence[BoltTaskState],
     route: Route,
     store: SegmentStore,
@@ -184,7 +185,7 @@ def _users(
     saved = [load_state(store, state.user) for state in before if state.user]
     if route.rules.state_by_method:
         return [_written(writer, *packed) for packed in _by_method(saved, route, bolt)]
-    moved = [_of_task(task, saved, route) for task in range(route.parallelism)]
+    moved = [_user_state_of(task, saved, route) for task in range(route.parallelism)]
     return [_written(writer, json.dumps(plain), tables) for plain, tables in moved]
 
 
@@ -211,7 +212,7 @@ def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> d
     return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in tables.items()}
 
 
-def _of_task(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserState, dict[str, pa.Table]]:
+def _user_state_of(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserState, dict[str, pa.Table]]:
     """The JSON part and the tables of what a task has from now on."""
     plain: UserState = {}
     tables: dict[str, pa.Table] = {}
@@ -266,10 +267,10 @@ class TaskMove:
         route: Route,
         store: SegmentStore,
         writer: SegmentWriter,
-        code: StatefulTaskBolt | None,
+        stateful: StatefulTaskBolt | None,
     ) -> None:
-        """``code`` is called if the bolt moves its state itself."""
-        self.before, self.route, self.store, self.writer, self.code = before, route, store, writer, code
+        """``stateful``, the bolt itself, is called if the bolt moves its state itself."""
+        self.before, self.route, self.store, self.writer, self.stateful = before, route, store, writer, stateful
         self.streams = len(route.rules.inputs)
         self.unwindowed = np.zeros(self.streams, np.int64)
         """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
@@ -305,7 +306,7 @@ class TaskMove:
         """The state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
         before = [task.bolt for task in self.before]
         shown = self._shown()
-        users = _users(before, self.route, self.store, self.writer, self.code)
+        users = _user_states(before, self.route, self.store, self.writer, self.stateful)
         known = [state.needed_until for state in before if state.user]
         needed_until = None if None in known else max((each for each in known if each is not None), default=None)
         counts = [BoltTaskState().plus(*before), *[BoltTaskState()] * (len(users) - 1)]
@@ -644,14 +645,15 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topolog
 
 
 def moved_state(
-    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, code: StatefulTaskBolt | None = None
+    bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, stateful: StatefulTaskBolt | None = None
 ) -> BoltState:
-    """The state of a bolt as its tasks have it from now on. ``code``: the bolt, where it keeps a state of its own."""
+    """The state of a bolt as its tasks have it from now on. ``stateful``: the bolt itself, where it keeps a state of
+    its own."""
     before = bolt.tasks
     if route.rules.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
         fresh = [TaskState(type(before[0].windows)()) for _ in range(1, route.parallelism)]
         return replace(bolt, tasks=[before[0], *fresh])
-    move = TaskMove(before, route, store, writer, code)
+    move = TaskMove(before, route, store, writer, stateful)
     tasks = move.tasks()
     bolt.accounts.add("unwindowed", move.unwindowed)
     return replace(bolt, tasks=tasks)

@@ -188,7 +188,7 @@ class WindowedInputs:
             return None
         if node.parallelism == 1:
             return np.zeros(rows.table.num_rows, np.int64)
-        places = rows.positions + rows.turns if rows.placed else None
+        places = rows.positions + rows.shuffle_offsets if rows.placed else None
         return grouping.tasks(rows.table, places, node.parallelism)
 
 

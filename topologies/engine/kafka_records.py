@@ -366,10 +366,10 @@ class Records:
             offsets,
             bad,
             str(self),
-            turn=partition,
+            shuffle_offset=partition,
             partition=f"{topic}/{partition}",
-            keys=self._at(offsets, times),
-            bad_keys=self._at(bad.column("row").to_numpy(), times),
+            merge_keys=self._at(offsets, times),
+            bad_merge_keys=self._at(bad.column("row").to_numpy(), times),
             truncated=BadRows(bad, np.concatenate(truncated)).truncated_among(offsets),
             tombstones=len(times) - len(offsets) - len(bad),
         )

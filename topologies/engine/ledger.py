@@ -271,16 +271,16 @@ class Ledger:
         self._counter(node, account)[input_index] += rows
 
     def count_all(
-        self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, times: int = 1
+        self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, copies: int = 1
     ) -> None:
-        """Add a number of events to an account, each so many times; ``inputs`` is the input index of each event, or of
-        all."""
+        """Add a number of events to an account, each in so many copies; ``inputs`` is the input index of each event,
+        or of all."""
         if not rows:
             return
         if isinstance(inputs, int):
-            self.count(node, inputs, account, rows * times)
+            self.count(node, inputs, account, rows * copies)
         else:
-            self._counter(node, account)[:] += times * np.bincount(inputs, minlength=len(node.inputs))
+            self._counter(node, account)[:] += copies * np.bincount(inputs, minlength=len(node.inputs))
 
     def count_chosen(
         self,
@@ -288,13 +288,13 @@ class Ledger:
         account: str,
         inputs: NDArray[np.int8] | int,
         chosen: NDArray[np.bool_],
-        times: int = 1,
+        copies: int = 1,
     ) -> None:
-        """Add the chosen events to an account, each so many times; ``inputs`` is the input index of each event, or of
-        all."""
+        """Add the chosen events to an account, each in so many copies; ``inputs`` is the input index of each event,
+        or of all."""
         if chosen.any():
             of_chosen = inputs if isinstance(inputs, int) else inputs[chosen]
-            self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), times)
+            self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), copies)
 
     def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
         """Add counts, by input, to accounts."""

@@ -45,7 +45,7 @@ class MergeInput:
     component: str
     stream: str
     source: str
-    turn: int
+    shuffle_offset: int
     partition: str
     rows: tuple[Ref, ...]
     """The readable rows, in sections, with their positions and keys."""
@@ -85,13 +85,13 @@ class MergedRange:
             table.column(MERGE_KEY_COLUMN).to_numpy(),
             _per_row(self.slices, "rows", [piece.key_before for piece in self.slices]),
         )
-        turns = _per_row(self.slices, "rows", [piece.part.turn for piece in self.slices])
+        offsets = _per_row(self.slices, "rows", [piece.part.shuffle_offset for piece in self.slices])
         names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
         codes = _per_row(self.slices, "rows", [names.index(piece.part.partition) for piece in self.slices])
         origins = RowPartitions(names, codes.astype(np.int32))
         order = merged_order([keys])
         if order is not None:
-            table, turns, origins = take_rows(table, order), turns[order], origins.take(order)
+            table, offsets, origins = take_rows(table, order), offsets[order], origins.take(order)
         yield SourceBatch(
             first.component,
             first.stream,
@@ -100,7 +100,7 @@ class MergedRange:
             self._bad(),
             truncated=_any(table.column(TRUNCATED_COLUMN)),
             tombstones=self.tombstones,
-            turn=turns,
+            shuffle_offset=offsets,
             partition=origins if any(names) else "",
         )
 
@@ -229,7 +229,7 @@ def _flagged_before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64
 def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     """Write the rows of one source as a part."""
     first = source_batches[0]
-    assert isinstance(first.turn, int)
+    assert isinstance(first.shuffle_offset, int)
     assert isinstance(first.partition, str)
     rows: list[Ref] = []
     bad: list[pa.Table] = []
@@ -268,7 +268,7 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
         component=first.component,
         stream=first.stream,
         source=first.source,
-        turn=first.turn,
+        shuffle_offset=first.shuffle_offset,
         partition=first.partition,
         tombstones=sum(batch.tombstones for batch in source_batches),
         rows=tuple(rows),
@@ -282,16 +282,18 @@ def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64
 
     A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
     """
-    assert source_batch.keys is not None
-    keys, wrong = source_batch.keys, np.zeros(len(source_batch.keys), np.bool_)
+    assert source_batch.merge_keys is not None
+    keys, wrong = source_batch.merge_keys, np.zeros(len(source_batch.merge_keys), np.bool_)
     if source_batch.bad is not None and len(source_batch.bad):
         bad_positions = source_batch.bad.column("row").fill_null(-1).to_numpy()
         bad_keys = (
-            np.full(len(bad_positions), NONE, np.int64) if source_batch.bad_keys is None else source_batch.bad_keys
+            np.full(len(bad_positions), NONE, np.int64)
+            if source_batch.bad_merge_keys is None
+            else source_batch.bad_merge_keys
         )
         order = np.argsort(np.concatenate([source_batch.positions, bad_positions]), kind="stable")
         keys = np.concatenate([keys, bad_keys])[order]
-        wrong = order >= len(source_batch.keys)
+        wrong = order >= len(source_batch.merge_keys)
     return np.maximum.accumulate(np.maximum(keys, reached)), wrong
 
 

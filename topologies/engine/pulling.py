@@ -49,7 +49,7 @@ class Caller(Generic[OwnSpout]):
     def open(self) -> None:
         """Open the user's spout, if it is not open."""
         if not self._is_open:
-            with self.failing("open()", "nothing was read"):
+            with self.raising_spout_errors("open()", "nothing was read"):
                 self.spout.open()
             self._is_open = True
 
@@ -57,7 +57,7 @@ class Caller(Generic[OwnSpout]):
         """Close the user's spout, if it was opened."""
         if self._is_open:
             self._is_open = False
-            with self.failing("close()", "what was committed is not lost"):
+            with self.raising_spout_errors("close()", "what was committed is not lost"):
                 self.spout.close()
 
     def __enter__(self) -> Self:
@@ -81,7 +81,7 @@ class Caller(Generic[OwnSpout]):
         self.open()
         return call()
 
-    def plain(self, call: str, offset: Any) -> Any:
+    def as_stored(self, call: str, offset: Any) -> Any:
         """Returns an offset as the checkpoint gives it back. SpoutError where JSON cannot hold it."""
         try:
             return json.loads(json.dumps(offset, allow_nan=False))
@@ -95,7 +95,7 @@ class Caller(Generic[OwnSpout]):
     def table(self, call: str, rows: EmittedRows, schema: pa.Schema, defaults: Defaults) -> pa.Table:
         """Returns the rows of the user's spout as a table of the columns of ``schema``. Raises SpoutError if they have
         others."""
-        with self.failing(call, _NOTHING_LOST):  # a generator's errors
+        with self.raising_spout_errors(call, _NOTHING_LOST):  # a generator's errors
             try:
                 completed = in_their_zone(defaults.completed(rows), schema, self.spout.timezone)
                 found = [table for _, table in tables(completed, {DEFAULT_STREAM: schema})]
@@ -108,7 +108,7 @@ class Caller(Generic[OwnSpout]):
         return pa.concat_tables(found) if found else schema.empty_table()
 
     @contextmanager
-    def failing(self, call: str, after: str) -> Iterator[None]:
+    def raising_spout_errors(self, call: str, after: str) -> Iterator[None]:
         """Turn an exception of the user's code into a SpoutError with its line."""
         with raised_as(self.error, f"{call} failed", do=f"fix it and rerun; {after}", unchanged=SpoutError):
             yield
@@ -195,7 +195,9 @@ class Puller:
     def acknowledge(self, offset: Any) -> None:
         """Called when a batch is committed, with the rows before this offset."""
         self._caller.open()
-        with self._caller.failing(f"acknowledge({_repr(offset)})", "the batch is committed, and nothing is lost"):
+        with self._caller.raising_spout_errors(
+            f"acknowledge({_repr(offset)})", "the batch is committed, and nothing is lost"
+        ):
             self._caller.spout.acknowledge(_own(offset))
 
     def close(self) -> None:
@@ -211,7 +213,7 @@ class Puller:
 
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
         call = f"read({_shown(self._offset)}, {limit})"
-        with self._caller.failing(call, _NOTHING_LOST):
+        with self._caller.raising_spout_errors(call, _NOTHING_LOST):
             answer = self._caller.spout.read(_own(self._offset), limit)
         if answer is None:
             return None
@@ -222,14 +224,14 @@ class Puller:
                 do="return rows, offset",
             )
         rows, offset = answer
-        plain = self._caller.plain(call, offset)
-        if plain is None:
+        stored = self._caller.as_stored(call, offset)
+        if stored is None:
             raise self._caller.error(
                 f"{call} returned the offset None",
                 why="that is the offset of the beginning, from which all rows would be read again",
                 do="return the offset behind the rows; or None alone, where there are none",
             )
-        return self._caller.table(call, rows, self._schema, self._defaults), plain
+        return self._caller.table(call, rows, self._schema, self._defaults), stored
 
 
 # Ranges of partitions are planned, in the process that plans batches.
@@ -252,8 +254,8 @@ class RangePlanner:
         self._copied: Caller[PartitionedSpout] | None = None
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """Returns the ranges of the next batch, and how far each partition is then; None where nothing is new: no
-        partition, and no offset. SpoutError as for ``Puller.pull``."""
+        """Returns the ranges of the next batch, and how far each partition is then; None where nothing is new: there is
+        no new partition, and no partition has moved. SpoutError as for ``Puller.pull``."""
         names = self._caller.tried(self._names)
         starts = {name: self._ends[name] if name in self._ends else self._begin(name) for name in names}
         ends = self._limited(starts, limit or self._given.rows_per_batch)
@@ -276,7 +278,9 @@ class RangePlanner:
         """Called when a batch is committed, with the rows before these offsets."""
         read = {name: end for name, end in ends.items() if end is not None}
         self._caller.open()
-        with self._caller.failing(f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"):
+        with self._caller.raising_spout_errors(
+            f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"
+        ):
             self._caller.spout.acknowledge(_own(read))
 
     def close(self) -> None:
@@ -302,7 +306,7 @@ class RangePlanner:
     def _names(self) -> list[str]:
         """Returns the partitions, sorted: a set has another order in each process."""
         call = "partitions()"
-        with self._caller.failing(call, "no row is lost"):
+        with self._caller.raising_spout_errors(call, "no row is lost"):
             answer = self._caller.spout.partitions()
             names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
         if names is None:
@@ -341,10 +345,10 @@ class RangePlanner:
         call = f"begin({name!r})"
 
         def once() -> Any:
-            with self._caller.failing(call, "nothing of it was read"):
+            with self._caller.raising_spout_errors(call, "nothing of it was read"):
                 return self._caller.spout.begin(name)
 
-        return self._caller.plain(call, self._caller.tried(once))
+        return self._caller.as_stored(call, self._caller.tried(once))
 
     def _limited(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
         """Returns the ends of the next batch. The limit is shared out evenly, and again among the partitions that have
@@ -360,10 +364,10 @@ class RangePlanner:
         call = f"end({name!r}, {_shown(start)}, {limit})"
 
         def once() -> Any:
-            with self._caller.failing(call, _NOTHING_LOST):
+            with self._caller.raising_spout_errors(call, _NOTHING_LOST):
                 return self._caller.spout.end(name, _own(start), limit)
 
-        end = self._caller.plain(call, self._caller.tried(once))
+        end = self._caller.as_stored(call, self._caller.tried(once))
         if end is None:
             return start
         if _is_number(start) and _is_number(end) and end < start:
@@ -390,7 +394,7 @@ def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanne
 def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
     """Returns a copy of a user's spout to be called: each process and each task has one of its own."""
     caller = Caller(name, spout)
-    with caller.failing("__copy__()", "nothing was read"):
+    with caller.raising_spout_errors("__copy__()", "nothing was read"):
         return Caller(name, copy.copy(spout))
 
 
@@ -439,8 +443,8 @@ class RangeSource:
                 table,
                 np.arange(table.num_rows),
                 source=f"partition {each.partition}",
-                turn=_turn(each.partition),
-                keys=keys_of(table.column(merge_by)),
+                shuffle_offset=_shuffle_offset(each.partition),
+                merge_keys=keys_of(table.column(merge_by)),
                 partition=each.partition,
             )
 
@@ -452,12 +456,12 @@ class RangeSource:
             DEFAULT_STREAM,
             pa.concat_tables(tables).combine_chunks(),
             np.concatenate([np.arange(size) for size in sizes]),
-            turn=np.repeat(np.array([_turn(name) for name in names], np.int64), sizes),
+            shuffle_offset=np.repeat(np.array([_shuffle_offset(name) for name in names], np.int64), sizes),
             partition=RowPartitions(names, np.repeat(np.arange(len(names), dtype=np.int32), sizes)),
         )
 
 
-def _turn(partition: str) -> int:
+def _shuffle_offset(partition: str) -> int:
     return zlib.crc32(partition.encode())
 
 
@@ -467,7 +471,7 @@ def read_range(
     """Returns the rows of a range, in these columns. SpoutError as for ``RangeSource.read``."""
 
     def once() -> pa.Table:
-        with caller.failing(wanted.call, "no row is lost: the next run reads the same range"):
+        with caller.raising_spout_errors(wanted.call, "no row is lost: the next run reads the same range"):
             rows = caller.spout.read(wanted.partition, _own(wanted.start), _own(wanted.end))
         if rows is None:
             raise caller.error(

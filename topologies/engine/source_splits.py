@@ -280,15 +280,15 @@ class FileSource:
             bad = pa.table([[None], [str(error)], [self._shown]], schema=BAD_SCHEMA)
             none = np.zeros(0, np.int64)
             yield SourceBatch(
-                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown, keys=none
+                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown, merge_keys=none
             )
             return
-        turn = zlib.crc32(os.path.basename(self.split.path).encode())
+        shuffle_offset = zlib.crc32(os.path.basename(self.split.path).encode())
         for table, numbers, bad_rows in read:
-            keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
+            merge_keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
             yield SourceBatch(
-                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown, turn=turn, keys=keys,
-                truncated=bad_rows.truncated_among(numbers),
+                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown,
+                shuffle_offset=shuffle_offset, merge_keys=merge_keys, truncated=bad_rows.truncated_among(numbers),
             )  # fmt: skip
 
     def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
@@ -380,12 +380,12 @@ class TableSource:
 
 
 def row_numbers(source: FileSource, context: Context) -> list[int]:
-    """Returns a task: read a file and return the numbers of its good rows."""
+    """Task: reads a file and returns the numbers of its good rows."""
     return [number for source_batch in source.read(context.topology) for number in source_batch.positions.tolist()]
 
 
 def line_count(source: FileSource, context: Context) -> int:
-    """Returns a task: count the lines of a text file."""
+    """Task: counts the lines of a text file."""
     filesystem, path = locate_file(source.split.path)
     return count_lines(filesystem, path)
 

@@ -79,7 +79,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             None,
             source_batch.positions,
             clock,
-            turns=source_batch.turn,
+            shuffle_offsets=source_batch.shuffle_offset,
             partition=partition,
             file=source_batch.source if _of_files(context, component) else "",
             truncated=source_batch.truncated,

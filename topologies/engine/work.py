@@ -67,12 +67,12 @@ class SourceBatch:
     """Path that the rows come from, for messages."""
     clock: int | None = None
     """The clock at arrival in microseconds; None where it is the batch's."""
-    turn: int | NDArray[np.int64] = 0
+    shuffle_offset: int | NDArray[np.int64] = 0
     """Offset of the first row in a shuffle grouping, or one per row where they are from several sources. It keeps the
     first rows of many small files from all going to one task."""
-    keys: NDArray[np.int64] | None = None
+    merge_keys: NDArray[np.int64] | None = None
     """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
-    bad_keys: NDArray[np.int64] | None = None
+    bad_merge_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, where they are known."""
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time that was finer than microseconds and was cut; None where there are none."""
@@ -97,7 +97,7 @@ class Rows:
     """The clock at arrival in microseconds."""
     placed: bool = True
     """True if the positions are those in the source; False if they only number the rows of a BatchBolt."""
-    turns: NDArray[np.int64] | int = 0
+    shuffle_offsets: NDArray[np.int64] | int = 0
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | RowPartitions = ""
     """The partition of the rows with its spout, or one per row; "" where it is unknown."""
@@ -118,11 +118,11 @@ class Rows:
 
     def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
         """Other rows, each derived from the row at its index here."""
-        turns = self.turns if isinstance(self.turns, int) else self.turns[indices]
+        offsets = self.shuffle_offsets if isinstance(self.shuffle_offsets, int) else self.shuffle_offsets[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
         truncated = None if self.truncated is None else self.truncated[indices]
         return Rows(
-            table, times, self.positions[indices], self.clock, self.placed, turns, partition, self.file, truncated
+            table, times, self.positions[indices], self.clock, self.placed, offsets, partition, self.file, truncated
         )
 
     def shifted(self, micros: int) -> Rows:

@@ -378,8 +378,8 @@ class BoltRules:
             partition_idle_timeout=_micros(settings.partition_idle_timeout),
             late_tolerance=_micros(arrival.late) if settings.estimate_arrival and arrival is not None else None,
             types=format_schema(pa.schema([(name, _declared(node.schema.field(name).type)) for name in named])),
-            fixed=list(_fixed(topology, node, grouped)),
-            whole=list(_whole(node)) if any(grouped) else [],
+            fixed=list(_reasons_not_to_move(topology, node, grouped)),
+            whole=list(_reasons_not_to_divide(node)) if any(grouped) else [],
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
             state_by_method=stateful is not None and has_method(stateful),
         )
@@ -469,7 +469,7 @@ def _columns(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]
     return list(fields) if set(fields) <= set(given) else None
 
 
-def _fixed(topology: Graph, node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     kinds = [each.grouping for each in node.inputs]
     if all(isinstance(each, GlobalGrouping) for each in kinds):
         return
@@ -548,7 +548,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
         yield "its windows end with their events, and an idle timeout may close them"
 
 
-def _whole(node: WindowedNode) -> Iterator[str]:
+def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
     """Yields reasons that do not hold where whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired

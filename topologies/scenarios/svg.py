@@ -45,7 +45,7 @@ _RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
 """For each fate, its circles: the distance to the right of the point, and the radius."""
 
 
-def mark(fate: Fate, x: float, y: float) -> str:
+def glyph(fate: Fate, x: float, y: float) -> str:
     """Returns the shape of a fate around a point, as SVG; its class is that of the fate."""
     kind = f"m {fate.value}"
     rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
@@ -83,7 +83,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
     shown = {moment.fate for moment in picture.moments}
     for fate in Fate:
         if fate in shown:
-            yield mark(fate, 17, 10), fate.word, fate.meaning
+            yield glyph(fate, 17, 10), fate.word, fate.meaning
     if event_time and picture.watermark.points:
         line = "<path class='passed' d='M1 1h18v18h-18Z'/><path class='line watermark' d='M1 19h9v-9h9v-9h14'/>"
         yield (
@@ -137,7 +137,7 @@ def how_to_read(picture: Picture) -> str:
 
 ROW = 24
 """Pixels: the height of a row."""
-LETTER = 6.6
+LABEL_LETTER_WIDTH = 6.6
 """Pixels: the width of a letter on average."""
 _MANY = 12
 """Number of inputs or partitions above which their lines are fainter."""
@@ -227,7 +227,7 @@ class Plot:
     def _event(self, moment: RunMoment, fate: Fate) -> str:
         y = self.y(moment.number)
         x = 12.0 if moment.at is None else self.x(moment.at)
-        parts = [mark(fate, x, y)]
+        parts = [glyph(fate, x, y)]
         if fate is Fate.ADJUSTED and moment.own is not None and moment.own != moment.at:
             parts.insert(0, self._way("adjusted", self.x(moment.own), x, y))
         if moment.late_by is not None and moment.mark is not None:
@@ -253,7 +253,7 @@ class Plot:
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
         """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; none where there is no
         room."""
-        length = 8 + len(words) * LETTER
+        length = 8 + len(words) * LABEL_LETTER_WIDTH
         if high + length < self.x.width:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)
         if low < length:
@@ -309,7 +309,7 @@ _LABEL = 30
 """Characters of a label of a row."""
 _FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
 """Words for a window that a trigger of the user's own fired otherwise than at an event in its turn."""
-_TURNED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
+_REJECTED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
     height = (len(picture.moments) + 1) * ROW
     plot = Plot(picture, height, with_stories=with_stories)
     names = [_name(picture, moment) for moment in picture.moments]
-    gutter = max(round(min(max(map(len, names), default=8), _LABEL) * LETTER) + 22, 124)
+    gutter = max(round(min(max(map(len, names), default=8), _LABEL) * LABEL_LETTER_WIDTH) + 22, 124)
     labels = "".join(
         element(
             "g",
@@ -377,7 +377,7 @@ def _name(picture: Picture, moment: RunMoment) -> str:
 
 
 def _kind(moment: RunMoment) -> str:
-    kind = "turned" if moment.fate in _TURNED else "quiet" if moment.fate is Fate.ELSEWHERE else moment.kind
+    kind = "turned" if moment.fate in _REJECTED else "quiet" if moment.fate is Fate.ELSEWHERE else moment.kind
     return f"label {kind}"
 
 
@@ -405,7 +405,7 @@ _PAD, _LINE = 16, 20
 _NARROWEST = 700
 _STORIES = 6
 """Maximum number of events described below a picture."""
-_LETTER, _BOLD_LETTER = 7.1, 7.6
+_TEXT_LETTER_WIDTH, _BOLD_LETTER_WIDTH = 7.1, 7.6
 """Width of a letter of 12 pixels in the widest fonts that draw it, DejaVu Sans among them."""
 _TEXT = 44
 """Place where the text beside a sign begins."""
@@ -454,7 +454,7 @@ def _parts(
         plot = element("g", drawing.plot, axis, transform=f"translate({drawing.gutter} 0)")
         name = element("text", "processing time ↑", class_="name", **up)
         yield element("g", drawing.labels, plot, name, transform="translate(0 6)"), drawing.height + AXIS + 14
-        yield from _unusual_stories(picture, _letters(width - _TEXT, _BOLD_LETTER))
+        yield from _unusual_stories(picture, _letters(width - _TEXT, _BOLD_LETTER_WIDTH))
         for sample, name, meaning in legend(picture):
             lines = wrap(f"{name}: {meaning}", beside)
             text = "".join(
@@ -465,7 +465,7 @@ def _parts(
         yield "", 10
 
 
-def _letters(width: float, letter: float = _LETTER) -> int:
+def _letters(width: float, letter: float = _TEXT_LETTER_WIDTH) -> int:
     """Returns how many letters fit a picture of this width."""
     return int((width - 2 * _PAD) / letter)
 
@@ -477,7 +477,7 @@ def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, floa
         lines = wrap(picture.stories[moment.number], letters)
         spans = [element("tspan", escaped(line), x=_TEXT, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
         label = element("text", *spans, class_="told", y=14)
-        yield element("g", mark(moment.fate or Fate.LATE, 17, 10), label), 9.0 + 15 * len(lines)
+        yield element("g", glyph(moment.fate or Fate.LATE, 17, 10), label), 9.0 + 15 * len(lines)
     if len(unusual) > _STORIES:
         yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:

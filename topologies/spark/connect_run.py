@@ -436,9 +436,9 @@ class ConnectRun(KeepsFrames, LocalRun):
     def _begin(self, held: ExitStack) -> None:
         self.executor = ConnectExecutor(self.spark, self._slots)
 
-    def _keeps(self, name: str) -> bool:
+    def _must_keep(self, name: str) -> bool:
         half = self.halves.spark_checkpoint
-        if (half.offsets() or half.names("sources")) and not self._is_kept(name):
+        if (half.offsets() or half.names("sources")) and not self._was_kept(name):
             raise CheckpointError(
                 f"spout {name!r} is a Spark DataFrame, and the checkpoint was begun in a classic session",
                 why="there Spark's query over all input has noted where it was read; a query over it alone, which "

@@ -235,18 +235,18 @@ class KeepsFrames(CheckpointedRun):
     spark: Any
 
     @abstractmethod
-    def _keeps(self, name: str) -> bool:
+    def _must_keep(self, name: str) -> bool:
         """True if the rows of the DataFrame of this spout are kept. CheckpointError where the run cannot go on with
         it."""
 
-    def _is_kept(self, name: str) -> bool:
+    def _was_kept(self, name: str) -> bool:
         """True if a run before kept its rows."""
         return bool(entries(self.halves.filesystem, f"{self.halves.root}/{FOLDER}/{name}"))
 
     def _in_this_run(self, topology: Graph) -> Graph:
         spouts = dict(topology.spouts)
         for name, node in self.given.spouts.items():
-            if isinstance(node.spout, FrameSpout) and self._keeps(name):
+            if isinstance(node.spout, FrameSpout) and self._must_keep(name):
                 kept = pulled_rows(name, node.spout.declared, node.spout.defaults, self.halves.path)
                 spouts[name] = replace(spouts[name], spout=kept)
         return replace(topology, spouts=spouts)
@@ -258,7 +258,7 @@ class KeepsFrames(CheckpointedRun):
             return super().watch(name, spout)
         frame = declared_frame(self.spark, node)
         refuse_endless(name, frame, once=self.options.interval is None, kept=True)
-        self.watched[name] = self._kept(name, spout, partial(self._reader, node, frame))
+        self.watched[name] = self._kept_files(name, spout, partial(self._reader, node, frame))
         return self.watched[name]
 
     def _reader(self, node: SpoutNode, frame: DataFrame, offset: Any) -> Reader:
@@ -270,8 +270,11 @@ class KeepsFrames(CheckpointedRun):
 
 
 class InOwnThread:
-    """A reader of a DataFrame that one thread alone uses: a query that asks for rows is stopped by an interrupt of its
-    thread in Java, which would be one of what the reader waits for there, and of the start of its own query."""
+    """A reader of a DataFrame whose calls all run in one thread of their own.
+
+    Spark stops the query of a run by interrupting the thread in Java that plans its batches. If the reader used that
+    thread too, the interrupt could hit what it waits for there, or the start of its own query.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -279,7 +282,7 @@ class InOwnThread:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """See ``Reader``; so for all methods."""
+        """As ``Reader`` says; so do all methods."""
         return self._reader.wants_acknowledgements
 
     def pull(self) -> Pulled | None:
@@ -297,7 +300,7 @@ class InOwnThread:
 
 _ROWS = "rows"
 """The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
-_LOG = "_spark_metadata"
+_SINK_LOG_FOLDER = "_spark_metadata"
 """Spark's folder, among the files of a sink, that says which of them belong to which batch."""
 _PART = re.compile(r"part-\d+-.*")
 _FIRST = re.compile(r"part-0+-.*-c0+\..*")
@@ -338,7 +341,7 @@ class FrameReader:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """False: what the query has written is gone once it is kept."""
+        """False: nobody has to be told of a commit. The files of the query are deleted once their rows are kept."""
         return False
 
     def acknowledge(self, offset: Any) -> None:
@@ -381,7 +384,7 @@ class FrameReader:
         self._check_query()
         writer = self._packed.writeStream.format("parquet").option("path", f"{self._place}/{_ROWS}")
         writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
-        with self._failing():
+        with self._raising_windbolt_errors():
             self._query = writer.start()
         if not is_there(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
             self._end()
@@ -392,9 +395,12 @@ class FrameReader:
             )
 
     def _check_query(self) -> None:
-        """Raise CheckpointError where the query has not planned what it has written, or has not written what it takes
-        for done: it would read again, or leave out, without a word. Another one may be running: its batches are planned
-        first, and done last."""
+        """Raise CheckpointError where the notes of the query contradict each other: it would read rows again, or leave
+        some out, without a word.
+
+        A batch is planned first, then written, then done. So no batch may be written that was not planned, or be done
+        or read that was not written. This also holds while another query is at work on the same notes.
+        """
         done, written, planned = self._last_number("commits"), self._log.last(), self._last_number("offsets")
         if not max(done, self._batch) <= written <= planned:
             raise CheckpointError(
@@ -412,7 +418,7 @@ class FrameReader:
     def _of_query(self, call: Callable[[StreamingQuery], Any]) -> Any:
         assert self._query is not None
         try:
-            with self._failing():
+            with self._raising_windbolt_errors():
                 return call(self._query)
         except WindboltError:
             self._query = None
@@ -423,7 +429,7 @@ class FrameReader:
         error = self._of_query(lambda query: query.exception())
         self._query = None
         if error is not None:
-            with self._failing():
+            with self._raising_windbolt_errors():
                 raise error
         self._check_owner()  # who takes a checkpoint over stops its query
         self._log.forget(self._batch)
@@ -431,7 +437,7 @@ class FrameReader:
     def _end(self) -> None:
         query, self._query = self._query, None
         if query is not None:
-            with self._failing():
+            with self._raising_windbolt_errors():
                 query.stop()
 
     def _rows(self, names: list[str]) -> pa.Table:
@@ -444,12 +450,12 @@ class FrameReader:
         for name in names:
             self._log.delete(name)
 
-    def _failing(self) -> AbstractContextManager[None]:
-        return _failing(self._node.name)
+    def _raising_windbolt_errors(self) -> AbstractContextManager[None]:
+        return _raising_windbolt_errors(self._node.name)
 
 
 @contextmanager
-def _failing(name: str) -> Iterator[None]:
+def _raising_windbolt_errors(name: str) -> Iterator[None]:
     """Turn an error of Spark's into one sentence."""
     try:
         yield
@@ -572,15 +578,15 @@ class _SinkLog:
                 self.delete(entry.base_name)
         last = max((number for number, name in logged.items() if name.endswith(COMPACT)), default=-1)
         if 0 <= last <= batch and self._names(logged[last]):
-            path = f"{self._folder}/{_LOG}/{logged[last]}"
+            path = f"{self._folder}/{_SINK_LOG_FOLDER}/{logged[last]}"
             write_spark_file(self._filesystem, path, "v1", summed=self._uri is None)
 
     def _logged(self) -> dict[int, str]:
-        names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_LOG}")]
+        names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_SINK_LOG_FOLDER}")]
         return {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
 
     def _names(self, name: str) -> list[str]:
-        _, *lines = read_spark_file(self._filesystem, f"{self._folder}/{_LOG}/{name}").split("\n")
+        _, *lines = read_spark_file(self._filesystem, f"{self._folder}/{_SINK_LOG_FOLDER}/{name}").split("\n")
         return [unquote(json.loads(line)["path"]).rsplit("/", 1)[1] for line in lines if line]
 
 

@@ -181,8 +181,8 @@ class SparkRun(KeepsFrames):
     def _frames(self) -> Frames:
         return SparkFrames(self.spark, self.senders)
 
-    def _keeps(self, name: str) -> bool:
-        return self._is_kept(name)
+    def _must_keep(self, name: str) -> bool:
+        return self._was_kept(name)
 
     def _reader(self, node: SpoutNode, frame: DataFrame, offset: Any) -> Reader:
         return InOwnThread(super()._reader(node, frame, offset))

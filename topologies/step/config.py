@@ -44,13 +44,13 @@ Details = Literal["full", "type"]
 """Part of an exception that is reported: all of it, or its type and origin, without its text."""
 
 
-class Given(str):
+class PathText(str):
     """A path as given in a file, which remembers the folder of that file."""
 
     folder: Path
 
     @classmethod
-    def of(cls, text: str, folder: Path) -> Given:
+    def of(cls, text: str, folder: Path) -> PathText:
         """Returns the text with its folder."""
         given = cls(text)
         given.folder = folder
@@ -101,7 +101,7 @@ def _text(value: object) -> str:
 def _path(value: object) -> FilePath:
     if isinstance(value, FilePath):
         return value
-    return FilePath(_text(value), value.folder if isinstance(value, Given) else Path.cwd())
+    return FilePath(_text(value), value.folder if isinstance(value, PathText) else Path.cwd())
 
 
 _NUMBER = re.compile(r"\s*[-+]?[0-9]+\s*")
@@ -309,7 +309,7 @@ class Formats(Section):
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
-_USUAL = 1_048_576
+_DEFAULT_REQUEST_BYTES = 1_048_576
 """Default maximum request size of Kafka's producers in bytes."""
 _CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output"}'
 
@@ -426,7 +426,7 @@ class KafkaConnection(Section):
     def largest(self) -> int:
         """Maximum size of a message in bytes, by ``max.request.size``."""
         given = self.options.get("kafka.max.request.size", "")
-        return int(given) if given.isdigit() else _USUAL
+        return int(given) if given.isdigit() else _DEFAULT_REQUEST_BYTES
 
     @model_validator(mode="before")
     @classmethod

@@ -21,9 +21,9 @@ from topologies.step.config import (
     Details,
     Flag,
     Formats,
-    Given,
     KafkaSource,
     KeySection,
+    PathText,
     Place,
     Section,
     SourceSection,
@@ -179,7 +179,9 @@ def with_folders(value: Any, folder: Path) -> Any:
     """Returns the value, in which each text under a key ``path`` remembers its folder."""
     if isinstance(value, Mapping):
         return {
-            str(key): Given.of(item, folder) if key == "path" and isinstance(item, str) else with_folders(item, folder)
+            str(key): PathText.of(item, folder)
+            if key == "path" and isinstance(item, str)
+            else with_folders(item, folder)
             for key, item in value.items()
         }
     return [with_folders(item, folder) for item in value] if isinstance(value, list) else value

@@ -99,9 +99,9 @@ def delivered(rows: list[Row], source: str, turn: int) -> SourceBatch:
         np.array([row.place for row in good], np.int64),
         pa.table(unread, schema=BAD_SCHEMA),
         source,
-        turn=turn if source else np.array([row.part for row in good], np.int64),
-        keys=np.array([NONE if row.key is None else row.key for row in good], np.int64),
-        bad_keys=np.array([NONE if row.key is None else row.key for row in bad], np.int64),
+        shuffle_offset=turn if source else np.array([row.part for row in good], np.int64),
+        merge_keys=np.array([NONE if row.key is None else row.key for row in good], np.int64),
+        bad_merge_keys=np.array([NONE if row.key is None else row.key for row in bad], np.int64),
         partition=f"p/{turn}" if source else RowPartitions(PARTITIONS, np.array([row.part for row in good], np.int32)),
     )
 

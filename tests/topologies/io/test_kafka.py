@@ -182,9 +182,9 @@ def test_bad_keys_and_bad_values_have_the_offsets_of_their_records() -> None:
     assert found.table.column("kafka_key").to_pylist() == ["c", None]
     assert found.bad is not None
     assert found.bad.column("row").to_pylist() == [10, 12, 17]
-    assert found.keys is not None
-    assert found.bad_keys is not None
-    assert (found.keys.tolist(), found.bad_keys.tolist()) == ([7, 8], [5, 4, 6])
+    assert found.merge_keys is not None
+    assert found.bad_merge_keys is not None
+    assert (found.merge_keys.tolist(), found.bad_merge_keys.tolist()) == ([7, 8], [5, 4, 6])
 
 
 def test_records_have_their_ids_behind_their_own_headers() -> None:

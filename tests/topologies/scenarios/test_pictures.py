@@ -21,7 +21,7 @@ from topologies.scenarios.picture import Scale
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
-from topologies.scenarios.svg import PageItem, asset, mark, page, png, svg
+from topologies.scenarios.svg import PageItem, asset, glyph, page, png, svg
 from windowing.timestamps import written
 
 FOLDER = ROOT / "tests" / "scenarios"
@@ -259,7 +259,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_no_two_fates_share_a_shape() -> None:
-    shapes = {re.sub(r"class='[^']*'", "", mark(fate, 0, 0)) for fate in Fate}
+    shapes = {re.sub(r"class='[^']*'", "", glyph(fate, 0, 0)) for fate in Fate}
     pair = {Fate.WINDOWED, Fate.PENDING}  # a full circle and an empty one
     assert len(shapes) == len(Fate) - len(pair) + 1
     assert ".m.pending{stroke:" in asset("picture.css")

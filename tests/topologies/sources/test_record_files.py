@@ -72,7 +72,7 @@ def test_the_pieces_of_a_file_are_read_one_after_another(tmp_path: Path) -> None
         }
         for offset, millis, key, value, headers in ROWS
     ]
-    assert (batch.positions.tolist(), batch.partition, batch.turn) == ([7, 9, 10], "orders/3", 3)
+    assert (batch.positions.tolist(), batch.partition, batch.shuffle_offset) == ([7, 9, 10], "orders/3", 3)
 
 
 def test_a_file_without_records_has_no_rows(tmp_path: Path) -> None:
@@ -109,9 +109,12 @@ def test_a_record_whose_timestamp_does_not_fit_is_bad_and_those_around_it_are_re
             (11, True),
         ]
         assert json.loads(bad[0]["data"])["value"] == '{"a": 1}'
-        assert batch.keys is not None
-        assert batch.bad_keys is not None
-        assert (batch.keys.tolist(), batch.bad_keys.tolist()) == ([NOW * 1000, (NOW + 1) * 1000], [NONE, NONE])
+        assert batch.merge_keys is not None
+        assert batch.bad_merge_keys is not None
+        assert (batch.merge_keys.tolist(), batch.bad_merge_keys.tolist()) == (
+            [NOW * 1000, (NOW + 1) * 1000],
+            [NONE, NONE],
+        )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +139,9 @@ def test_a_record_without_a_timestamp_has_null_and_one_of_another_age_is_bad_onl
     write(path, [(at, time, None, b'{"a": 1}', []) for at, time in enumerate(times)])
     (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(schema="a long"))
     assert batch.positions.tolist() == [0, 1, 2, 3]
-    assert batch.keys is not None
+    assert batch.merge_keys is not None
     # What is no moment stays behind the record before it, and holds back none after it.
-    assert batch.keys.tolist() == [NONE, -2000, NONE, NOW * 1000]
+    assert batch.merge_keys.tolist() == [NONE, -2000, NONE, NOW * 1000]
     (batch,) = RecordFile("in", "orders", 3, str(path)).read(topology(schema="a long", metadata="timestamp"))
     times_read = batch.table["kafka_timestamp"].cast(pa.int64()).to_pylist()
     assert (batch.positions.tolist(), times_read) == ([0, 1, 3], [None, -2000, NOW * 1000])

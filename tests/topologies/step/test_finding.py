@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from topologies.step.compile_step import find, read_variables, schema_of
-from topologies.step.config import AvroSchemaPlace, Given, Place
+from topologies.step.config import AvroSchemaPlace, PathText, Place
 from topologies.step.rules import NamedRule, load_rule
 from windowing.errors import ConfigError
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _place(folder: Path, path: str, source: Any = "classpath") -> Place:
-    return Place(source=source, path=Given.of(path, folder))  # type: ignore[arg-type]
+    return Place(source=source, path=PathText.of(path, folder))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("ending", "read"), [("json", read_variables), ("avsc", _schema), ("py", _rule)])
