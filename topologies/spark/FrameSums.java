@@ -665,8 +665,7 @@ static final class FrameSums extends BufferedRowIterator {
 
     /** The slice of an event of this time. */
     private Slice slice(long time) {
-        // Java would take a tenth of all time to divide; a product is too small or large by one slice at most, or is not
-        // used.
+        // Division is slow; a product is too small or large by one slice at most, or is not used.
         long since = time - origin, rest = since - (long) (since * perSlide) * slide;
         rest += rest < 0 ? slide : rest >= slide ? -slide : 0;
         if (rest < 0 || rest >= slide) {
