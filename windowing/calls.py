@@ -88,6 +88,11 @@ def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
     return Any if isinstance(annotation, Unknown) or annotation is Parameter.empty else annotation
 
 
+def _names_unknown(kind: Any) -> bool:
+    """True if a name in a resolved type is not known, or not yet."""
+    return kind is Any or isinstance(kind, Unknown) or any(map(_names_unknown, get_args(kind)))
+
+
 def is_one(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
     """True if a value fits an annotation, as far as that can be told without consuming the value."""
     kind = resolved(annotation, names)
@@ -320,7 +325,7 @@ class _Signature:
         found = self._types.get(parameter.name)
         if found is None:
             found = resolved(parameter.annotation, self._names)
-            if found is not Any:  # else what it names may yet be defined
+            if not _names_unknown(found):
                 self._types[parameter.name] = found
         return found
 

@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
@@ -23,6 +25,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.helpers.examples import examples, sampled
@@ -38,7 +42,7 @@ from topologies.spark.frame_sums import SummedFrame
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, aggregates
-from windowing.errors import BoltError, DataError
+from windowing.errors import BoltError, DataError, WindboltError
 from windowing.schema import parse_schema
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -391,6 +395,40 @@ def test_rows_are_read_where_columns_cannot_be(spark: SparkSession, tmp_path: Pa
     assert [row["n"] for row in out.rows] == [2]
 
 
+def test_a_query_that_is_stopped_while_columns_are_read_reads_nothing_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Neither in a job, of which nobody would know any more, nor in Python. The next run has each row."""
+    question = ASKED | {"files": [[second(0)]], "shape": ("10s", None)}
+    built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
+    slow, plain = tmp_path / "ScannedColumns.java", summed._SCANNED.read_text()
+    endless = "while (true) { Thread.sleep(10L); begun.killTaskIfInterrupted(); }"
+    slow.write_text(plain.replace("program.hasNext();", f"if (begun.partitionId() >= 0) {endless}"))
+    assert endless in slow.read_text()
+
+    def stop() -> None:
+        while not any(thread.getName().startswith("windbolt-sums-") for thread in java_threads(spark)):
+            time.sleep(0.01)
+        for query in spark.streams.active:
+            query.stop()
+
+    stopping = threading.Thread(target=stop)
+    with way_of(spark, COLUMNS[0]) as found, patch.object(summed, "_SCANNED", slow), watched() as added_up:
+        stopping.start()
+        with suppress(WindboltError, Py4JError, PySparkException):
+            run(built, tmp_path / "checkpoint")
+        stopping.join()
+    assert (found, added_up) == (["columns"], [])
+    assert out.rows == []
+    run(built, tmp_path / "checkpoint")
+    assert [row["n"] for row in out.rows] == [1]
+
+
+def java_threads(spark: SparkSession) -> list[Any]:
+    threads: Any = spark._jvm.java.lang.Thread  # type: ignore[union-attr]
+    return list(threads.getAllStackTraces().keySet())
+
+
 def test_late_rows_that_somebody_reads_go_to_python(spark: SparkSession, tmp_path: Path) -> None:
     question = ASKED | {"files": [[second(0)], [second(60)], [second(1, "late"), second(61)]]}
     columns, late = write(tmp_path, question), sinks.memory()
@@ -561,7 +599,7 @@ def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: 
 
 def test_the_description_says_who_adds_up(tmp_path: Path) -> None:
     question = ASKED | {"files": [[second(0)]]}
-    assert "in Java where Spark reads them, also on a cluster" in topology_text(
+    assert "in Java where they are read, also on a cluster" in topology_text(
         topology(tmp_path, "ts timestamp, k string, v long", question)[0]
     )
     texts = topology(tmp_path, "ts timestamp, k string, v string", question | {"value": "string"})[0]

@@ -450,7 +450,7 @@ def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, st
     yield "keeps", _kept_in_words(node)
     if reads_rows(topology, node):
         why = why_rows(topology, node)
-        yield "added up", f"in Python: {why}" if why else "in Java where Spark reads them, also on a cluster"
+        yield "added up", f"in Python: {why}" if why else "in Java where they are read, also on a cluster"
 
 
 def _kept_in_words(node: WindowedNode) -> str:

@@ -125,8 +125,23 @@ public class KafkaRanges {
             helpers[at].setDaemon(true);
             helpers[at].start();
         }
+        boolean interrupted = false;
         for (int at = 0; at < helpers.length; at++) {
-            helpers[at].join();
+            while (helpers[at].isAlive()) {
+                try {
+                    helpers[at].join();
+                } catch (InterruptedException stop) { // the query is stopped; whoever reads next finds no one here
+                    interrupted = true;
+                    next.set(ranges.length);
+                    for (Iterator each = this.partitions.values().iterator(); each.hasNext();) {
+                        ((Partition) each.next()).consumer.wakeup();
+                    }
+                }
+            }
+        }
+        if (interrupted) {
+            close();
+            throw new InterruptedException();
         }
         for (int at = 0; at < helpers.length; at++) {
             if (failures[at] != null) {

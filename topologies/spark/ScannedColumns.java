@@ -193,10 +193,13 @@ public class ScannedColumns {
             return rows;
         }
 
-        /** Has Spark's progress count rows that no job has read. */
+        /** Has Spark's progress count rows that no job has read; once, however often a batch is tried. */
         public void count(long rows) throws Exception {
             Object metric = ((scala.collection.immutable.Map) called(this.plan, "metrics")).apply("numOutputRows");
-            metric.getClass().getMethod("add", new Class[] {long.class}).invoke(metric, new Object[] {Long.valueOf(rows)});
+            if (called(metric, "value").equals(Long.valueOf(0))) {
+                metric.getClass().getMethod("add", new Class[] {long.class})
+                    .invoke(metric, new Object[] {Long.valueOf(rows)});
+            }
         }
     }
 

@@ -26,7 +26,7 @@ from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.engine.work import Output
 from topologies.graph.frame_sums import FrameSums
 from topologies.graph.graph import Graph
-from topologies.spark.java import FAILURES, compiled, made
+from topologies.spark.java import FAILURES, compiled, made, was_interrupted
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
@@ -86,6 +86,7 @@ class SummedFrame:
         self._rest = 0
         self._in_columns = sums.objects is None and alone
         """True unless it is known that rows are not made of columns, or that these are not found."""
+        self._rest_of_columns = 0
 
     def ingest(
         self,
@@ -114,6 +115,8 @@ class SummedFrame:
                 on_files = here and self._here and self._sums.objects is None
                 outputs = self._from_spark(java, batch, executor if on_files else None, context)
         except (*FAILURES, PySparkException) as error:  # what is wrong is said by what reads the rows
+            if was_interrupted(error):
+                raise
             _LOG.debug("the rows go to Python: %s", error)
             self._rest = _LONG_REST
             return None
@@ -150,13 +153,18 @@ class SummedFrame:
             try:
                 return read(rows, columns)
             except (*FAILURES, PySparkException) as error:
+                if was_interrupted(error):
+                    raise
                 _LOG.debug("the columns are read as rows: %s", error)
-                self._in_columns = False
+                self._rest_of_columns = _LONG_REST
         return read(rows)
 
     def _columns(self, java: _Java, rows: Any) -> _Columns | None:
         """The columns that these rows of the present batch are made of; None where they have to be read as rows."""
         if not self._in_columns:
+            return None
+        if self._rest_of_columns:
+            self._rest_of_columns -= 1
             return None
         try:
             found = java.scanned.find(self._query, rows)

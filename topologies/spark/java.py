@@ -26,7 +26,7 @@ from typing import Any
 from urllib.error import HTTPError
 from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -284,6 +284,17 @@ _ONE_AT_A_TIME = Lock()
 
 FAILURES = (Py4JError, TypeError)
 """Exceptions that are raised if Java fails, or has no compiler: to py4j a class that does not exist is a package."""
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """True if the thread in Java was interrupted, as it is where its query is stopped: that is no
+    reason to try the same in another way."""
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
+    while cause is not None:
+        if cause.getClass().getName() == "java.lang.InterruptedException":
+            return True
+        cause = cause.getCause()
+    return False
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()

@@ -49,7 +49,7 @@ from topologies.io.kafka import (
     redirect_missing,
 )
 from topologies.io.topics.encode import encode
-from topologies.spark.java import FAILURES, compiled, made
+from topologies.spark.java import FAILURES, compiled, made, was_interrupted
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_tasks import spark_failures
 
@@ -299,6 +299,8 @@ class KafkaRanges:
         try:
             self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
         except FAILURES as error:
+            if was_interrupted(error):
+                raise
             _LOG.debug("the records are read anew: %s", error)
             return False
         return True
@@ -335,6 +337,8 @@ class KafkaRanges:
         try:
             self._read_into(folder, known, files, _PATIENCE_MS)
         except FAILURES as error:
+            if was_interrupted(error):
+                raise
             _LOG.debug("Spark reads the records: %s", error)
             return False
         return True

@@ -56,7 +56,7 @@ from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_er
 from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from topologies.spark.time_metrics import REPORTS, TimeMetrics, count_rows, listening
-from topologies.spark.workers.pool import PoisonLog, executor_for, find_poison, is_of_input
+from topologies.spark.workers.pool import PoisonLog, executor_for, find_poison, is_of_input, threads_of_driver
 from topologies.spark.workers.processes import WorkerDied
 from windowing.errors import WindboltError
 
@@ -202,10 +202,11 @@ class SparkRun(KeepsFrames):
         self.source = StreamSource(
             self.spark, self.topology, files, self._log_of_files, check_owner, self.watch, once=once
         )
+        threads = threads_of_driver(self.spark.sparkContext)
         if self.executor.on_this_machine:
-            self.source.read_in_driver(self.spark, self.executor.slots)
+            self.source.read_in_driver(self.spark, threads)
         on_cluster = is_cluster(self.spark.sparkContext.master or "")
-        self.source.add_up_in_java(here=not on_cluster, threads=self.executor.slots)
+        self.source.add_up_in_java(here=not on_cluster, threads=threads)
         if on_cluster and isinstance(self.executor, SparkExecutor):
             ask_executors(self.executor, self.topology, self.halves.path)
         if self.observers.observers:

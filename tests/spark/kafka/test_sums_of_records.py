@@ -224,7 +224,7 @@ def test_records_that_the_driver_has_no_time_or_memory_to_add_up_are_read_anew(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({}, "in Java where Spark reads them"),
+        ({}, "in Java where they are read"),
         ({"schema": "ts timestamp, k string, v float"}, "in Python: Java does not read v float in JSON"),
         ({"schema": "ts timestamp, k string, v array<long>"}, "in Python: Java does not read v array<long> in JSON"),
         ({"envelope": "debezium"}, "in Python: records of topic orders are no plain JSON"),

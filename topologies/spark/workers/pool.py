@@ -258,6 +258,12 @@ class PoolExecutor:
         self._spark.close()
 
 
+def threads_of_driver(context: SparkContext) -> int:
+    """Number of threads in which the driver may read at once: as many as it runs tasks with a local master."""
+    local = local_cores(context.master or "")
+    return context.defaultParallelism if local is None else min(context.defaultParallelism, _cores(local[0]))
+
+
 def _cores(named: str) -> int:
     return (os.cpu_count() or 1) if named == "*" else int(named)
 
