@@ -28,6 +28,8 @@ _NOT_USERS = _OURS | sys.stdlib_module_names
 _WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type(lru_cache(len)))
 """Types that hold a function, but are not functions."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
+_LEAD_ON = (FunctionType, type, property, MethodType, staticmethod, classmethod, *_WRAPPERS)
+"""Types of the values in which further functions are."""
 _MOST = 20_000
 """Limit of the functions and values that are looked through."""
 
@@ -38,7 +40,7 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
     Read are its methods, and the functions that these name. An attribute of ``self`` with such a name does not count.
     Names that are put together at run time are not found.
     """
-    functions = (value for value in islice(_reached(bolt), _MOST) if isinstance(value, FunctionType))
+    functions = (value for value in islice(_reached(bolt), _MOST) if type(value) is FunctionType)
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
@@ -53,9 +55,10 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
     for visited, each in enumerate(_reached(bolt, objects=True)):
         if visited >= _MOST:
             return None
-        if isinstance(each, str):
+        kind = type(each)
+        if issubclass(kind, str):
             names.add(each)
-        elif isinstance(each, FunctionType) and _is_users(each):
+        elif kind is FunctionType and _is_users(each):
             names.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
     return frozenset(names)
 
@@ -182,37 +185,35 @@ def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
             continue
         seen[id(value)] = value  # an object that is kept keeps its id to itself
         yield value
-        waiting.extend(_parts_of(value, objects))
+        parts = _parts_of(value, objects)
+        waiting.extend(parts if objects else [each for each in parts if issubclass(type(each), _LEAD_ON)])
 
 
-def _parts_of(value: Any, objects: bool) -> Iterator[Any]:
-    """Yields what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
+def _parts_of(value: Any, objects: bool) -> Iterable[Any]:
+    """Returns what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
     contents of containers and other objects."""
-    match value:
-        case FunctionType():
-            if _is_users(value):
-                yield from _named(value)
-        case type():
-            if _is_users(value):
-                yield from (member for each in value.__mro__ if _is_users(each) for member in vars(each).values())
-        case property():
-            yield value.fget
-        case MethodType() | staticmethod() | classmethod():
-            yield value.__func__
-            if objects and isinstance(value, MethodType):
-                yield value.__self__
-        case ModuleType() | CodeType():
-            pass
-        case _ if isinstance(value, _WRAPPERS) or (objects and _is_open(value)):
-            yield from gc.get_referents(value)
+    kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
+    parts: Iterable[Any] = ()
+    if kind is FunctionType:
+        parts = _named(value) if _is_users(value) else ()
+    elif issubclass(kind, type):
+        users = [each for each in value.__mro__ if _is_users(each)] if _is_users(value) else ()
+        parts = [member for each in users for member in vars(each).values()]
+    elif issubclass(kind, property):
+        parts = (value.fget,)
+    elif issubclass(kind, MethodType):
+        parts = (value.__func__, value.__self__) if objects else (value.__func__,)
+    elif issubclass(kind, staticmethod | classmethod):
+        parts = (value.__func__,)
+    elif not issubclass(kind, ModuleType | CodeType) and (issubclass(kind, _WRAPPERS) or (objects and _is_open(kind))):
+        parts = gc.get_referents(value)
+    return parts
 
 
-def _is_open(value: Any) -> bool:
-    """True for a container, and for an object that is not the system's."""
-    return (
-        isinstance(value, _CONTAINERS)
-        or type(value).__module__.partition(".")[0] not in sys.stdlib_module_names | _LIBRARIES
-    )
+def _is_open(kind: type) -> bool:
+    """True for the type of a container, and of an object that is not the system's."""
+    top = kind.__module__.partition(".")[0]
+    return issubclass(kind, _CONTAINERS) or top not in sys.stdlib_module_names | _LIBRARIES
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -244,10 +245,10 @@ def _calls_super(method: Any) -> bool:
     waiting, seen = [method], set[int]()
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, type):
+        if id(value) in seen or issubclass(type(value), type):
             continue
         seen.add(id(value))
-        if not isinstance(value, FunctionType):
+        if type(value) is not FunctionType:
             waiting.extend(_parts_of(value, objects=False))
         elif any("super" in code.co_names for code in _codes(value.__code__)):
             return True
@@ -257,7 +258,12 @@ def _calls_super(method: Any) -> bool:
 
 
 def _is_users(value: Any) -> bool:
-    top = str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")).partition(".")[0]
+    return _is_users_module(str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")))
+
+
+@lru_cache(maxsize=4096)
+def _is_users_module(name: str) -> bool:
+    top = name.partition(".")[0]
     return top == "__main__" or top not in _NOT_USERS
 
 
@@ -273,24 +279,24 @@ def _reads(code: CodeType) -> bool:
     return any(_reads(each) for each in code.co_consts if isinstance(each, CodeType))
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
-    """Yields the values of the names in a function: globals, names in modules, its closure, and defaults."""
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
-    modules, seen = [], set[str]()
-    for name in names:
-        value = function.__globals__.get(name, sys.modules.get(name))
-        yield value
-        modules.append(value)
+def _named(function: FunctionType) -> list[Any]:
+    """Returns the values of the names in a function: globals, names in modules, its closure, and defaults."""
+    names, space = _names(function.__code__), function.__globals__
+    found: list[Any] = [space[name] if name in space else sys.modules.get(name) for name in names]
+    modules, seen = found, set[str]()
     while modules:
-        module = modules.pop()
-        if isinstance(module, ModuleType) and _is_users(module) and module.__name__ not in seen:
-            seen.add(module.__name__)
-            inside = [vars(module)[name] for name in names if name in vars(module)]
-            yield from inside
-            modules.extend(inside)
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    yield from _wrapped(function)
+        inside = []
+        for module in modules:
+            if issubclass(type(module), ModuleType) and _is_users(module) and module.__name__ not in seen:
+                seen.add(module.__name__)
+                inside += [vars(module)[name] for name in names if name in vars(module)]
+        found, modules = found + inside, inside
+    return [*found, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *_wrapped(function)]
+
+
+@lru_cache(maxsize=4096)
+def _names(code: CodeType) -> frozenset[str]:
+    return frozenset(name for each in _codes(code) for name in each.co_names)
 
 
 def _wrapped(function: FunctionType) -> Iterator[Any]:

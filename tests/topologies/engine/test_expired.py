@@ -20,7 +20,7 @@ from topologies.testing.replaying import replay
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, TupleWindow, WindowedBolt, seconds
 from windowing.aggregates import count
-from windowing.bolts.read_code import asks_for_expired
+from windowing.bolts.read_code import asks_for_expired, names_in_code
 from windowing.errors import BoltError, TopologyError
 from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
@@ -185,6 +185,31 @@ def test_nothing_is_kept_for_those_who_never_ask() -> None:
     assert not topology(Gone().with_tumbling_window("10ms")).windowed["gone"].remembers  # a queue has it anyway
     assert asks_for_expired(GoneByAFunction())
     assert not asks_for_expired(AggregateBolt(n=count()))
+
+
+class Request:
+    """As Flask's ``request``: it may only be looked at while a request is served."""
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise RuntimeError("Working outside of request context.")
+
+
+request = Request()
+
+
+class BesideARequest(Gone):
+    """It names the request, which it does not look at."""
+
+    def told(self) -> object:
+        return request
+
+
+def test_values_that_cannot_be_looked_at_are_passed_over() -> None:
+    bolt = BesideARequest()
+    assert asks_for_expired(bolt)
+    assert names_in_code(bolt) is not None
+    assert gone(bolt.with_key("k").with_tumbling_window("10ms"))
 
 
 @pytest.mark.parametrize(
