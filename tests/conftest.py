@@ -42,7 +42,7 @@ pytest.register_assert_rewrite("tests.helpers")  # a failed assert there shows i
 
 # No deadline: a busy machine is not a mistake of the code. The examples are the same in each run.
 settings.register_profile("fast", deadline=None, derandomize=True, max_examples=20)
-settings.register_profile("all", settings.get_profile("fast"), max_examples=40)
+settings.register_profile("all", settings.get_profile("fast"), max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=2_000)  # drawn anew in each run
 settings.load_profile("fast")
 
