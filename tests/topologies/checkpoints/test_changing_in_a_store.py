@@ -142,7 +142,7 @@ def test_a_run_in_progress_stops_and_another_goes_on(empty_store: S3, change: Ch
     with Interrupted(0, lambda: None) as counted:
         shop.run(change.before(shop), keep_open=True)
     lost = 0
-    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8))):
+    for at in sorted(random.Random(change.name).sample(range(1, counted.seen + 1), share(8, 3))):
         empty_store.restore()
         with Interrupted(at, lambda: change.make(shop)):
             error = error_of(lambda: shop.run(change.before(shop), keep_open=True))
@@ -202,7 +202,7 @@ def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other:
     with Interrupted(0, lambda: None, every) as counted:
         rescaling(5)(shop)
     stopped = 0
-    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(10))):
+    for at in sorted(random.Random(other).sample(range(1, counted.seen + 1), share(10, 4))):
         empty_store.restore()
         with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
