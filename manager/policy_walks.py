@@ -126,7 +126,7 @@ Indices = range | np.ndarray
 """Indices of events: a range where they follow each other, which costs nothing, else an array."""
 
 
-def packed(indices: NDArray[np.int64]) -> Indices:
+def compact_indices(indices: NDArray[np.int64]) -> Indices:
     """Returns ascending indices, as a range where they follow each other."""
     if not len(indices):
         return range(0)
@@ -134,18 +134,18 @@ def packed(indices: NDArray[np.int64]) -> Indices:
     return range(low, high) if high - low == len(indices) else indices
 
 
-def at(indices: Indices) -> slice | NDArray[np.int64]:
+def as_index(indices: Indices) -> slice | NDArray[np.int64]:
     """Returns indices in the form that selects them from an array."""
     return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
 
 
-def among(indices: Indices, which: NDArray[np.bool_]) -> Indices:
+def masked(indices: Indices, which: NDArray[np.bool_]) -> Indices:
     """Returns the indices that a mask picks."""
     count = int(np.count_nonzero(which))
     if count == len(indices):
         return indices
     if not isinstance(indices, range):
-        return packed(indices[which])
+        return compact_indices(indices[which])
     first = int(which.argmax())
     if which[first : first + count].all():
         return range(indices.start + first, indices.start + first + count)
@@ -176,9 +176,11 @@ class TrackedEvents:
 
     def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
         """Returns the events at these indices, which have these numbers, as columns."""
-        index = at(which)
+        index = as_index(which)
         places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
-        return QueuedEvents(_read_only(numbers), _read_only(self.times[index]), self.arrays, at(places), self.streams)
+        return QueuedEvents(
+            _read_only(numbers), _read_only(self.times[index]), self.arrays, as_index(places), self.streams
+        )
 
 
 def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -193,7 +195,7 @@ def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
 # The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly tracked.
 
 
-_BY = {
+_FIRED_BY = {
     "track": FiredBy.EVENT,
     "on_time": FiredBy.MOMENT,
     "on_arrival": FiredBy.ARRIVAL,
@@ -255,7 +257,7 @@ class TriggerWalk:
         self.firings.append(Firing(reference, record.fired_count, by))
 
 
-class AskedTrigger(TriggerWalk):
+class UserTriggerWalk(TriggerWalk):
     """A trigger of a user's own, which is asked about each event, or about pieces of columns, and at its moments."""
 
     def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any, forget_after: int | None) -> None:
@@ -297,7 +299,7 @@ class AskedTrigger(TriggerWalk):
 
     def end(self, moment: int) -> None:
         self._pass(moment + 1)
-        self._come_to(moment)
+        self._advance_to(moment)
         self._end(f"the end of the key at {show(moment)}")
 
     def _end(self, about: str) -> None:
@@ -351,13 +353,13 @@ class AskedTrigger(TriggerWalk):
             record.next_end = None
         if record.wake_at == moment:
             record.wake_at = context.wake_at = self._wake = None
-        self._come_to(moment)
+        self._advance_to(moment)
         about = f"at {show(moment)}"
         answer = call(self, "on_time", about, moment, context)
         self._answer(answer, "on_time", about, record.count - record.ties)
         self._note_wake("on_time", about)
 
-    def _come_to(self, moment: int) -> None:
+    def _advance_to(self, moment: int) -> None:
         self.record.ties = self.record.ties if moment == self.record.time else 0
         self._context.time = self.record.time = moment
 
@@ -379,7 +381,7 @@ class AskedTrigger(TriggerWalk):
                 self.policy, hook, about, self.key, f"{what}; the answers are True, False and Fire.BEFORE"
             )
         assert record.time is not None
-        self._fired(record.time, record.count if answer is True else before, _BY[hook])
+        self._fired(record.time, record.count if answer is True else before, _FIRED_BY[hook])
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
             call(self, "reset", about, context)
@@ -428,7 +430,9 @@ class AskedTrigger(TriggerWalk):
         events = tracked.columns(range(low, high), np.arange(count, count + size))
         fires = call(self, "track_all", about, events, context)
         if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
-            what = f"it answered {described(fires)}; the answer is an array of bool, one for each of {size} events"
+            what = (
+                f"it answered {describe_answer(fires)}; the answer is an array of bool, one for each of {size} events"
+            )
             raise PolicyFailure(self.policy, "track_all", about, self.key, what)
         if context.wake_at != self._wake:
             what = "it set wake_at, which is for rules that decide event by event; use every here"
@@ -443,7 +447,7 @@ class AskedTrigger(TriggerWalk):
         context.time, context.fired, context.fired_count = record.time, record.fired, record.fired_count
 
 
-class CountedTrigger(TriggerWalk):
+class CountTriggerWalk(TriggerWalk):
     """``CountTriggerPolicy`` besides an eviction of a user's own."""
 
     def __init__(self, policy: CountTriggerPolicy, record: UnitRecord, key: Any) -> None:
@@ -462,7 +466,7 @@ class CountedTrigger(TriggerWalk):
         pass
 
 
-class AlignedTrigger(TriggerWalk):
+class TimeTriggerWalk(TriggerWalk):
     """``TimeTriggerPolicy`` beside an eviction of the user's own: it fires at ends before which an event of the unit
     lies.
 
@@ -514,13 +518,13 @@ def trigger_walk(
     asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
     match policy:
         case CountTriggerPolicy() if not asked:
-            return CountedTrigger(policy, record, key)
+            return CountTriggerWalk(policy, record, key)
         case TimeTriggerPolicy() if not asked:
-            return AlignedTrigger(policy, record, key, reach)
-    return AskedTrigger(policy, record, key, forget_after)
+            return TimeTriggerWalk(policy, record, key, reach)
+    return UserTriggerWalk(policy, record, key, forget_after)
 
 
-def described(answer: object) -> str:
+def describe_answer(answer: object) -> str:
     """Returns an answer of a hook on arrays, in few words."""
     if isinstance(answer, np.ndarray):
         return f"an array of {answer.dtype} of shape {answer.shape}"
@@ -534,7 +538,7 @@ _EXPIRE, _PROCESS, _KEEP, _STOP = map(int, Action)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldWindow:
+class NonEmptyWindow:
     """A window that holds events."""
 
     reference: int
@@ -563,14 +567,14 @@ class EvictionWalk:
         """The state of the eviction, even if a hook has replaced the dict."""
         return self.record.eviction
 
-    def windows(self, firings: Sequence[Firing]) -> Iterator[HeldWindow]:
+    def windows(self, firings: Sequence[Firing]) -> Iterator[NonEmptyWindow]:
         """Yield the windows that hold events, in order."""
         for firing in firings:
             stop = int(np.searchsorted(self._numbers, firing.stop))
             members = self._members(firing, stop)
             self.record.evicted, self.record.evicted_count = firing.reference, firing.stop
             if len(members):
-                yield HeldWindow(firing.reference, members, firing.by)
+                yield NonEmptyWindow(firing.reference, members, firing.by)
 
     def _members(self, firing: Firing, stop: int) -> Indices:
         """Returns the events of a window, among those before index ``stop``."""
@@ -580,7 +584,7 @@ class EvictionWalk:
         """Called after the last window: expires the events that no later window can hold."""
 
 
-class AskedEviction(EvictionWalk):
+class UserEvictionWalk(EvictionWalk):
     """An eviction of a user's own, which is asked about each event, or about columns."""
 
     def __init__(
@@ -672,14 +676,14 @@ class AskedEviction(EvictionWalk):
         except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
         self._retained = left
-        return packed(np.array(members, np.int64))
+        return compact_indices(np.array(members, np.int64))
 
     def _by_arrays(self, stop: int) -> Indices:
-        asked = _with_those_behind(self._columns, self._reached, stop)
+        asked = _append_range(self._columns, self._reached, stop)
         self._reached = max(self._reached, stop)
         if not len(asked):
             return asked
-        which = at(asked)
+        which = as_index(asked)
         events = self._held.columns(asked, self._numbers[which])
         try:
             actions = self.policy.evict_all(events, self._context)
@@ -688,7 +692,7 @@ class AskedEviction(EvictionWalk):
         good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
         most = int(actions.max()) if good else 0
         if not good or most > _STOP or actions.min() < _EXPIRE:
-            what = f"it answered {described(actions)}; the answer is an Action for each of {len(asked)} events"
+            what = f"it answered {describe_answer(actions)}; the answer is an Action for each of {len(asked)} events"
             raise PolicyFailure(
                 self.policy,
                 "evict_all",
@@ -700,8 +704,8 @@ class AskedEviction(EvictionWalk):
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
         left = actions != _EXPIRE
         self.expired[which] |= ~left
-        self._columns = among(asked, left)
-        return among(asked, actions == _PROCESS)
+        self._columns = masked(asked, left)
+        return masked(asked, actions == _PROCESS)
 
     @property
     def _about(self) -> str:
@@ -709,7 +713,7 @@ class AskedEviction(EvictionWalk):
         return f"the window that ends at {show(self._context.reference)}"
 
 
-class CountedEviction(EvictionWalk):
+class CountEvictionWalk(EvictionWalk):
     """``CountEvictionPolicy`` besides a trigger of a user's own: the last events up to the one that fires."""
 
     def _members(self, firing: Firing, stop: int) -> Indices:
@@ -724,7 +728,7 @@ class CountedEviction(EvictionWalk):
         self.expired[: int(np.searchsorted(self._numbers, least - self.policy.length.value))] = True
 
 
-class TimedEviction(EvictionWalk):
+class TimeEvictionWalk(EvictionWalk):
     """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
 
     def __init__(
@@ -743,7 +747,7 @@ class TimedEviction(EvictionWalk):
             return left
         if self._ascend and isinstance(left, range):  # the others wait for the next window, as with ``evict``
             return range(left.start, max(self._first(firing.reference, left, "left"), left.start))
-        return among(left, self._held.times[at(left)] < firing.reference)
+        return masked(left, self._held.times[as_index(left)] < firing.reference)
 
     def clear(self) -> None:
         if self.record.time is not None:
@@ -753,7 +757,7 @@ class TimedEviction(EvictionWalk):
         """Lets events before index ``stop`` expire that no window which ends at the reference, or later, can hold;
         returns the others."""
         assert isinstance(self.policy, TimeEvictionPolicy)
-        left = _with_those_behind(self._left, self._reached, stop)
+        left = _append_range(self._left, self._reached, stop)
         self._reached = max(self._reached, stop)
         start, at_start = reference - self.policy.length.micros, self.policy.bounds is Bounds.START
         if self._ascend and isinstance(left, range):
@@ -761,10 +765,10 @@ class TimedEviction(EvictionWalk):
             self.expired[left.start : first] = True
             self._left = range(first, left.stop)
             return self._left
-        times = self._held.times[at(left)]
+        times = self._held.times[as_index(left)]
         over = times < start if at_start else times <= start
-        self.expired[at(among(left, over))] = True
-        self._left = among(left, ~over)
+        self.expired[as_index(masked(left, over))] = True
+        self._left = masked(left, ~over)
         return self._left
 
     def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
@@ -773,7 +777,7 @@ class TimedEviction(EvictionWalk):
         return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
 
 
-def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:
+def _append_range(before: Indices, start: int, stop: int) -> Indices:
     """Returns ascending indices, followed by those from ``start`` to ``stop``."""
     if start >= stop:
         return before
@@ -784,7 +788,7 @@ def _with_those_behind(before: Indices, start: int, stop: int) -> Indices:
     return np.concatenate([np.asarray(before), np.arange(start, stop)])
 
 
-def is_asked(policy: EvictionPolicy) -> bool:
+def has_user_hooks(policy: EvictionPolicy) -> bool:
     """True for an eviction that is asked about the events of each window; others let events expire without one."""
     built_in = isinstance(policy, CountEvictionPolicy | TimeEvictionPolicy)
     return not built_in or overrides(policy, "evict", "evict_all", "track", "track_all")
@@ -794,7 +798,7 @@ def eviction_walk(
     policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
     """Returns the walk of an eviction."""
-    if is_asked(policy):
-        return AskedEviction(policy, record, key, held, numbers)
-    kind = CountedEviction if isinstance(policy, CountEvictionPolicy) else TimedEviction
+    if has_user_hooks(policy):
+        return UserEvictionWalk(policy, record, key, held, numbers)
+    kind = CountEvictionWalk if isinstance(policy, CountEvictionPolicy) else TimeEvictionWalk
     return kind(policy, record, key, held, numbers)

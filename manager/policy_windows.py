@@ -13,20 +13,20 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
-from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import ACCOUNTED, IN_LAST_WINDOW, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.policy_walks import (
     Firing,
-    HeldWindow,
     Indices,
+    NonEmptyWindow,
     PolicyFailure,
     TrackedEvents,
     TriggerWalk,
     UnitRecord,
-    among,
-    at,
+    as_index,
+    compact_indices,
     eviction_walk,
-    is_asked,
-    packed,
+    has_user_hooks,
+    masked,
     trigger_walk,
 )
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, forget_after, overrides
@@ -49,7 +49,7 @@ _NO_KEY = 0
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FiredWindow:
     """A window that fires, with its unit; its events by their positions in order of (key, time, arrival)."""
 
     reference: int
@@ -60,7 +60,7 @@ class _Found:
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _ForgottenUnit:
     """A unit whose state is forgotten."""
 
     reference: int
@@ -68,7 +68,7 @@ class _Ended:
     key: Any
 
 
-class _Life:
+class _TrackedUnit:
     """A unit from its first event until it is forgotten: its record, its trigger, and the events that are tracked."""
 
     def __init__(self, record: UnitRecord, trigger: TriggerWalk, tracked: Indices, forget_after: int | None) -> None:
@@ -118,11 +118,11 @@ class PolicyWindows:
         place. ``key`` are the columns of the key; none for one unit, the task."""
         self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
         self._by_arrival = event_time and overrides(trigger, "on_arrival")
-        self._asks_eviction = is_asked(eviction)
+        self._calls_eviction = has_user_hooks(eviction)
         silent = forget_after(eviction, trigger)
         self._forget_after = None if silent is None else silent.micros
         self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
-        self._source = _Positions(self._sorted)
+        self._source = _EventsByPosition(self._sorted)
         count, arrange = len(events), self._sorted._sorted
         self._times = self._sorted.live.starts
         self._places = self._sorted.places(np.arange(count))
@@ -171,11 +171,15 @@ class PolicyWindows:
     @property
     def still_open(self) -> int:
         """Number of units with events that are in no window yet and may still be in one."""
-        return len(self._units_of(~self._gone & ~self._sorted.seen))
+        return len(self._units_of(~self._gone & ~self._sorted.accounted))
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (SEEN, GONE, IN_LAST_WINDOW) of each event, in the order given."""
-        flags = self._sorted.seen * np.uint8(SEEN) | self._gone * np.uint8(GONE) | self._last * np.uint8(IN_LAST_WINDOW)
+        """Returns the flags (ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW) of each event, in the order given."""
+        flags = (
+            self._sorted.accounted * np.uint8(ACCOUNTED)
+            | self._gone * np.uint8(NOT_LIVE)
+            | self._last * np.uint8(IN_LAST_WINDOW)
+        )
         return self._sorted.as_given(flags)
 
     def numbers(self) -> NDArray[np.int64]:
@@ -186,16 +190,16 @@ class PolicyWindows:
         """Yields the windows that fire when time has reached a frontier (microseconds; FOREVER: the streams end), in
         order of (end, key), for each unit in its order; and the keys that are forgotten. None: only what fires on
         arrival. Raises PolicyFailure."""
-        found = list[_Found | _Ended]()
+        found = list[_FiredWindow | _ForgottenUnit]()
         units = self._units(frontier)
         texts = self.records.caches_of(list(units))
         for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
-            found.extend(self._evaluate(unit, low, high, key, text, frontier))
+            found.extend(self._evaluate_unit(unit, low, high, key, text, frontier))
         found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
         before: dict[int, Indices] = {}
         windowed = np.zeros(len(self._times), np.bool_)
         for window in found:
-            if isinstance(window, _Ended):
+            if isinstance(window, _ForgottenUnit):
                 before[window.hash] = range(0)  # the first window of its next life has none before it
                 if self._sorted.keyed:
                     yield Forgotten(window.key)
@@ -203,21 +207,21 @@ class PolicyWindows:
             previous = before.get(window.hash)
             if previous is None:
                 low, high = self._block(window.hash)
-                previous = among(range(low, high), self._last[low:high])
+                previous = masked(range(low, high), self._last[low:high])
             before[window.hash] = window.members
-            windowed[at(window.members)] = True
+            windowed[as_index(window.members)] = True
             yield self._shown(window, previous)
         for unit, members in before.items():
             low, high = self._block(unit)
             self._last[low:high] = False
-            self._last[at(members)] = True
-        self._sorted.count("windowed", windowed & ~self._sorted.seen)
-        self._sorted.seen |= windowed
-        self._sorted.count("purged", self._purged & ~self._sorted.seen)
-        self._sorted.seen |= self._purged
+            self._last[as_index(members)] = True
+        self._sorted.count("windowed", windowed & ~self._sorted.accounted)
+        self._sorted.accounted |= windowed
+        self._sorted.count("purged", self._purged & ~self._sorted.accounted)
+        self._sorted.accounted |= self._purged
         self._sorted.leave_out(self._gone)
 
-    def _shown(self, window: _Found, previous: Indices) -> TupleWindow:
+    def _shown(self, window: _FiredWindow, previous: Indices) -> TupleWindow:
         members = window.members
         return TupleWindow(
             self._source,
@@ -232,7 +236,7 @@ class PolicyWindows:
             fired_by=window.by,
         )
 
-    def _start(self, window: _Found) -> int | None:
+    def _start(self, window: _FiredWindow) -> int | None:
         policy, about = self.eviction, f"the window that ends at {show(window.reference)}"
         try:
             start = policy.window_start(window.reference)
@@ -284,78 +288,80 @@ class PolicyWindows:
 
     _starts: dict[int, tuple[int, int]] | None = None
 
-    def _evaluate(
+    def _evaluate_unit(
         self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
-    ) -> Iterator[_Found | _Ended]:
+    ) -> Iterator[_FiredWindow | _ForgottenUnit]:
         """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
-        life = self._life(key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high))
+        tracked_unit = self._new_unit(
+            key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high)
+        )
         for positions, fires in self._events_to_track(low, high, key, frontier):
             left = positions
             while len(left):
-                count = life.outlives(self._times[at(left)])
-                self._track(life, left[:count])
+                count = tracked_unit.outlives(self._times[as_index(left)])
+                self._track(tracked_unit, left[:count])
                 left = left[count:]
                 if len(left):
-                    yield from self._ended(unit, key, life)
-                    life = self._life(key, None, range(0))
+                    yield from self._forgotten(unit, key, tracked_unit)
+                    tracked_unit = self._new_unit(key, None, range(0))
             if fires:
-                life.trigger.fire()
-        end = life.end
+                tracked_unit.trigger.fire()
+        end = tracked_unit.end
         if end is not None and frontier is not None and frontier > end:
-            yield from self._ended(unit, key, life)
+            yield from self._forgotten(unit, key, tracked_unit)
             self.records.drop(unit)
             return
         if frontier is not None:
-            life.trigger.pass_until(frontier)
-        yield from self._fired(unit, key, life)
-        moment, place = life.record.next_moment, int(self._places[low]) if low < high else -1
-        due = [] if moment is None else [life.trigger.due_at(moment)]
+            tracked_unit.trigger.pass_until(frontier)
+        yield from self._fired_windows(unit, key, tracked_unit)
+        moment, place = tracked_unit.record.next_moment, int(self._places[low]) if low < high else -1
+        due = [] if moment is None else [tracked_unit.trigger.due_at(moment)]
         timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
-        self.records.put(unit, KeyRecord(timer=timer, cache=life.record.to_text()), place)
+        self.records.put(unit, KeyRecord(timer=timer, cache=tracked_unit.record.to_text()), place)
 
-    def _life(self, key: Any, stored: UnitRecord | None, tracked: Indices) -> _Life:
-        record, reach = self._begun(key, stored), self.eviction.reach
+    def _new_unit(self, key: Any, stored: UnitRecord | None, tracked: Indices) -> _TrackedUnit:
+        record, reach = self._record_of(key, stored), self.eviction.reach
         reached = None if reach is None else reach.micros
         trigger = trigger_walk(self.trigger, record, key, reached, self._forget_after)
-        return _Life(record, trigger, tracked, self._forget_after)
+        return _TrackedUnit(record, trigger, tracked, self._forget_after)
 
-    def _track(self, life: _Life, positions: Indices) -> None:
+    def _track(self, tracked_unit: _TrackedUnit, positions: Indices) -> None:
         """Tell events, which are in order."""
         if not len(positions):
             return
-        before = life.record.count
-        self._numbers[at(positions)] = np.arange(before, before + len(positions))
-        life.tracked.append(positions)
-        life.trigger.track(self._tracked(positions))
+        before = tracked_unit.record.count
+        self._numbers[as_index(positions)] = np.arange(before, before + len(positions))
+        tracked_unit.tracked.append(positions)
+        tracked_unit.trigger.track(self._tracked(positions))
 
-    def _fired(self, unit: int, key: Any, life: _Life) -> Iterator[_Found]:
-        """Yield the windows that the trigger of a life has fired."""
-        record, firings = life.record, life.trigger.firings
-        if firings or not self._asks_eviction:
-            yield from self._evicted(unit, key, record, _one_after_another(life.tracked), firings)
-        record.trigger = life.trigger.state
+    def _fired_windows(self, unit: int, key: Any, tracked_unit: _TrackedUnit) -> Iterator[_FiredWindow]:
+        """Yield the windows that the trigger of a unit has fired."""
+        record, firings = tracked_unit.record, tracked_unit.trigger.firings
+        if firings or not self._calls_eviction:
+            yield from self._evicted(unit, key, record, _joined_indices(tracked_unit.tracked), firings)
+        record.trigger = tracked_unit.trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
             _check_state(policy, state, key)
 
-    def _ended(self, unit: int, key: Any, life: _Life) -> Iterator[_Found | _Ended]:
-        """Yields the last windows of a life; its remaining events are purged."""
-        end = life.end
+    def _forgotten(self, unit: int, key: Any, tracked_unit: _TrackedUnit) -> Iterator[_FiredWindow | _ForgottenUnit]:
+        """Yields the last windows of a unit that is forgotten; its remaining events are purged."""
+        end = tracked_unit.end
         assert end is not None
-        life.trigger.end(end)
-        yield from self._fired(unit, key, life)
-        tracked = at(_one_after_another(life.tracked))
+        tracked_unit.trigger.end(end)
+        yield from self._fired_windows(unit, key, tracked_unit)
+        tracked = as_index(_joined_indices(tracked_unit.tracked))
         self._purged[tracked] |= ~self._gone[tracked]
         self._gone[tracked] = True
-        yield _Ended(end, unit, key)
+        yield _ForgottenUnit(end, unit, key)
 
     def _tracked_before(self, low: int, high: int) -> Indices:
         """Returns the positions of the events of a unit that have been tracked in earlier batches, in order of their
         numbers."""
         numbers = self._numbers[low:high]
-        old = among(range(low, high), (numbers >= 0) & ~self._gone[low:high])
-        numbers = self._numbers[at(old)]
+        old = masked(range(low, high), (numbers >= 0) & ~self._gone[low:high])
+        numbers = self._numbers[as_index(old)]
         if (numbers[1:] > numbers[:-1]).all():
             return old
         return np.asarray(old)[np.argsort(numbers, kind="stable")]
@@ -367,20 +373,20 @@ class PolicyWindows:
         record: UnitRecord,
         positions: Indices,
         firings: Sequence[Firing],
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_FiredWindow]:
         """Yields the windows that hold events, of the tracked ones at these positions; expired events are marked as
         gone."""
-        columns, index = self._all_columns, at(positions)
+        columns, index = self._all_columns, as_index(positions)
         places = positions if self._in_order else self._places[index]
         held = TrackedEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
         eviction = eviction_walk(self.eviction, record, key, held, self._numbers[index])
         for window in eviction.windows(firings):
-            yield self._found(window, unit, key, positions)
+            yield self._fired_window(window, unit, key, positions)
         eviction.clear()
         record.eviction = eviction.state
         self._gone[index] |= eviction.expired
 
-    def _begun(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
+    def _record_of(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
         """Returns the record of a unit: a new one, or the stored one with the names of states that are declared now."""
         record = UnitRecord() if stored is None else stored
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
@@ -398,19 +404,19 @@ class PolicyWindows:
         return record
 
     @staticmethod
-    def _found(window: HeldWindow, unit: int, key: Any, positions: Indices) -> _Found:
+    def _fired_window(window: NonEmptyWindow, unit: int, key: Any, positions: Indices) -> _FiredWindow:
         members = window.members
         if not isinstance(positions, range):
-            found: Indices = packed(np.sort(positions[at(members)]))
+            found: Indices = compact_indices(np.sort(positions[as_index(members)]))
         elif isinstance(members, range):
             found = positions[members.start : members.stop]
         else:
             found = members + positions.start
-        return _Found(window.reference, unit, key, found, window.by)
+        return _FiredWindow(window.reference, unit, key, found, window.by)
 
     def _tracked(self, positions: Indices) -> TrackedEvents:
         """Returns events that are tracked now, as the trigger sees them."""
-        index, columns = at(positions), self._fresh_columns
+        index, columns = as_index(positions), self._fresh_columns
         ranks = positions if self._in_order else self._places[index]
         if self._fresh is not None:
             ranks = np.searchsorted(self._fresh, np.asarray(ranks))
@@ -419,14 +425,14 @@ class PolicyWindows:
     def _events_to_track(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
         """Yield the events of a unit that are to be tracked, in order: (positions, whether an event on arrival fires
         behind them)."""
-        waiting = among(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
+        waiting = masked(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
         if self._by_arrival:
             for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):
-                arrived = self._places[at(waiting)] <= last
-                yield among(waiting, arrived), True
-                waiting = among(waiting, ~arrived)
+                arrived = self._places[as_index(waiting)] <= last
+                yield masked(waiting, arrived), True
+                waiting = masked(waiting, ~arrived)
         if frontier is not None:
-            yield among(waiting, self._times[at(waiting)] <= frontier), False
+            yield masked(waiting, self._times[as_index(waiting)] <= frontier), False
 
     def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
         """Yield the places of the new events that fire on arrival."""
@@ -452,11 +458,11 @@ class _Columns:
     """Columns of events, converted when they are asked for."""
 
     def __init__(self, table: pa.Table) -> None:
-        self.lists: Mapping[str, Sequence[Any]] = _Lazy(table, pa.ChunkedArray.to_pylist)
-        self.arrays: Mapping[str, NDArray[Any]] = _Lazy(table, _to_numpy)
+        self.lists: Mapping[str, Sequence[Any]] = _LazyColumns(table, pa.ChunkedArray.to_pylist)
+        self.arrays: Mapping[str, NDArray[Any]] = _LazyColumns(table, _to_numpy)
 
 
-class _Lazy(dict[str, Any]):
+class _LazyColumns(dict[str, Any]):
     """The columns of a table by name, each converted at the first access."""
 
     def __init__(self, table: pa.Table, convert: Any) -> None:
@@ -480,11 +486,11 @@ def _to_numpy(column: pa.ChunkedArray) -> Any:
     array: NDArray[Any] = column.to_numpy()
     array.flags.writeable = False
     if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
-        return _WithNulls(column, array)
+        return _NullableColumn(column, array)
     return array
 
 
-class _WithNulls:
+class _NullableColumn:
     """Whole numbers or booleans with nulls; the type of one key's values must not depend on the nulls of other keys."""
 
     def __init__(self, column: pa.ChunkedArray, array: NDArray[Any]) -> None:
@@ -496,7 +502,7 @@ class _WithNulls:
         return self._filled[where] if self._valid[where].all() else self._array[where]
 
 
-class _Positions:
+class _EventsByPosition:
     """The events of a task by their positions in order of (key, time, arrival): what its TupleWindows read."""
 
     def __init__(self, events: SortedEvents) -> None:
@@ -522,15 +528,15 @@ def _without(members: Indices, others: Indices) -> Indices:
     if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
         return members
     if not isinstance(members, range):
-        return packed(members[np.isin(members, others, invert=True, assume_unique=True)])
+        return compact_indices(members[np.isin(members, others, invert=True, assume_unique=True)])
     if isinstance(others, range) and others.start <= members.start:
         return range(min(others.stop, members.stop), members.stop)
     if isinstance(others, range) and others.stop >= members.stop:
         return range(members.start, others.start)
-    return among(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
+    return masked(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
 
 
-def _one_after_another(parts: Sequence[Indices]) -> Indices:
+def _joined_indices(parts: Sequence[Indices]) -> Indices:
     """Returns the positions of all parts, one part after another."""
     parts = [part for part in parts if len(part)]
     runs = [part for part in parts if isinstance(part, range)]

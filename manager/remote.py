@@ -45,7 +45,7 @@ _ARROW = re.compile(
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
 """Error texts of obstore after its own retries: an HTTP status, or no answer."""
 _CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp", "redis", "valkey"})
-_NO_ANSWER = re.compile(
+_NO_ANSWER_TEXT = re.compile(
     r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn|ClusterDown|MasterDown|TryAgain"
 )
 """Pattern for the names of error classes that mean that no answer came."""
@@ -81,17 +81,17 @@ def is_transient(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, WindboltError):
             return error.transient
-        if _passes(error):
+        if _is_itself_transient(error):
             return True
         error = error.__cause__
     return False
 
 
-_OF_VALUES = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW, errno.EILSEQ})
+_VALUE_ERRNOS = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFLOW, errno.EILSEQ})
 """Error numbers (errno) of invalid values: ``datetime.fromtimestamp(2**56)`` raises the fourth."""
 
 
-def is_of_events(error: BaseException | None) -> bool:
+def is_caused_by_event(error: BaseException | None) -> bool:
     """True if events may have caused an error of users' code: another try would raise it again for these events alone.
 
     False for errors that may pass, for a lack of memory, for system errors of files, networks and processes, and for
@@ -104,27 +104,27 @@ def is_of_events(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, WindboltError):  # it has already judged its cause
             return not isinstance(error, BoltError | CheckpointError | StorageError)
-        if not _of_events(error):
+        if not _caused_by_event(error):
             return False
         error = error.__cause__
     return True
 
 
-def _of_events(error: BaseException) -> bool:
+def _caused_by_event(error: BaseException) -> bool:
     if isinstance(error, OSError):
         own = type(error).__module__ not in ("builtins", "gzip")
-        return error.errno in _OF_VALUES or (error.errno is None and not own)
+        return error.errno in _VALUE_ERRNOS or (error.errno is None and not own)
     if isinstance(error, NameError):
         return isinstance(error, UnboundLocalError)  # after a loop over a list that is empty in this event
     return isinstance(error, Exception) and not isinstance(error, MemoryError | ImportError)
 
 
-def passes_in_java(text: str) -> bool:
+def is_transient_in_java(text: str) -> bool:
     """True if the long text of a Java error names a class of errors that may pass."""
     return _JAVA.search(text) is not None
 
 
-def _passes_for_a_client(error: BaseException) -> bool:
+def _is_transient_for_client(error: BaseException) -> bool:
     """True if an error of a client of servers may pass: by the HTTP status of the answer, or because none came."""
     answer = getattr(error, "response", None)
     status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
@@ -132,28 +132,28 @@ def _passes_for_a_client(error: BaseException) -> bool:
         return re.fullmatch(_STATUS, str(status)) is not None
     reason = getattr(error, "reason", None)  # the system's error within that of urllib
     if isinstance(reason, Exception):
-        return isinstance(reason, socket.gaierror) or _passes(reason)
+        return isinstance(reason, socket.gaierror) or _is_itself_transient(reason)
     names = [kind.__name__ for kind in type(error).__mro__]
-    return _REFUSED.isdisjoint(names) and any(map(_NO_ANSWER.search, names))
+    return _REFUSED.isdisjoint(names) and any(map(_NO_ANSWER_TEXT.search, names))
 
 
-def _passes(error: BaseException) -> bool:
+def _is_itself_transient(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):  # also those that users' code raises
         return True
     library = type(error).__module__.partition(".")[0].removeprefix("_")  # DuckDB's errors are of _duckdb
     if library in _CLIENTS:
-        return _passes_for_a_client(error)
+        return _is_transient_for_client(error)
     if isinstance(error, OSError):
         return error.errno in _NUMBERS if error.errno is not None else _ARROW.search(str(error)) is not None
-    return _passes_for_a_library(library, error)
+    return _is_transient_for_library(library, error)
 
 
-def _passes_for_a_library(library: str, error: BaseException) -> bool:
+def _is_transient_for_library(library: str, error: BaseException) -> bool:
     match library:
         case "obstore":
             return _OBSTORE.search(str(error).split("\n", 1)[0]) is not None
         case "py4j" | "pyspark" | "grpc":
-            return passes_in_java(f"{error}\n{_java_trace(error)}")
+            return is_transient_in_java(f"{error}\n{_java_trace(error)}")
         case "sqlite3":
             return str(getattr(error, "sqlite_errorname", "")).startswith(_LOCKED)
         case "duckdb":
@@ -171,7 +171,7 @@ def _java_trace(error: BaseException) -> str:
 # A file that is read from a position, by the methods that Python and pyarrow call.
 
 
-class Positioned(io.RawIOBase):
+class SeekableFile(io.RawIOBase):
     """A file of known size with a position; subclasses that read move ``_at`` on."""
 
     def __init__(self, size: int) -> None:
@@ -201,7 +201,7 @@ class Positioned(io.RawIOBase):
 # Hadoop knows.
 
 
-_ARROWS = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
+_ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
 """Arrow's scheme for other schemes of the same store."""
 KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
 _DBFS = "/dbfs/"
@@ -216,11 +216,11 @@ def place_name(path: str) -> str:
     if path.startswith("dbfs:/"):
         return _DBFS + path.removeprefix("dbfs:").lstrip("/")
     scheme, sign, rest = path.partition("://")
-    if not sign or scheme.lower() not in _ARROWS:
+    if not sign or scheme.lower() not in _ARROW_SCHEMES:
         return path
     if scheme.lower().startswith("wasb"):
         rest = rest.replace(".blob.core.", ".dfs.core.", 1)
-    return f"{_ARROWS[scheme.lower()]}://{rest}"
+    return f"{_ARROW_SCHEMES[scheme.lower()]}://{rest}"
 
 
 def has_query(path: str) -> bool:
@@ -329,12 +329,12 @@ RETRIES = 6
 """Times that a request is made again: as often as obstore does it (``object_store``)."""
 _FIRST_WAIT = 0.1
 """First wait in seconds; each wait is about twice as long as the one before."""
-_PATIENCE = 10.0
+_MOST_SECONDS = 10.0
 """Seconds after which a request is not made again. A client of Arrow's that asks again by itself may take that long
 to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
 
 
-def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
+def with_retries(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
     """Calls ``act`` and returns its result. Retries after failures that may pass, and raises the last one.
 
     ``again``: called in retries instead of ``act``, if a failed call may have taken effect in the store.
@@ -344,7 +344,7 @@ def asking_again(act: Callable[[], Reply], again: Callable[[], Reply] | None = N
         try:
             return act()
         except OSError as error:
-            if not is_transient(error) or time.monotonic() - begun > _PATIENCE:
+            if not is_transient(error) or time.monotonic() - begun > _MOST_SECONDS:
                 raise
         act = again or act
         time.sleep(_FIRST_WAIT * 2**retry * random.uniform(0.5, 1))
@@ -369,22 +369,22 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
         return str(self.plain.normalize_path(path))
 
     def get_file_info(self, paths: list[str]) -> Any:
-        return asking_again(lambda: self.plain.get_file_info(paths))
+        return with_retries(lambda: self.plain.get_file_info(paths))
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> Any:
-        return asking_again(lambda: self.plain.get_file_info(selector))
+        return with_retries(lambda: self.plain.get_file_info(selector))
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        asking_again(lambda: self.plain.create_dir(path, recursive=recursive))
+        with_retries(lambda: self.plain.create_dir(path, recursive=recursive))
 
     def delete_dir(self, path: str) -> None:
         self._gone(lambda: self.plain.delete_dir(path))
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:
-        asking_again(lambda: self.plain.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
+        with_retries(lambda: self.plain.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
 
     def delete_root_dir_contents(self) -> None:
-        asking_again(lambda: self.plain.delete_dir_contents("/", accept_root_dir=True))
+        with_retries(lambda: self.plain.delete_dir_contents("/", accept_root_dir=True))
 
     def delete_file(self, path: str) -> None:
         self._gone(lambda: self.plain.delete_file(path))
@@ -397,22 +397,22 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
                 if self.plain.get_file_info(dest).type == pafs.FileType.NotFound:
                     raise
 
-        asking_again(lambda: self.plain.move(src, dest), again)
+        with_retries(lambda: self.plain.move(src, dest), again)
 
     def copy_file(self, src: str, dest: str) -> None:
-        asking_again(lambda: self.plain.copy_file(src, dest))
+        with_retries(lambda: self.plain.copy_file(src, dest))
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_Source(asking_again(lambda: self.plain.open_input_file(path))), mode="r")
+        return pa.PythonFile(_Source(with_retries(lambda: self.plain.open_input_file(path))), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
-        return asking_again(lambda: self.plain.open_output_stream(path, compression=None, metadata=metadata))
+        return with_retries(lambda: self.plain.open_output_stream(path, compression=None, metadata=metadata))
 
     def open_append_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
-        return asking_again(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
+        return with_retries(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
 
     def _gone(self, delete: Callable[[], None]) -> None:
         """Delete something; it may be gone when the store is asked again."""
@@ -423,10 +423,10 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
             except FileNotFoundError:
                 return
 
-        asking_again(delete, again)
+        with_retries(delete, again)
 
 
-class _Source(Positioned):
+class _Source(SeekableFile):
     """Reader of an object's bytes at its own position, so that a failed read begins there again."""
 
     def __init__(self, file: pa.NativeFile) -> None:
@@ -446,7 +446,7 @@ class _Source(Positioned):
             self._file.seek(start)
             return self._file.read_buffer(wanted)
 
-        found = asking_again(section) if wanted else pa.py_buffer(b"")
+        found = with_retries(section) if wanted else pa.py_buffer(b"")
         self._at = start + len(found)
         return found
 

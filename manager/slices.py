@@ -41,7 +41,7 @@ class WindowResults:
     """State of the accumulator for tracing; None where tracing is off."""
 
 
-class Summing:
+class PartialSums:
     """The partial results that are kept of a bolt's events in place of them."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Summing:
 
 
 if TYPE_CHECKING:
-    Full = list[list[NDArray[Any]]]
+    DenseStates = list[list[NDArray[Any]]]
     """The state of each accumulator, with an entry for every key; the last item is the number of events."""
 
 _MEMORY = 1 << 28
@@ -141,8 +141,8 @@ def overlapping(
 
     Yields arrays with an entry per result row, in order of window and key: window, key, states, number of events.
     """
-    stacks = _Stacks(slices)
-    joined: list[tuple[NDArray[np.int64], Full]] = []
+    stacks = _TwoStackQueue(slices)
+    joined: list[tuple[NDArray[np.int64], DenseStates]] = []
     windows: list[int] = []
     waiting = 0
     for window, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
@@ -176,13 +176,13 @@ class DenseSlices:
     ) -> None:
         self.accumulators = [accumulator for accumulator in accumulators if isinstance(accumulator, DenseAccumulator)]
         self.keys, self.codes, self.edges = keys, codes, edges.tolist()
-        self.columns: Full = [*states, [events]]
+        self.columns: DenseStates = [*states, [events]]
 
-    def empty(self) -> Full:
+    def empty(self) -> DenseStates:
         """A slice without events."""
         return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
-    def of(self, number: int) -> Full:
+    def of(self, number: int) -> DenseStates:
         """The slice of this number."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
@@ -193,7 +193,7 @@ class DenseSlices:
                 target[codes] = column[low:high]
         return full
 
-    def joined(self, earlier: Full, later: Full) -> Full:
+    def joined(self, earlier: DenseStates, later: DenseStates) -> DenseStates:
         """Join two runs of slices."""
         states = [
             accumulator.combined(before, after)
@@ -202,7 +202,7 @@ class DenseSlices:
         return [*states, [earlier[-1][0] + later[-1][0]]]
 
 
-class _Stacks:
+class _TwoStackQueue:
     """A queue of slices whose join is always available: new slices are added to the back, windows leave from the front.
 
     ``front[i]`` is the join of the slices from its i-th up to the end of the front.
@@ -210,11 +210,11 @@ class _Stacks:
 
     def __init__(self, slices: DenseSlices) -> None:
         self.slices = slices
-        self.front: list[Full] = []
+        self.front: list[DenseStates] = []
         self.front_start = self.front_end = self.back_end = 0
-        self.back: Full | None = None
+        self.back: DenseStates | None = None
 
-    def window(self, begin: int, end: int) -> Full:
+    def window(self, begin: int, end: int) -> DenseStates:
         """The join of the slices from ``begin`` up to ``end``."""
         if begin >= self.front_end:
             self._flip(begin, end)
@@ -236,7 +236,7 @@ class _Stacks:
 
 
 def _joined_states(
-    windows: list[int], joined: list[tuple[NDArray[np.int64], Full]]
+    windows: list[int], joined: list[tuple[NDArray[np.int64], DenseStates]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
     codes = np.concatenate([window_codes for window_codes, _ in joined])
     of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in joined])
@@ -257,7 +257,7 @@ _FAR = 1 << 62
 
 
 @dataclass(frozen=True)
-class Sums:
+class PartialAggregates:
     """Partial aggregates: one row per slice and key, in order of slice."""
 
     keys: Keys
@@ -268,7 +268,7 @@ class Sums:
     """Number of events that each row stands for, by stream."""
 
 
-class Slicing(Summing):
+class SliceSums(PartialSums):
     """Folds a bolt's events by slice and key, stores the partial aggregates, and joins them into windows.
 
     A folded row is an event of the queue whose time is the end of its slice. It is settled when nothing can be added to
@@ -353,7 +353,7 @@ class Slicing(Summing):
             yield WindowResults(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
     def _join_separately(
-        self, sums: Sums, starts: NDArray[np.int64], stops: NDArray[np.int64]
+        self, sums: PartialAggregates, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
         """Join each window from all of its rows: yields the window, key, state and number of events of each result
         row."""
@@ -373,14 +373,16 @@ class Slicing(Summing):
             ]
             yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[rows])
 
-    def _cells(self, sums: Sums) -> Sums:
+    def _cells(self, sums: PartialAggregates) -> PartialAggregates:
         """Merge the rows so that there is one per slice and key, ordered by slice and key."""
         codes = sums.slices * sums.keys.size + sums.keys.codes
         if (codes[1:] > codes[:-1]).all():
             return sums
         groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
-        keys = _Coded(sums.keys, groups.cells % sums.keys.size)
-        return Sums(keys, groups.cells // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups))
+        keys = _RecodedKeys(sums.keys, groups.cells % sums.keys.size)
+        return PartialAggregates(
+            keys, groups.cells // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups)
+        )
 
     def _events(
         self,
@@ -406,15 +408,15 @@ class Slicing(Summing):
             arrays, names = [pa.nulls(len(times))], ["nothing"]
         return Events(times, pa.RecordBatch.from_arrays(arrays, names=names), None, weights)
 
-    def _loaded(self, rows: Events, *, ordered: bool) -> Sums:
+    def _loaded(self, rows: Events, *, ordered: bool) -> PartialAggregates:
         payload, weights = rows.payload, rows.weights
         assert weights is not None
         keys = Keys.of([payload.column(name) for name in self.key_columns], len(rows), ordered=ordered)
-        keys = _Close(keys) if ordered else keys
-        return Sums(keys, group_numbers(rows.timestamps), self._loaded_states(payload), weights)
+        keys = _UsedKeys(keys) if ordered else keys
+        return PartialAggregates(keys, group_numbers(rows.timestamps), self._loaded_states(payload), weights)
 
 
-class _Coded(Keys):
+class _RecodedKeys(Keys):
     """The same keys for other rows, by the same codes."""
 
     def __init__(self, keys: Keys, codes: NDArray[np.int64]) -> None:
@@ -424,7 +426,7 @@ class _Coded(Keys):
         return self._keys.columns(codes)
 
 
-class _Close(Keys):
+class _UsedKeys(Keys):
     """The same keys in the same order, without codes that no row has."""
 
     def __init__(self, keys: Keys) -> None:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.assigned_windows import TupleWindows
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
-from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, SortedEvents
-from manager.remote import is_of_events
+from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
+from manager.remote import is_caused_by_event
 from policies.assigners import Assigned
 from policies.firing import (
     CLOSE,
@@ -260,18 +260,18 @@ class KeyFirings:
         return purged
 
 
-class Room:
+class CapacityCheck:
     """The capacity of windows, and which keys come near it. Events are measured only where a key may reach it."""
 
     def __init__(self, capacity: Capacity | None, arrivals: KeyedEvents, firings: KeyFirings) -> None:
         self._arrivals, self._firings = arrivals, firings
-        measured = None if capacity is None or not len(arrivals) else _measured(capacity, arrivals)
-        near = None if measured is None else measured.reached(arrivals.blocks.edges)
-        reached = near is not None and bool(near.any())
+        measured = None if capacity is None or not len(arrivals) else _with_sizes(capacity, arrivals)
+        may_fill = None if measured is None else measured.reached(arrivals.blocks.edges)
+        reached = may_fill is not None and bool(may_fill.any())
         self.capacity = measured if reached else None
         """The capacity; None where no key has enough events or bytes to reach it."""
-        self.near: NDArray[np.bool_] = (
-            near if near is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
+        self.may_fill: NDArray[np.bool_] = (
+            may_fill if may_fill is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
         """True for blocks that have enough events or bytes to reach the capacity."""
 
@@ -281,7 +281,7 @@ class Room:
         Old events fill a window only if the capacity was larger when they came.
         """
         low, new = int(self._arrivals.blocks.edges[block]), int(self._arrivals.new_starts[block])
-        if self.capacity is not None and self.near[block]:
+        if self.capacity is not None and self.may_fill[block]:
             for start, high, last in self.capacity.parts(low, new):
                 self._firings.fire(start, high, int(self._arrivals.times[last]), FULL)
                 low = high
@@ -290,12 +290,12 @@ class Room:
     def filling(self, block: int, start: int) -> Filling:
         """Returns the fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL``
         far from capacity."""
-        if self.capacity is None or not self.near[block]:
+        if self.capacity is None or not self.may_fill[block]:
             return NEVER_FULL
         return Filling(self.capacity, start, int(self._arrivals.new_starts[block]))
 
 
-def _measured(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
+def _with_sizes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
     """Returns the capacity, with the bytes of each event where all events together have enough for one window."""
     sizes = None
     if capacity.bytes is not None:
@@ -310,7 +310,7 @@ class Evaluation:
     """The events and records of a task's keys at a clock; firings, refusals and records are updated in place."""
 
     arrivals: KeyedEvents
-    room: Room
+    capacity_check: CapacityCheck
     key_states: KeyStates
     firings: KeyFirings
     refusals: Refusals
@@ -356,10 +356,10 @@ class DailyTimer:
 
     def hold(self, block: int, new: int) -> None:
         """Start with the old events of the key, which are before index ``new``, in the window."""
-        start = self._evaluation.room.open_start(block)
+        start = self._evaluation.capacity_check.open_start(block)
         if start != self._start:
             self._start, self._empty = start, -1
-        self._held, self._filling = new - start, self._evaluation.room.filling(block, start)
+        self._held, self._filling = new - start, self._evaluation.capacity_check.filling(block, start)
 
     def join(self, event: int, now: int, day: DayTime, timer: int) -> None:
         """Add an event to the window, or to the next one where it does not fit."""
@@ -420,7 +420,7 @@ class DailyTimer:
         self._evaluation.key_states.put(self._key, record, self._place)
 
 
-_Asks: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
+_AskTime: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
 """Called with a new event, its time and the key's timer (NONE for no timer): the time of day and the timer that the
 event asks for; None if the event is refused."""
 
@@ -431,7 +431,7 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
     if trigger.max_empty is None:
         evaluation.key_states.clear()  # left by an earlier trigger that forgot keys
         if len(evaluation.arrivals):
-            blocks, capacity = evaluation.arrivals.blocks, evaluation.room.capacity
+            blocks, capacity = evaluation.arrivals.blocks, evaluation.capacity_check.capacity
             evaluation.firings.take(fire_daily(blocks, day, evaluation.until, capacity))
         return
 
@@ -453,7 +453,7 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
                 raise TypeError(f"it returned {repr_of(day):.60}, which is no DayTime")
             return day, day.next(now)
         except Exception as error:
-            if not is_of_events(error):
+            if not is_caused_by_event(error):
                 raise
             evaluation.refusals.refuse(event, trigger.rule, error)
             return None
@@ -461,7 +461,7 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
     _walk_keys(evaluation, trigger.max_empty, asks)
 
 
-def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed: DayTime | None = None) -> None:
+def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _AskTime, fixed: DayTime | None = None) -> None:
     """Process the events of each key in order, and store its timer. ``fixed`` is the one time of day of all keys."""
     blocks = {key: block for block, key in enumerate(evaluation.arrivals.keys)}
     for key in _keys_to_process(evaluation):
@@ -473,7 +473,7 @@ def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _Asks, fixed
         timer.store()
 
 
-def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _Asks) -> None:
+def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _AskTime) -> None:
     """Advance a timer by the new events of its key."""
     arrivals = evaluation.arrivals
     new, high = int(arrivals.new_starts[block]), arrivals.run(block)[1]
@@ -492,7 +492,9 @@ def _keys_to_process(evaluation: Evaluation) -> list[int]:
     due = key_states.due(evaluation.now)
     if evaluation.closing or len(key_states) < len(arrivals.keys):
         return list(dict.fromkeys([*arrivals.keys, *due]))
-    fresh = [arrivals.keys[block] for block in np.flatnonzero(arrivals.fresh | evaluation.room.near).tolist()]
+    fresh = [
+        arrivals.keys[block] for block in np.flatnonzero(arrivals.fresh | evaluation.capacity_check.may_fill).tolist()
+    ]
     return list(dict.fromkeys([*fresh, *due]))
 
 
@@ -527,11 +529,11 @@ def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int
 def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns where the open windows of keys without new events begin. If a window was full, its key starts with an
     empty cache."""
-    arrivals, room = evaluation.arrivals, evaluation.room
+    arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
     edges = arrivals.blocks.edges
     starts = edges[blocks]
-    for index in np.flatnonzero(room.near[blocks]).tolist():
-        starts[index] = room.open_start(int(blocks[index]))
+    for index in np.flatnonzero(capacity_check.may_fill[blocks]).tolist():
+        starts[index] = capacity_check.open_start(int(blocks[index]))
         evaluation.key_states.drop(arrivals.keys[blocks[index]])
     return starts[starts < edges[blocks + 1]]
 
@@ -548,14 +550,14 @@ class RuleWindow:
         self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any, cache: str
     ) -> None:
         """``value`` is the value of the key, ``cache`` the stored cache of its window as JSON."""
-        arrivals, room = evaluation.arrivals, evaluation.room
+        arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
         self._evaluation, self._block, self._value = evaluation, block, value
         self._rule, self._timeout = trigger.rule, timeout
         self._ask = asking(trigger.rule)
         new = int(arrivals.new_starts[block])
         self._low = int(arrivals.blocks.edges[block])
-        self._start = room.open_start(block)
-        self._held, self._filling = new - self._start, room.filling(block, self._start)
+        self._start = capacity_check.open_start(block)
+        self._held, self._filling = new - self._start, capacity_check.filling(block, self._start)
         self._first, self._last = self._ends(new) if self._held else (0, 0)
         self._stored = RuleCache(cache if self._start == self._low else "")
         self._cache = self._stored.restored()
@@ -588,7 +590,7 @@ class RuleWindow:
             answer = _known(self._ask(row, call))
             cache = stored.keep(call.cache)
         except Exception as error:
-            if not is_of_events(error):
+            if not is_caused_by_event(error):
                 raise
             self._evaluation.refusals.refuse(event, self._rule, error)
             self._cache = self._stored.restored()
@@ -601,9 +603,9 @@ class RuleWindow:
         self._stored, self._cache, self._last = stored, cache, now
         full = self._filling.join(event)
         if full or answer is not _CONTINUE:
-            self._obey(answer, full, event + 1, now)
+            self._apply_answer(answer, full, event + 1, now)
 
-    def _obey(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
+    def _apply_answer(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
         """Do what the rule answers; a full window is fired and purged in any case."""
         firings = self._evaluation.firings
         if answer is _FIRE and not full:
@@ -752,7 +754,7 @@ class TriggeredWindows:
         self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
         self._arrivals = KeyedEvents(events, new, self._sorted)
         self._firings, self._refusals = KeyFirings(), Refusals(len(events))
-        self._room = Room(capacity, self._arrivals, self._firings)
+        self._room = CapacityCheck(capacity, self._arrivals, self._firings)
         self._purged = np.zeros(len(events), np.bool_)
 
     @property
@@ -798,7 +800,7 @@ class TriggeredWindows:
         self._decide(
             Evaluation(
                 arrivals=self._arrivals,
-                room=self._room,
+                capacity_check=self._room,
                 key_states=self.key_states,
                 firings=self._firings,
                 refusals=self._refusals,
@@ -812,9 +814,9 @@ class TriggeredWindows:
         self._settle()
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (SEEN, GONE) of each event, in the order given."""
+        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
         gone = self._purged | self._refusals.mask
-        return self._sorted.as_given(self._sorted.seen * np.uint8(SEEN) + gone * np.uint8(GONE))
+        return self._sorted.as_given(self._sorted.accounted * np.uint8(ACCOUNTED) + gone * np.uint8(NOT_LIVE))
 
     def _decide(self, evaluation: Evaluation) -> None:
         match self.trigger:
@@ -834,7 +836,7 @@ class TriggeredWindows:
         firing."""
         firings, refused, count = self._firings, self._refusals.mask, len(self._arrivals)
         self._purged = firings.purged_of(count)
-        self._sorted.count("purged", firings.cleared_of(count) & ~refused & ~self._sorted.seen)
+        self._sorted.count("purged", firings.cleared_of(count) & ~refused & ~self._sorted.accounted)
         self._sorted.count("invalid", refused)
         for _, key in firings.forgotten:
             if self.key_states.get(key) == KeyRecord():

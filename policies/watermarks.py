@@ -172,9 +172,9 @@ class Decision(IntEnum):
     """The event arrived too long after its time, and was given the earliest time that its arrival allows (AZ-8)."""
     LATE_BY_ARRIVAL = 3
     """The event arrived too long after its time, whatever the watermark is, and was turned away."""
-    ADJUSTED_OUT_OF_ORDER = 4
+    ADJUSTED_LATE_BY_WATERMARK = 4
     """The event was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
-    OUT_OF_ORDER = 5
+    LATE_BY_WATERMARK = 5
     """The event was behind the watermark, or its windows had closed, and it was turned away: late, as other systems
     than Azure say."""
     WATERMARK = 6
@@ -188,8 +188,8 @@ class Decision(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the decision in answers."""
-        return self.name.removesuffix("_BY_ARRIVAL").lower()
+        """The name of the decision in answers, which say "out of order" for late by the watermark (AZ-24)."""
+        return self.name.replace("LATE_BY_WATERMARK", "OUT_OF_ORDER").removesuffix("_BY_ARRIVAL").lower()
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
@@ -204,7 +204,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     through: NDArray[np.bool_] = (
         (codes == Decision.ACCEPTED)
         | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
-        | (codes == Decision.ADJUSTED_OUT_OF_ORDER)
+        | (codes == Decision.ADJUSTED_LATE_BY_WATERMARK)
     )
     return through
 
@@ -308,14 +308,14 @@ class Admission:
         if not late.any():
             return times, codes, closed_until
         codes = codes.copy()
-        codes[late] = Decision.OUT_OF_ORDER
+        codes[late] = Decision.LATE_BY_WATERMARK
         match self.late_action:
             case LateAction.ADJUST:
-                codes[late] = Decision.ADJUSTED_OUT_OF_ORDER
+                codes[late] = Decision.ADJUSTED_LATE_BY_WATERMARK
                 times = np.where(late, self._earliest(late, reference, watermark, closed_until), times)
             case LateAction.CUT if ends is not None:
                 cut = _outlasting(late, times, ends, reference, end_edges)
-                codes[cut] = Decision.ADJUSTED_OUT_OF_ORDER
+                codes[cut] = Decision.ADJUSTED_LATE_BY_WATERMARK
                 times = np.where(cut, reference, times)
         return times, codes, closed_until
 

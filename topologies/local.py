@@ -33,7 +33,7 @@ from topologies.engine.librdkafka import Admins, Ends, RangeReader, Senders, Top
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in
 from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
-from topologies.engine.work import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
+from topologies.engine.task_data import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile

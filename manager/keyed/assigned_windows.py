@@ -12,10 +12,10 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys
-from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
 from policies.assigners import Assigned, GridWindows, WindowAssigner
-from policies.assigners.aligned import MOST, limit_at, unfold
+from policies.assigners.aligned import MOST, expand_counts, limit_at
 from policies.watermarks import NONE
 from windowing.columns import take_rows
 from windowing.settings.panes import Pane, PaneMode
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TupleWindows:
-    """Makes the windows that one task fires, and marks their events as seen."""
+    """Makes the windows that one task fires, and marks their events as accounted."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class EmptyWindows:
             ends = self._grid.ends_between(start - 1, min(int(stops.max()), start + self._until))
             ends = ends[: max(1, MOST // len(keys))]
             lows = np.searchsorted(ends, begins, side="right")
-            gap, further = unfold(np.searchsorted(ends, stops, side="right") - lows)
+            gap, further = expand_counts(np.searchsorted(ends, stops, side="right") - lows)
             upto = int(np.searchsorted(piece.ends, ends[-1], side="right"))
             yield self._together(piece, places, (done, upto), ends[lows[gap] + further], keys[gap])
             done, begins = upto, np.maximum(begins, ends[-1])
@@ -355,12 +355,12 @@ class AssignedWindows:
     ) -> FiredSums:
         """Windows of one kind, of rows with partial results; ``made``: the same one by one, where they are known."""
         alone = sums.assigner.windows_per_event == 1
-        fresh = ~self._events.seen[piece.members] if alone else self._events.unseen(piece.members)
+        fresh = ~self._events.accounted[piece.members] if alone else self._events.unaccounted(piece.members)
         if made is None and self._watched:
             made = self._tuple_windows.of(piece, kind)
-        windows = None if made is None else list(made)  # by which their events are seen
+        windows = None if made is None else list(made)  # which mark their events as accounted
         if windows is None:
-            self._events.see(piece.members[fresh])
+            self._events.mark_accounted(piece.members[fresh])
         return FiredSums(sums, self._events, piece, fresh, windows)
 
     def windows_and_empty(self, span: Span, empty: EmptyWindows) -> Iterator[TupleWindow]:
@@ -373,7 +373,7 @@ class AssignedWindows:
         self._finish(span)
 
     def pass_over(self, span: Span) -> None:
-        """Let the due windows pass without making them: events are then seen and finished as after ``windows``."""
+        """Let the due windows pass without making them: events are then accounted and finished as after ``windows``."""
         if not len(self._events):
             return
         for _, piece in self._pieces(span):
@@ -416,7 +416,7 @@ class AssignedWindows:
         # An event is in one session only, and in one window of those that are joined from sums and fire more than once:
         # one that has been in a window was shown.
         alone = merging or self._sums is not None
-        fresh = ~events.seen[piece.members] if alone else self._fresh(piece, windows.states)
+        fresh = ~events.accounted[piece.members] if alone else self._fresh(piece, windows.states)
         stand_for = events.sizes(piece.members)
         counts, sizes = (np.add.reduceat(each, piece.offsets[:-1]) for each in (fresh * stand_for, stand_for))
         came = events.live.closed_until
@@ -479,8 +479,8 @@ class AssignedWindows:
                 yield kind, replace(piece, members=self._events.places(piece.members))
 
     def flags(self) -> NDArray[np.uint8]:
-        """The flags (SEEN, GONE) of each event, in the order given."""
-        return self._events.as_given(self._events.seen * np.uint8(SEEN) + self._finished * np.uint8(GONE))
+        """The flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
+        return self._events.as_given(self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(NOT_LIVE))
 
     def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
         if len(self.assigners) == 1:
@@ -491,7 +491,7 @@ class AssignedWindows:
         if not pieces:
             return
         sizes = [len(piece) for _, piece in pieces]
-        places, within = unfold(np.array(sizes))
+        places, within = expand_counts(np.array(sizes))
         ends = np.concatenate([piece.ends for _, piece in pieces])
         starts = np.concatenate([piece.starts for _, piece in pieces])
         order = np.lexsort((places, starts, ends))

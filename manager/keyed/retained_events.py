@@ -26,7 +26,7 @@ from manager.storage.segments import (
     weight_columns,
     weights_of,
 )
-from policies.assigners import Live
+from policies.assigners import LiveEvents
 from windowing.columns import group_numbers, hash_order, is_sorted, order_within, stable_order, take_rows
 from windowing.events import count_by_stream
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers", "reaches", "weights")
 """Columns that retained events may have besides their times and the user's columns."""
 
-FLAGS = ("seen", "last", "gone")
+FLAGS = ("accounted", "last", "gone")
 
-SEEN, GONE, IN_LAST_WINDOW = 1, 2, 4
-"""Flags of an event. SEEN: it has been in a window, or is known to be in none, so that its account is settled. GONE: no
-window needs it any more. IN_LAST_WINDOW: it is in the window of its key that fired last, and is kept until the next
-firing has reported it as expired (only where a bolt asks for that)."""
+ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW = 1, 2, 4
+"""Flags of an event. ACCOUNTED: it has been in a window, or is known to be in none, so that its account is settled.
+NOT_LIVE: no window needs it any more. IN_LAST_WINDOW: it is in the window of its key that fired last, and is kept until
+the next firing has reported it as expired (only where a bolt asks for that)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class RetainedEvents:
     """Up to when the events of a row cover time; the time of the last of them, in windows of a number of events."""
     weights: NDArray[np.int64] | None = None
     """Number of events that each row stands for, by input: an array of shape (rows, inputs)."""
-    seen: NDArray[np.bool_] | None = None
+    accounted: NDArray[np.bool_] | None = None
     """True for each event that has been in a window."""
     last: NDArray[np.bool_] | None = None
     """True for each event in the last fired window of its key."""
@@ -142,7 +142,7 @@ class RetainedEvents:
     def flags(self) -> NDArray[np.uint8]:
         """The flags of each event, as stored."""
         flags = np.zeros(len(self), np.uint8)
-        for bit, which in ((SEEN, self.seen), (GONE, self.gone), (IN_LAST_WINDOW, self.last)):
+        for bit, which in ((ACCOUNTED, self.accounted), (NOT_LIVE, self.gone), (IN_LAST_WINDOW, self.last)):
             if which is not None:
                 flags |= which * np.uint8(bit)
         return flags
@@ -150,13 +150,13 @@ class RetainedEvents:
 
 def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Returns which rows are still needed: live ones, and those that have yet to be reported as expired."""
-    needed: NDArray[np.bool_] = (flags & (GONE | IN_LAST_WINDOW)) != GONE
+    needed: NDArray[np.bool_] = (flags & (NOT_LIVE | IN_LAST_WINDOW)) != NOT_LIVE
     return needed
 
 
 def live_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """The live rows: those that a window may still need."""
-    gone = (flags & GONE) != 0
+    gone = (flags & NOT_LIVE) != 0
     return held.take(np.flatnonzero(~gone)) if gone.any() else held
 
 
@@ -227,7 +227,7 @@ def write_retained(writer: SegmentWriter, held: RetainedEvents, streams: int) ->
 def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: RetainedEvents, streams: int) -> Ref:
     """Write new flags, and the numbers, for the rows of a section; returns the reference with them. ``held`` are all
     its rows, in order."""
-    live, needed = (flags & GONE) == 0, is_needed(flags)
+    live, needed = (flags & NOT_LIVE) == 0, is_needed(flags)
     columns = {"flags": pa.array(flags)}
     if held.numbers is not None:
         columns["numbers"] = pa.array(held.numbers)
@@ -260,9 +260,9 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
         numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
     given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     if (flags & IN_LAST_WINDOW).any():
-        given |= {"last": (flags & IN_LAST_WINDOW) != 0, "gone": (flags & GONE) != 0}
+        given |= {"last": (flags & IN_LAST_WINDOW) != 0, "gone": (flags & NOT_LIVE) != 0}
     times, payload = column(TIME_COLUMN), table.select(users)
-    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, seen=(flags & SEEN) != 0)
+    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, accounted=(flags & ACCOUNTED) != 0)
     return held, flags
 
 
@@ -304,11 +304,13 @@ class SortedEvents:
             codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
         columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
         times, ends, closed_until, gaps, reaches = map(self._sorted, columns)
-        seen = self._sorted(events.seen)
+        accounted = self._sorted(events.accounted)
         weights = None if events.weights is None else self._sorted(events.weights.sum(axis=1))
-        self.live = Live(times, codes, ends, closed_until, gaps, sides, seen, self._order, reaches, weights)
+        self.live = LiveEvents(times, codes, ends, closed_until, gaps, sides, accounted, self._order, reaches, weights)
         """The events as assigners see them, before any window of this evaluation."""
-        self.seen = np.zeros(len(events), np.bool_) if events.seen is None else self._sorted(events.seen).copy()
+        self.accounted = (
+            np.zeros(len(events), np.bool_) if events.accounted is None else self._sorted(events.accounted).copy()
+        )
         """Which events have been in a window, or are known to be in none."""
 
     def __len__(self) -> int:
@@ -343,19 +345,19 @@ class SortedEvents:
     def fresh(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns which members of windows that fire now are in a window for the first time, each once; counts them as
         windowed."""
-        fresh = self.unseen(members)
+        fresh = self.unaccounted(members)
         if fresh.any():
-            self.see(members[fresh])
+            self.mark_accounted(members[fresh])
         return fresh
 
-    def unseen(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def unaccounted(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns which of these members have been in no window, each once."""
-        unseen: NDArray[np.bool_] = ~self.seen[members]
-        if unseen.any():
+        unaccounted: NDArray[np.bool_] = ~self.accounted[members]
+        if unaccounted.any():
             first = np.zeros(len(members), np.bool_)
             first[np.unique(members, return_index=True)[1]] = True
-            unseen &= first
-        return unseen
+            unaccounted &= first
+        return unaccounted
 
     def sizes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number of events that each of these members stands for."""
@@ -365,18 +367,18 @@ class SortedEvents:
         found: NDArray[np.int64] = weights.sum(axis=1)[self.places(members)]
         return found
 
-    def see(self, members: NDArray[np.int64]) -> None:
+    def mark_accounted(self, members: NDArray[np.int64]) -> None:
         """Count these members, which have been in no window before, as windowed; each is given once."""
-        now = np.zeros(len(self.seen), np.bool_)
+        now = np.zeros(len(self.accounted), np.bool_)
         now[members] = True
         self.count("windowed", now)
-        self.seen |= now
+        self.accounted |= now
 
     def leave_out(self, which: NDArray[np.bool_]) -> None:
         """Count these events as unwindowed, except for those that are in an account; ``which`` is a mask over all
         events."""
-        self.count("unwindowed", which & ~self.seen)
-        self.seen |= which
+        self.count("unwindowed", which & ~self.accounted)
+        self.accounted |= which
 
     def count(self, account: str, which: NDArray[np.bool_]) -> None:
         """Add events to an account; ``which`` is a mask over all events."""

@@ -13,8 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
-from manager.slices import Summing, WindowResults
-from policies.assigners import Assigned, CountedWindows, EventRuns, GridsTogether, GridWindows, Live, SessionWindows
+from manager.slices import PartialSums, WindowResults
+from policies.assigners import (
+    Assigned,
+    CountedWindows,
+    EventRuns,
+    GridsTogether,
+    GridWindows,
+    LiveEvents,
+    SessionWindows,
+)
 from windowing.aggregates.accumulators import Accumulator, Folded, State
 from windowing.aggregates.declared import Cells
 from windowing.aggregates.groups import Groups, Keys
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 # A run of events that the same windows will hold, whatever comes, is a row: an event in place of all of them.
 
 
-class RunSums(Summing):
+class RunSums(PartialSums):
     """Folds the events of windows that assigners form, and joins the rows into windows.
 
     A folded row is an event of its key with the time of the first event of a run (``SessionWindows.runs``,
@@ -50,7 +58,7 @@ class RunSums(Summing):
         streams: int,
         traced: tuple[str, Accumulator] | None = None,
     ) -> None:
-        """``key``: the columns of the key of windows; the rest as for ``Summing``."""
+        """``key``: the columns of the key of windows; the rest as for ``PartialSums``."""
         super().__init__(aggregates, streams, traced)
         self.assigner = assigner
         self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
@@ -88,7 +96,7 @@ class RunSums(Summing):
         one, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
         runs = self._runs_of(rows, codes)
         split = self._split(rows)
-        fresh = np.ones(len(rows), np.int64) if rows.seen is None else (~rows.seen).astype(np.int64)
+        fresh = np.ones(len(rows), np.int64) if rows.accounted is None else (~rows.accounted).astype(np.int64)
         groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
@@ -122,8 +130,9 @@ class RunSums(Summing):
         keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
         weights = None if rows.weights is None else rows.weights.sum(axis=1)
         return self.assigner.runs(
-            Live(
-                rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches, seen=rows.seen,
+            LiveEvents(
+                rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches,
+                accounted=rows.accounted,
                 weights=weights,
             )
         )  # fmt: skip
@@ -180,7 +189,7 @@ class RunSums(Summing):
             closed_until=closed_until,
             reaches=None if runs.reaches is None else runs.reaches[run],
             weights=weights,
-            seen=None if source.weights is None or source.seen is None else source.seen[firsts],
+            accounted=None if source.weights is None or source.accounted is None else source.accounted[firsts],
         )
 
 

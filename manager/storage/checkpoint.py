@@ -23,14 +23,14 @@ from manager.storage.files import (
 )
 from manager.storage.manifest import Manifest, batch_in_words, batch_key, batch_name
 from manager.storage.object_store import is_object_store
-from manager.storage.sealed_files import Committed, FencedLog, Owner, SealedFolder, delete_all, last_turn, required
+from manager.storage.sealed_files import Committed, FencedLog, Owner, SealedFolder, delete_all, last_entry, required
 from manager.storage.segment_files import FileSegments, MemorySegments, epoch_of
 from manager.storage.segments import SegmentStore
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
 # Manifests, plans and notes, verified as they are read.
 #
-# Where no lock keeps runs off, what the last turn has counts, and not the copy of it: whoever died, or has lost the
+# Where no lock keeps runs off, the last entry of the log counts, and not its copy: whoever died, or has lost the
 # checkpoint, may have left an older one (decision 87).
 
 
@@ -44,9 +44,9 @@ def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manife
 
 
 def read_committed(files: SealedFolder) -> Committed:
-    """Returns the state that the last turn committed; an empty one if there is no turn, as on the local file system."""
-    turn = None if files.uri is None else last_turn(files)
-    return Committed() if turn is None else Committed.in_turn(turn)
+    """Returns the state of the last entry of the log; an empty one if there is none, as on the local file system."""
+    entry = None if files.uri is None else last_entry(files)
+    return Committed() if entry is None else Committed.from_entry(entry)
 
 
 def kept_batches(files: SealedFolder) -> list[str]:
@@ -447,14 +447,14 @@ class FileCheckpoint:
         before the first batch. ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier
         batches any more.
 
-        Where there are turns, all of it is one step. On this machine each document is one step, so the caller keeps
-        runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
+        Where there is a log of claims, all of it is one step. On this machine each document is one step, so the caller
+        keeps runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
         if self._log is not None:
             before = self._committed
             values = None if manifest is None else manifest.to_values()
-            self._commit_turn(Committed(key, values, {**before.notes, **notes}, key if alone else before.first))
+            self._commit_entry(Committed(key, values, {**before.notes, **notes}, key if alone else before.first))
             return
         if manifest is not None:
             if alone:
@@ -469,9 +469,9 @@ class FileCheckpoint:
         if self._log is None:
             self.files.write(name, note)
         else:
-            self._commit_turn(replace(self._committed, notes={**self._committed.notes, name: note}))
+            self._commit_entry(replace(self._committed, notes={**self._committed.notes, name: note}))
 
-    def _commit_turn(self, committed: Committed) -> None:
+    def _commit_entry(self, committed: Committed) -> None:
         assert self._log is not None
         self._log.commit(committed)
         self._committed = committed

@@ -48,7 +48,8 @@ _ELSEWHERE = "check that it can be read and written there, and that the disk, th
 
 
 def as_storage_error(path: str, done: str) -> AbstractContextManager[None]:
-    """Turn the exception of a file system about a path into a StorageError: it cannot be ``done``, such as ``written``.
+    """Turns the exception of a file system about a path into a StorageError: it cannot be ``done``, such as
+    ``written``.
 
     ArrowInvalid passes unchanged: it is about the rows to be written.
     """

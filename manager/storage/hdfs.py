@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.remote import Positioned, RetryingFileSystem, asking_again, root_and_path
+from manager.remote import RetryingFileSystem, SeekableFile, root_and_path, with_retries
 from windowing.errors import ConfigError, EnvironmentMissing
 
 # hdfs-native's client of an HDFS: which NameNode it asks, and what its errors are in Python.
@@ -29,7 +29,7 @@ _CALLS = {
     "dfs.client.failover.sleep.max.millis": "500",
 }
 """Retries of hdfs-native itself when a NameNode does not answer: few, because it waits without heeding Ctrl-C, by
-default for minutes; ``asking_again`` does most of the waiting in its place."""
+default for minutes; ``with_retries`` does most of the waiting in its place."""
 _IN_RUST = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
 """Form in which hdfs-native shows an error without a class in Python: its kind, perhaps Java's class, a text."""
 _OWN_CLASSES = {
@@ -197,9 +197,9 @@ def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
     something of its own.
     """
     handler, patient = _handler_and_filesystem(uri)
-    asking_again(lambda: handler.write(draft, data))
+    with_retries(lambda: handler.write(draft, data))
     try:
-        asking_again(lambda: handler.rename(draft, path, overwrite=False))
+        with_retries(lambda: handler.rename(draft, path, overwrite=False))
     except (FileExistsError, FileNotFoundError) as error:
         if patient.get_file_info(path).type == pafs.FileType.NotFound:
             raise
@@ -226,7 +226,7 @@ def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
 def read_part(uri: str, path: str, start: int, length: int) -> bytes:
     """Reads some bytes of a file, fewer at its end. FileNotFoundError where there is no such file."""
     handler, _ = _handler_and_filesystem(uri)
-    return asking_again(lambda: handler.source(path).range(start, length))
+    return with_retries(lambda: handler.source(path).range(start, length))
 
 
 def _handler_and_filesystem(uri: str) -> tuple[_Handler, pafs.FileSystem]:
@@ -364,7 +364,7 @@ def _file_info(status: Any) -> pafs.FileInfo:
     return pafs.FileInfo(status.path, pafs.FileType.File, size=status.length, mtime_ns=changed)
 
 
-class _Source(Positioned):
+class _Source(SeekableFile):
     """The bytes of a file. FileNotFoundError where there is none."""
 
     def __init__(self, handler: _Handler, path: str) -> None:

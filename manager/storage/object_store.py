@@ -1,6 +1,6 @@
 """Object stores by their URIs: opened once per process, with conditional writes and with requests for many objects.
 
-pyarrow reads and writes the bytes of objects, and is asked again where that helps (``asking_again``). It has no write
+pyarrow reads and writes the bytes of objects, and is asked again where that helps (``with_retries``). It has no write
 that fails where there is an object already, and asks several times for what is one request; both are left to obstore,
 which knows the stores' own protocols.
 """
@@ -50,7 +50,7 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
     plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, _process())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"
-    return (_patient(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
+    return (_retrying(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
@@ -140,7 +140,7 @@ def is_object_store(uri: str | None) -> bool:
     return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
 
 
-def _patient(plain: pafs.FileSystem) -> pafs.FileSystem:
+def _retrying(plain: pafs.FileSystem) -> pafs.FileSystem:
     return pafs.PyFileSystem(RetryingFileSystem(plain))
 
 

@@ -225,7 +225,7 @@ def required(found: Any, path: str, why: str) -> Any:
 #
 # The documents ``turns/0000000001``, ``turns/0000000002`` and so on are one sequence. A run that opens the checkpoint
 # writes the next one, its claim; each commit is the next one, too. A document is only ever created where there is
-# none, so of two runs that want the same turn one gets it, and a claim takes the turn that the run before it needs for
+# none, so of two runs that want the same number one gets it. A claim takes the number that the run before it needs for
 # its next commit: that run finds a document of somebody else there, and stops (decision 67).
 #
 # Each holds what is committed, so the last one says what counts. Elsewhere there are copies of it, which somebody who
@@ -236,29 +236,29 @@ _FOLDER = "turns"
 _ATTEMPTS = 1000
 """Number of lost claims after which a run gives up; whoever is faster commits a batch each time."""
 
-Turn = dict[str, Any]
+LogEntry = dict[str, Any]
 """A document of the sequence: the fields of ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of its
 writer; and an ``id`` that no other document has."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """State that has been committed, as of one turn."""
+    """State that has been committed, as of one entry of the log."""
 
     batch: str | None = None
     """The key of the batch committed last; None before the first one."""
     manifest: Any = None
     """Manifest of that batch; None where only ``manifests/`` has it, as in a checkpoint that was copied without its
-    turns."""
+    ``turns``."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Per name, the notes that were replaced together with the state, as they are now."""
     first: str | None = None
     """The key of the first batch that can be gone back to; None for any that is kept."""
 
     @staticmethod
-    def in_turn(turn: Turn) -> Committed:
+    def from_entry(entry: LogEntry) -> Committed:
         """Returns the committed state in a document."""
-        return Committed(**{each.name: turn[each.name] for each in fields(Committed) if each.name in turn})
+        return Committed(**{each.name: entry[each.name] for each in fields(Committed) if each.name in entry})
 
 
 @dataclass(frozen=True)
@@ -301,10 +301,10 @@ class FencedLog:
                 continue  # its owner has moved on, and deleted it
             if again and before is not None and before["run"] != owner.run:
                 raise self._lost()
-            committed = settle(None if before is None else Committed.in_turn(before))
-            if not self._take(number + 1, _turn(owner, number + 1, committed)):
+            committed = settle(None if before is None else Committed.from_entry(before))
+            if not self._create(number + 1, _new_entry(owner, number + 1, committed)):
                 continue
-            later = self._last_turn_after(number + 1)
+            later = self._last_entry_after(number + 1)
             if later is None:
                 self.epoch, self._owner = number + 1, owner
                 return committed
@@ -321,7 +321,7 @@ class FencedLog:
         """Make this the state of the checkpoint. TakenOver where somebody else has it by now; the new owner then
         decides whether this is committed."""
         assert self._owner is not None, "claim() comes before the first commit"
-        if not self._take(self._last + 1, _turn(self._owner, self.epoch, committed)):
+        if not self._create(self._last + 1, _new_entry(self._owner, self.epoch, committed)):
             raise self._lost()
         self.check()
 
@@ -335,24 +335,24 @@ class FencedLog:
         whose number was used before; it finds the later ones, and knows by them that it has lost."""
         self._files.delete(*(_name(number) for number in _numbers(self._files) if number < self._last))
 
-    def _take(self, number: int, turn: Turn) -> bool:
+    def _create(self, number: int, entry: LogEntry) -> bool:
         """Write a document where there is none; False where there is one. Where there are later ones the number had
         been used, or somebody else has taken over at once."""
-        if not self._files.create(_name(number), {**turn, "id": uuid.uuid4().hex}):
+        if not self._files.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
             return False
         self._last = number
         return True
 
-    def _last_turn_after(self, number: int) -> Turn | None:
+    def _last_entry_after(self, number: int) -> LogEntry | None:
         """Returns the last document, if it is a later one."""
         while (last := max(_numbers(self._files), default=0)) > number:
-            found: Turn | None = self._files.read(_name(last))
+            found: LogEntry | None = self._files.read(_name(last))
             if found is not None:  # else its owner has moved on, and deleted it
                 return found
         return None
 
     def _lost(self) -> TakenOver:
-        unknown: Turn = {"owner": "another run", "since": None}
+        unknown: LogEntry = {"owner": "another run", "since": None}
         latest = self._files.read(_name(max(_numbers(self._files), default=0))) or unknown
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
         command = latest.get("command", "")
@@ -366,11 +366,11 @@ class FencedLog:
         )
 
 
-def last_turn(files: SealedFolder) -> Turn | None:
+def last_entry(files: SealedFolder) -> LogEntry | None:
     """Returns the last document; None where there is none. Nothing is claimed: a run may be in progress."""
     while True:
         number = max(_numbers(files), default=0)
-        found: Turn | None = files.read(_name(number)) if number else None
+        found: LogEntry | None = files.read(_name(number)) if number else None
         if found is not None or not number:
             return found  # else its owner has moved on, and deleted it
 
@@ -383,6 +383,6 @@ def _name(number: int) -> str:
     return f"{_FOLDER}/{number:010d}"
 
 
-def _turn(owner: Owner, epoch: int, committed: Committed) -> Turn:
+def _new_entry(owner: Owner, epoch: int, committed: Committed) -> LogEntry:
     about = {"owner": owner.name, "since": owner.since, "run": owner.run, "command": owner.command, "epoch": epoch}
     return about | asdict(committed)

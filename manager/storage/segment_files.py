@@ -119,7 +119,7 @@ def forget() -> None:
     _READ.forget()
 
 
-def expect_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
+def prefetch_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
     """Fetch sections that are about to be read, by (path, offset, length), several at a time; large ones are read when
     they are asked for."""
     _READ.fetch(
@@ -195,13 +195,13 @@ class FileSegments:
         """Returns a writer of a new segment in a folder; its name belongs to this attempt alone."""
         return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
-    def expect(self, refs: Iterable[Ref]) -> None:
+    def prefetch(self, refs: Iterable[Ref]) -> None:
         """Called before several sections are read: those of a remote store are fetched several at a time.
 
         A section that cannot be fetched raises its error when it is read.
         """
         if self.uri is not None:
-            expect_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
+            prefetch_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
         """Returns the rows of a reference that are still needed; mapped into memory where the file is local.
@@ -233,7 +233,7 @@ class FileSegments:
             sync_names(*sorted({f"{self.root}/{os.path.dirname(name)}" for name in found}), self.root)
 
     @property
-    def takes_requests(self) -> bool:
+    def reads_by_request(self) -> bool:
         """True if each read of a segment is a request to a server."""
         return self.uri is not None
 
@@ -393,7 +393,7 @@ class MemorySegments:
         """Returns a writer of a new segment."""
         return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
 
-    def expect(self, refs: Iterable[Ref]) -> None:
+    def prefetch(self, refs: Iterable[Ref]) -> None:
         """Does nothing: all files are local."""
 
     def read(self, ref: Ref) -> pa.Table:

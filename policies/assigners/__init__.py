@@ -7,7 +7,7 @@ from policies.assigners.aligned import (
     EventRuns,
     GridsTogether,
     GridWindows,
-    Live,
+    LiveEvents,
     WindowAssigner,
 )
 from policies.assigners.sessions import CountByStartWindows, CountedWindows, LullWindows, SessionWindows
@@ -22,7 +22,7 @@ __all__ = [
     "EventRuns",
     "GridWindows",
     "GridsTogether",
-    "Live",
+    "LiveEvents",
     "LullWindows",
     "MeetingWindows",
     "OnsetWindows",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveEvents:
     """Events that a window may still hold, in order of (key, start, arrival); read-only arrays of equal length.
 
     All times are microseconds since the epoch.
@@ -48,7 +48,7 @@ class Live:
     """Session gap of each event in microseconds; None where all share one gap."""
     sides: NDArray[np.int8] | None = None
     """Number of the bolt's input that each event came on, from 0; None where no assigner asks (``by_side``)."""
-    seen: NDArray[np.bool_] | None = None
+    accounted: NDArray[np.bool_] | None = None
     """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
     arrivals: NDArray[np.int64] | None = None
     """The place of each event by arrival, as far as it is known: events of earlier batches come before those of this
@@ -61,7 +61,17 @@ class Live:
 
     def __post_init__(self) -> None:
         make_read_only(
-            self, "starts", "keys", "ends", "closed_until", "gaps", "reaches", "sides", "seen", "arrivals", "weights"
+            self,
+            "starts",
+            "keys",
+            "ends",
+            "closed_until",
+            "gaps",
+            "reaches",
+            "sides",
+            "accounted",
+            "arrivals",
+            "weights",
         )
 
     def __len__(self) -> int:
@@ -102,7 +112,7 @@ class EventRuns:
     starts: NDArray[np.int64]
     """The time of the first event of each run, in microseconds."""
     reaches: NDArray[np.int64] | None
-    """``Live.reaches`` of each run; None where windows do not depend on that."""
+    """``LiveEvents.reaches`` of each run; None where windows do not depend on that."""
 
 
 class WindowAssigner(ABC):
@@ -160,40 +170,40 @@ class WindowAssigner(ABC):
 
     @property
     def by_side(self) -> bool:
-        """True if it needs ``Live.sides``, the side of a join that each event is on. An event with a null in its key
-        then has a key of its own, so that it joins no other event."""
+        """True if it needs ``LiveEvents.sides``, the side of a join that each event is on. An event with a null in its
+        key then has a key of its own, so that it joins no other event."""
         return False
 
     @abstractmethod
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         """Yield the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
 
     @abstractmethod
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         """Returns which events no window that ends after ``upto`` can need, whatever events may still come at or after
         it."""
 
-    def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
+    def passed_over(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
         """Returns which events are known to be in no window although they are not finished; None where there are
         none."""
         return None
 
     @abstractmethod
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns the earliest end > after, in microseconds, of a window that holds one of the present events; None
         where there is none. Earlier where the events must be looked at before that: one is passed over, for example."""
 
-    def next_finished(self, live: Live, after: Limit) -> int | None:
+    def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns a time > after, in microseconds, before which no present event that is not finished at ``after`` will
         be, as long as no other comes; None where there is none."""
         return self.next_end(live, after)
 
-    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
         """Yield the windows with end > after that hold an event, and that time can close before the streams end; of
         others those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
-    def ended_by_idleness(self, live: Live, after: Limit) -> Iterator[Assigned]:
+    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
         """Yield the windows that an idle timeout closes: those of ``open``."""
         return self.open(live, after)
 
@@ -224,13 +234,13 @@ class GridWindows(WindowAssigner):
         """Returns the starts of the windows with these ends."""
 
     @abstractmethod
-    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and of the last window that hold each event and were open when it came, in
         microseconds; the last is before the first for an event in none. The events are points in time, in any order."""
 
-    def runs(self, live: Live) -> EventRuns:
+    def runs(self, live: LiveEvents) -> EventRuns:
         """Returns runs of events that the same windows hold: those of any event of the run, with the least of
-        ``Live.closed_until`` in it. The events are points in time, in any order."""
+        ``LiveEvents.closed_until`` in it. The events are points in time, in any order."""
         return _grid_runs([self], live)
 
 
@@ -247,12 +257,12 @@ class GridsTogether:
         """Upper bound on the number of windows for each event that is a point in time."""
         return sum(grid.windows_per_event for grid in self.grids)
 
-    def runs(self, live: Live) -> EventRuns:
+    def runs(self, live: LiveEvents) -> EventRuns:
         """As ``GridWindows.runs``: runs of events that the same windows of each kind hold."""
         return _grid_runs(self.grids, live)
 
 
-def _grid_runs(grids: Sequence[GridWindows], live: Live) -> EventRuns:
+def _grid_runs(grids: Sequence[GridWindows], live: LiveEvents) -> EventRuns:
     columns = [] if live.keys is None else [live.keys]
     for grid in grids:
         first, last = grid.ends_of_points(live)
@@ -315,7 +325,7 @@ class AlignedWindows(GridWindows):
                 do="move the origin instead",
             )
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if not len(live):
             return iter(())
         first, last = self._span(live, last_instants(live, upto))
@@ -324,20 +334,20 @@ class AlignedWindows(GridWindows):
         length = self.length.micros
         return spread(live, first, last, self.slide.micros, lambda ends: (ends - length, ends))
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         first, last = self._span(live, last_instants(live))
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
         return (last <= closed_until) | (last < first)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         first, last = self.ends_of(live, after, 0)
         first = first[first <= last]
         return int(first.min()) if len(first) else None
 
-    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self.ends_of(live, -_FAR, 0)
 
-    def ends_of(self, live: Live, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends_of(self, live: LiveEvents, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; the
         last is before the first for an event in none. Endless events last as they do in ``assign`` up to the limit
         ``upto``."""
@@ -381,7 +391,7 @@ class AlignedWindows(GridWindows):
         return self._last_end
 
     def _last_end(self, starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        live = Live(starts, ends=ends)
+        live = LiveEvents(starts, ends=ends)
         first, last = self._span(live, last_instants(live))
         if self.origin is None:
             return last
@@ -392,14 +402,16 @@ class AlignedWindows(GridWindows):
     def _phase(self) -> int:
         return self.offset.micros if self.origin is None else self.origin + self.length.micros
 
-    def _span(self, live: Live, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _span(self, live: LiveEvents, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the first and the last end of the windows that hold each event; the last is before the first for an
         event in none."""
         first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
         last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
         return first if self.origin is None else np.maximum(first, self._phase), last
 
-    def _later(self, live: Live, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _later(
+        self, live: LiveEvents, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Returns the first end of each event's windows that is after the limit, of a window that was open when the
         event came."""
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
@@ -412,7 +424,7 @@ class AlignedWindows(GridWindows):
         return (moments - self._phase) // slide * slide + self._phase
 
 
-def key_heads(live: Live) -> NDArray[np.bool_]:
+def key_heads(live: LiveEvents) -> NDArray[np.bool_]:
     """Returns which events are the first of their key."""
     heads = np.zeros(len(live), dtype=bool)
     heads[:1] = True
@@ -421,7 +433,7 @@ def key_heads(live: Live) -> NDArray[np.bool_]:
     return heads
 
 
-def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
+def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     """Returns the last instant of each event in microseconds; of an endless one, a far but finite time.
 
     For a lifetime without length it is long before the event. Where the limit is FOREVER, endless events last as long
@@ -439,7 +451,7 @@ def last_instants(live: Live, upto: Limit = 0) -> NDArray[np.int64]:
     return lasts
 
 
-def unfold(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def expand_counts(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns, for consecutive runs of these lengths, the run of each item, and its index within the run."""
     stops = np.cumsum(counts)
     return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
@@ -458,7 +470,7 @@ def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.i
 
 
 def spread(
-    live: Live, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
+    live: LiveEvents, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
 ) -> Iterator[Assigned]:
     """Yield the windows at the grid points first, first + step .. last of each event, in order, in pieces of bounded
     size.
@@ -513,7 +525,7 @@ def _piece(
     places, counts = (first - low) // step, (last - first) // step + 1
     members = positions
     if counts.max() > 1:
-        owner, further = unfold(counts)
+        owner, further = expand_counts(counts)
         members, places = positions[owner], places[owner] + further
     order = stable_order(places)
     members, places = members[order], places[order]
@@ -593,7 +605,7 @@ class CalendarWindows(GridWindows):
     def windows_per_event(self) -> int:
         return self.last
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
@@ -606,7 +618,7 @@ class CalendarWindows(GridWindows):
         finish[last < first] = -1
         return spread(live, begin, finish, 1, lambda places: (edges[places - self.last], edges[places]))
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
             return np.empty(0, dtype=bool)
         first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
@@ -614,7 +626,7 @@ class CalendarWindows(GridWindows):
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
         return (edges[_places(edges, last) + self.last] <= closed_until) | (last < first)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if not len(live):
             return None
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
@@ -626,7 +638,7 @@ class CalendarWindows(GridWindows):
         ends = ends[(first <= last) & (ends <= places + self.last)]
         return int(edges[ends].min()) if len(ends) else None
 
-    def ends_of_points(self, live: Live) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not len(live):
             return live.starts, live.starts
         inside = self._microsecond_starts(live.starts)
@@ -666,7 +678,7 @@ class CalendarWindows(GridWindows):
     @property
     def last_end(self) -> LastEnd:
         def last_ends(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
-            last = self._microsecond_starts(last_instants(Live(starts, ends=ends)))
+            last = self._microsecond_starts(last_instants(LiveEvents(starts, ends=ends)))
             if not len(last):
                 return last
             edges = self._edges(last, last)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import Assigned, EventRuns, Live, WindowAssigner, in_pieces, key_heads, limit_at
+from policies.assigners.aligned import Assigned, EventRuns, LiveEvents, WindowAssigner, in_pieces, key_heads, limit_at
 from windowing.columns import order_within, pair_order, stable_order
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
@@ -69,8 +69,8 @@ class SessionWindows(WindowAssigner):
 
     Events belong to one session where less than the gap lies between them; ``touching`` also joins events exactly the
     gap apart (the rule of Flink and Kafka, UH-12). An event between two sessions merges them (AT-6). Events may have
-    gaps of their own (``Live.gaps``): each covers its time and its gap after it, at least a microsecond, and a session
-    is a union of overlapping spans.
+    gaps of their own (``LiveEvents.gaps``): each covers its time and its gap after it, at least a microsecond, and a
+    session is a union of overlapping spans.
 
     With a ``max_duration``, sessions are also closed by the clock (AZ-22): at every multiple of it since the epoch, a
     session that has lasted longer ends there, so one may last up to twice that long. An event exactly at the check
@@ -79,7 +79,7 @@ class SessionWindows(WindowAssigner):
     event. All events then share one gap.
 
     An event exactly at the end of a session that was already released starts a new one, with ``touching`` or without.
-    ``Live.closed_until`` is ignored: a closed session has no events left to join.
+    ``LiveEvents.closed_until`` is ignored: a closed session has no events left to join.
 
     Raises ConfigError for a gap or maximum of zero; ``assign`` raises it for events with lifetimes, and for events with
     their own gaps together with a maximum.
@@ -105,10 +105,10 @@ class SessionWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return not self.touching and self.max_duration is None
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         return self._sessions(live)[0].due(after, upto).pieces()
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         sessions, forced = self._sessions(live)
         ended = sessions.ends <= limit_at(upto, sessions.lows)
         if forced.any() and self.max_duration is not None:
@@ -116,10 +116,10 @@ class SessionWindows(WindowAssigner):
             ended = self._no_longer_needed(live.starts, sessions, forced, self.max_duration.micros, limit)
         return np.repeat(ended, sessions.highs - sessions.lows)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._sessions(live)[0].next_end(after)
 
-    def next_finished(self, live: Live, after: Limit) -> int | None:
+    def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
         sessions, forced = self._sessions(live)
         if not forced.any():
             return sessions.next_end(after)
@@ -129,7 +129,7 @@ class SessionWindows(WindowAssigner):
         moments = np.concatenate([sessions.ends[sessions.ends > limit], quiet[quiet > limit]])
         return int(moments.min()) if len(moments) else None
 
-    def _sessions(self, live: Live) -> tuple[RunWindows, NDArray[np.bool_]]:
+    def _sessions(self, live: LiveEvents) -> tuple[RunWindows, NDArray[np.bool_]]:
         """Returns the sessions of the present events, in order of their events, and which of them the clock closed."""
         if live.ends is not None:
             raise ConfigError(
@@ -152,18 +152,19 @@ class SessionWindows(WindowAssigner):
             return natural, np.zeros(len(natural.lows), dtype=bool)
         return self._checked(live.starts, key_heads(live), natural, self.max_duration.micros)
 
-    def runs(self, live: Live) -> EventRuns:
+    def runs(self, live: LiveEvents) -> EventRuns:
         """Returns runs of events that one session holds whatever other events come, as long as they are live; each ends
         where its events cover no more time. The events may be in any order.
 
         Only the clock cuts sessions, at multiples of the maximum duration, so a run holds no such moment but as its
-        last. A row for each run, with its start and its end as ``Live.reaches``, forms the same sessions as the events.
+        last. A row for each run, with its start and its end as ``LiveEvents.reaches``, forms the same sessions as the
+        events.
         """
         order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
         columns = (live.starts, live.keys, live.gaps, live.reaches)
         times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
         assert times is not None
-        live = Live(times, keys, gaps=gaps, reaches=reaches)
+        live = LiveEvents(times, keys, gaps=gaps, reaches=reaches)
         begins, covered = self._natural(live)
         if self.max_duration is not None and len(live):
             cells = -(-live.starts // self.max_duration.micros)
@@ -173,7 +174,7 @@ class SessionWindows(WindowAssigner):
         numbers[order] = np.cumsum(begins) - 1
         return EventRuns(numbers, runs.starts, runs.ends)
 
-    def _natural(self, live: Live) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def _natural(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Returns which events begin a session, if none is cut; and up to where time is covered by each event and those
         of its session before it, or of its key."""
         if live.reaches is not None:
@@ -273,7 +274,7 @@ class SessionWindows(WindowAssigner):
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
 
 
-def _run_windows(live: Live, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> RunWindows:
+def _run_windows(live: LiveEvents, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> RunWindows:
     """Returns the runs that begin with these events; each ends where time is covered up to by its last event."""
     lows = np.flatnonzero(begins)
     highs = np.append(lows[1:], len(live))[: len(lows)]
@@ -285,7 +286,7 @@ def _cut_times(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: in
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 
-def _greatest_so_far(live: Live, reach: NDArray[np.int64]) -> NDArray[np.int64]:
+def _greatest_so_far(live: LiveEvents, reach: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the greatest reach among the events of the same key up to each event."""
     rising = reach[1:] >= reach[:-1]
     if live.keys is not None:
@@ -306,21 +307,22 @@ class LullWindows(WindowAssigner):
     """The window [t, t + length) of each event that no other of its key follows in that time; it holds this event.
 
     An event of the same time that arrived later follows it; one exactly at the end does not. An event is given up once
-    one that follows it is in the past. So of the past one event of a key is kept. ``Live.closed_until`` is ignored.
+    one that follows it is in the past. So of the past one event of a key is kept. ``LiveEvents.closed_until`` is
+    ignored.
     """
 
     length: Duration
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         return self._lulls(live).due(after, upto).pieces()
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         following = self._following(live)
         # Not while the following event may still become a later one, because an earlier one has yet to come.
         followed = (following - live.starts < self.length.micros) & (following <= upto)
         return followed | (live.starts + self.length.micros <= upto)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns when the next events that others follow are given up; otherwise the next evaluation could be long
         after that."""
         moments = np.minimum(self._following(live), live.starts + self.length.micros)
@@ -341,12 +343,12 @@ class LullWindows(WindowAssigner):
         """Returns None, because an event is given up once another one has followed it."""
         return None
 
-    def _lulls(self, live: Live) -> RunWindows:
+    def _lulls(self, live: LiveEvents) -> RunWindows:
         lows = np.flatnonzero(self._following(live) - live.starts >= self.length.micros)
         starts = live.starts[lows]
         return RunWindows(starts, starts + self.length.micros, lows, lows + 1)
 
-    def _following(self, live: Live) -> NDArray[np.int64]:
+    def _following(self, live: LiveEvents) -> NDArray[np.int64]:
         """Returns when the next event of each event's key comes; for the last event of a key, the end of its window."""
         following = live.starts + self.length.micros
         following[:-1] = np.where(key_heads(live)[1:], following[:-1], live.starts[1:])
@@ -365,9 +367,9 @@ class CountedWindows(WindowAssigner):
     the first windows of a key hold fewer events, and an incomplete slide forms no window, not even at the end of the
     streams. With a slide longer than the length the events between two windows are in none.
 
-    Only ``Live.seen`` tells of earlier windows. Where windows overlap or touch, the events that were in none yet are
-    those since the last window; where they do not, all live events are. So the lower limit of ``assign`` is ignored,
-    and an event at the very time of the last window counts for the next.
+    Only ``LiveEvents.accounted`` tells of earlier windows. Where windows overlap or touch, the events that were in none
+    yet are those since the last window; where they do not, all live events are. So the lower limit of ``assign`` is
+    ignored, and an event at the very time of the last window counts for the next.
     """
 
     ends_by_time = False
@@ -387,11 +389,11 @@ class CountedWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return False
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         arrivals = np.arange(len(live)) if live.arrivals is None else live.arrivals
         return self._windows(live, upto).pieces(arrivals if self.by_arrival else None)
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         self._refuse_lifetimes(live)
         kept = max(self.length.value - self.slide.value, 0)
         fired, so_far = self._lasts(live, upto), _so_far(live)
@@ -402,19 +404,19 @@ class CountedWindows(WindowAssigner):
         finished: NDArray[np.bool_] = so_far <= bounds[self._key_ordinals(live)]
         return finished
 
-    def passed_over(self, live: Live, upto: Limit) -> NDArray[np.bool_] | None:
+    def passed_over(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
         if not self._leaves_gaps:
             return None
         ranks, counted = self._ranks(live, upto)
         return counted & ((ranks - 1) % self.slide.value < self.slide.value - self.length.value)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if self._leaves_gaps:  # an event that no window will hold is known as soon as time reaches it
             later = live.starts[live.starts > after]
             return int(later.min()) if len(later) else None
         return self._windows(live, FOREVER).next_end(after)
 
-    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
         return self._windows(live, FOREVER).due(after, FOREVER).pieces()
 
     @property
@@ -427,12 +429,12 @@ class CountedWindows(WindowAssigner):
         an event that is ahead of time counts only once time has reached it, and one before it may still come."""
         return self.by_arrival and self.length.value % self.slide.value == 0
 
-    def runs(self, live: Live) -> EventRuns:
+    def runs(self, live: LiveEvents) -> EventRuns:
         """Returns one run for the events of each slide, in order of the arrival of the last event of each run. A row
         that has been in a window is a run of its own.
 
         ``live`` is in order of arrival. Of each key it has all events since its last window, or only some if no window
-        ended among these. A row for each run, with the time of its last event as ``Live.reaches``, forms the same
+        ended among these. A row for each run, with the time of its last event as ``LiveEvents.reaches``, forms the same
         windows as the events.
         """
         count = len(live)
@@ -440,15 +442,15 @@ class CountedWindows(WindowAssigner):
         columns = (live.starts, live.keys, live.weights, live.reaches)
         starts, keys, weights, reaches = (None if column is None else column[order] for column in columns)
         assert starts is not None
-        seen = None if live.seen is None else live.seen[order]
-        ordered = Live(starts, keys, seen=seen, weights=weights)
+        accounted = None if live.accounted is None else live.accounted[order]
+        ordered = LiveEvents(starts, keys, accounted=accounted, weights=weights)
         ranks, _ = self._ranks(ordered, FOREVER)
         slides = (ranks - 1) // self.slide.value
         heads = key_heads(ordered)
         heads[1:] |= slides[1:] != slides[:-1]
-        if seen is not None:
-            heads |= seen
-            heads[1:] |= seen[:-1]
+        if accounted is not None:
+            heads |= accounted
+            heads[1:] |= accounted[:-1]
         lows = np.flatnonzero(heads)
         highs = np.append(lows[1:], count)[: len(lows)]
         lasts = np.maximum.reduceat(order, lows) if count else lows
@@ -460,7 +462,7 @@ class CountedWindows(WindowAssigner):
         ends = starts if reaches is None else reaches
         return EventRuns(numbers, starts[lows][by_arrival], ends[highs - 1][by_arrival])
 
-    def _windows(self, live: Live, upto: Limit) -> RunWindows:
+    def _windows(self, live: LiveEvents, upto: Limit) -> RunWindows:
         self._refuse_lifetimes(live)
         lasts, so_far = self._lasts(live, upto), _so_far(live)
         firsts = np.flatnonzero(key_heads(live))[self._key_ordinals(live)[lasts]]
@@ -468,26 +470,26 @@ class CountedWindows(WindowAssigner):
         ends = live.starts if live.reaches is None else live.reaches
         return RunWindows(live.starts[lows], ends[lasts], lows, lasts + 1)
 
-    def _lasts(self, live: Live, upto: Limit) -> NDArray[np.int64]:
+    def _lasts(self, live: LiveEvents, upto: Limit) -> NDArray[np.int64]:
         """Returns the indices of the events with which windows end, up to a limit."""
         ranks, counted = self._ranks(live, upto)
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
-    def _ranks(self, live: Live, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _ranks(self, live: LiveEvents, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Returns the rank of each event among those of its key since the last window, from 1, and which events count
         at the limit. A row that stands for several events has the rank of the last of them."""
         counted = live.starts <= upto
-        if not self._leaves_gaps and live.seen is not None:
-            counted &= ~live.seen
+        if not self._leaves_gaps and live.accounted is not None:
+            counted &= ~live.accounted
         so_far = np.concatenate([[0], np.cumsum(counted if live.weights is None else counted * live.weights)])
         before = so_far[np.flatnonzero(key_heads(live))]
         return so_far[1:] - before[self._key_ordinals(live)], counted
 
-    def _key_ordinals(self, live: Live) -> NDArray[np.int64]:
+    def _key_ordinals(self, live: LiveEvents) -> NDArray[np.int64]:
         """Returns the number of each event's key, from 0."""
         return np.cumsum(key_heads(live), dtype=np.int64) - 1
 
-    def _refuse_lifetimes(self, live: Live) -> None:
+    def _refuse_lifetimes(self, live: LiveEvents) -> None:
         if live.ends is not None:
             raise ConfigError(
                 "windows of a count of events with lifetimes",
@@ -496,7 +498,7 @@ class CountedWindows(WindowAssigner):
             )
 
 
-def _so_far(live: Live) -> NDArray[np.int64]:
+def _so_far(live: LiveEvents) -> NDArray[np.int64]:
     """Returns the number of events up to each row, itself included."""
     found: NDArray[np.int64] = np.arange(1, len(live) + 1) if live.weights is None else np.cumsum(live.weights)
     return found
@@ -512,15 +514,15 @@ class CountByStartWindows(WindowAssigner):
 
     A start time counts once however many events have it, so a window may hold more events than its count. An event is
     in a window by its start alone; the end of its lifetime does not matter. Fewer start times than the count form no
-    window, not even at the end of the streams. ``Live.closed_until`` is ignored.
+    window, not even at the end of the streams. ``LiveEvents.closed_until`` is ignored.
     """
 
     count: Count
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         return self._windows(live).due(after, upto).pieces()
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         # The last window that holds an event is the one that starts with it.
         firsts = self._firsts(live)
         ends = np.full(len(firsts), FOREVER)
@@ -528,23 +530,23 @@ class CountByStartWindows(WindowAssigner):
         ends[whole] = live.starts[firsts[whole + self.count.value - 1]] + 1
         return np.repeat(ends, np.diff(firsts, append=len(live))) <= upto
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._windows(live).next_end(after)
 
-    def _windows(self, live: Live) -> RunWindows:
+    def _windows(self, live: LiveEvents) -> RunWindows:
         firsts = self._firsts(live)
         whole = self._whole(live, firsts)
         ends = live.starts[firsts[whole + self.count.value - 1]] + 1
         highs = np.append(firsts, len(live))[whole + self.count.value]
         return RunWindows(live.starts[firsts[whole]], ends, firsts[whole], highs)
 
-    def _firsts(self, live: Live) -> NDArray[np.int64]:
+    def _firsts(self, live: LiveEvents) -> NDArray[np.int64]:
         """Returns the index of the first event of each start time of each key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
         return np.flatnonzero(fresh)
 
-    def _whole(self, live: Live, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _whole(self, live: LiveEvents, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns which of ``firsts`` are followed by enough other start times of their key for a window."""
         further = self.count.value - 1
         owners = np.cumsum(key_heads(live), dtype=np.int64)[firsts]

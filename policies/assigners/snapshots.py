@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import Assigned, Live, WindowAssigner, in_pieces, key_heads, limit_at, unfold
+from policies.assigners.aligned import (
+    Assigned,
+    LiveEvents,
+    WindowAssigner,
+    expand_counts,
+    in_pieces,
+    key_heads,
+    limit_at,
+)
 from policies.assigners.sessions import RunWindows
 from windowing.columns import pair_order, stable_order
 from windowing.durations import Duration
@@ -47,7 +55,9 @@ class Intervals:
     """Last interval of each, plus one."""
 
     @staticmethod
-    def between(live: Live, events: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Intervals:
+    def between(
+        live: LiveEvents, events: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Intervals:
         """Returns the intervals of these events (indices), each of which is in those from its beginning to its end
         (microseconds); it begins before it ends."""
         count = len(events)
@@ -98,7 +108,7 @@ class Intervals:
         chosen_before = np.cumsum(marked)
         first = chosen_before[self.first]
         counts = chosen_before[self.stop] - first
-        owner, further = unfold(counts)
+        owner, further = expand_counts(counts)
         ranks = np.argsort(chosen)
         return self.events[owner[stable_order(ranks[first[owner] + further])]]
 
@@ -119,7 +129,7 @@ class SnapshotWindows(WindowAssigner):
     slice of an endless lifetime is released when the limit is FOREVER.
 
     A lifetime that starts or is cut exactly at ``upto`` may still end a slice there, which a call with that limit
-    cannot know (``ends_at_limit``). ``Live.closed_until`` is ignored.
+    cannot know (``ends_at_limit``). ``LiveEvents.closed_until`` is ignored.
 
     ``assign`` raises ConfigError for events with lifetimes under bounds of END.
     """
@@ -130,12 +140,12 @@ class SnapshotWindows(WindowAssigner):
     def ends_at_limit(self) -> bool:
         return True
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:
             return self._moments(live).due(after, upto).pieces()
         return self._slices(live, live.ends).pieces(after, upto)
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if live.ends is None:
             return self._ends(live) <= upto
         if not len(live):
@@ -149,7 +159,7 @@ class SnapshotWindows(WindowAssigner):
         last_bound = np.maximum.reduceat(bounds, firsts)[owner]
         return ~np.logical_or.reduceat(lives_on, firsts)[owner] | (live.ends < last_bound) | void
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if live.ends is None:
             return self._moments(live).next_end(after)
         return self._slices(live, live.ends).next_end(after)
@@ -166,12 +176,12 @@ class SnapshotWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        return lambda starts, ends: self._ends(Live(starts)) if ends is None else ends
+        return lambda starts, ends: self._ends(LiveEvents(starts)) if ends is None else ends
 
-    def _ends(self, live: Live) -> NDArray[np.int64]:
+    def _ends(self, live: LiveEvents) -> NDArray[np.int64]:
         return self.bounds.first_end(live.starts, 1, 0)
 
-    def _moments(self, live: Live) -> RunWindows:
+    def _moments(self, live: LiveEvents) -> RunWindows:
         """Returns the windows of points: one per distinct time of a key."""
         fresh = key_heads(live)
         fresh[1:] |= live.starts[1:] != live.starts[:-1]
@@ -179,7 +189,7 @@ class SnapshotWindows(WindowAssigner):
         ends = self._ends(live)[lows]
         return RunWindows(ends - 1, ends, lows, np.append(lows, len(live))[1:])
 
-    def _slices(self, live: Live, ends: NDArray[np.int64]) -> Intervals:
+    def _slices(self, live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
         if self.bounds is Bounds.END:
             raise ConfigError(
                 "snapshots of lifetimes with bounds of END",
@@ -201,21 +211,21 @@ class OnsetWindows(WindowAssigner):
     """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with the events alive then (SI-22).
 
     It closes as soon as nothing can begin at t any more, however long its events last. For points it is their snapshot.
-    A lifetime without length is in none. ``Live.closed_until`` is ignored.
+    A lifetime without length is in none. ``LiveEvents.closed_until`` is ignored.
     """
 
     by_time_alone = True
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         if live.ends is None:
             return _POINTS.assign(live, after, upto)
         return onset_slices(live, live.ends).pieces(after, upto)
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         ends = live.starts + 1 if live.ends is None else live.ends
         return (ends <= upto) | (ends <= live.starts)
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if live.ends is None:
             return _POINTS.next_end(live, after)
         return onset_slices(live, live.ends).next_end(after)
@@ -238,7 +248,7 @@ class OnsetWindows(WindowAssigner):
         return upto
 
 
-def onset_slices(live: Live, ends: NDArray[np.int64]) -> Intervals:
+def onset_slices(live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
     """Returns the instants at which lifetimes begin."""
     events = np.flatnonzero(ends > live.starts)
     starts = live.starts[events]
@@ -276,8 +286,8 @@ class SlidingLogWindows(WindowAssigner):
     """The window (t - length, t] at every t at which an event of the key enters or leaves it (AZ-21).
 
     An event enters at its time and leaves ``length`` later. Changes at the same time form one window; empty windows are
-    omitted. An event is in no window that was closed when it came (``Live.closed_until``), and ends none of these; one
-    for which all had closed is as if it had not come.
+    omitted. An event is in no window that was closed when it came (``LiveEvents.closed_until``), and ends none of
+    these; one for which all had closed is as if it had not come.
 
     Raises ConfigError for a length of zero; ``assign`` raises it for events with lifetimes.
     """
@@ -292,17 +302,17 @@ class SlidingLogWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return False
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         windows = self._windows(live)
         return windows.pieces(after, upto) if isinstance(windows, Intervals) else windows.due(after, upto).pieces()
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         return live.starts + self.length.micros <= upto
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._windows(live).next_end(after)
 
-    def next_finished(self, live: Live, after: Limit) -> int | None:
+    def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
         left = live.starts + self.length.micros
         left = left[left > after]
         return int(left.min()) if len(left) else None
@@ -326,7 +336,7 @@ class SlidingLogWindows(WindowAssigner):
     def needed_until(self) -> LastEnd:
         return lambda starts, ends: starts + self.length.micros  # a window ends as it leaves
 
-    def _windows(self, live: Live) -> RunWindows | Intervals:
+    def _windows(self, live: LiveEvents) -> RunWindows | Intervals:
         if live.ends is not None:
             raise ConfigError(
                 "sliding windows over events with lifetimes",
@@ -350,7 +360,7 @@ class SlidingLogWindows(WindowAssigner):
         ends = times[last][held]
         return RunWindows(ends - self.length.micros, ends, left[held], entered[held])
 
-    def _of_late_events(self, live: Live, closed_until: NDArray[np.int64]) -> Intervals:
+    def _of_late_events(self, live: LiveEvents, closed_until: NDArray[np.int64]) -> Intervals:
         """Returns the windows where events have missed some: an event may then leave before one that entered before
         it."""
         length = self.length.micros
@@ -373,7 +383,7 @@ class MeetingWindows(WindowAssigner):
     lifetimes overlap.
 
     A lifetime without length meets no partner and ends as it begins. An endless one ends when the limit is FOREVER,
-    after all others. ``Live.closed_until`` is ignored.
+    after all others. ``LiveEvents.closed_until`` is ignored.
     """
 
     how: How
@@ -386,18 +396,18 @@ class MeetingWindows(WindowAssigner):
     def by_side(self) -> bool:
         return True
 
-    def assign(self, live: Live, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
         return self._slices(live, after, upto).pieces(after, upto)
 
-    def open(self, live: Live, after: Limit) -> Iterator[Assigned]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
         return self.assign(live, after, FOREVER - 1)
 
-    def ended_by_idleness(self, live: Live, after: Limit) -> Iterator[Assigned]:
+    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
         """Yield also the moments at which events begin, though some have no row then: which events are late does not
         depend on ``how``."""
         return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
 
-    def finished(self, live: Live, upto: Limit) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
         at_end = np.asarray(upto) == FOREVER
         for mine in self._outer(live):
@@ -411,10 +421,10 @@ class MeetingWindows(WindowAssigner):
             needed |= _witnesses(live, ends, ended, waits if self._pairs else alone)
         return ~needed & OnsetWindows().finished(live, upto) if self._pairs else ~needed
 
-    def next_end(self, live: Live, after: Limit) -> int | None:
+    def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._slices(live, after, _NEVER).next_end(after)
 
-    def next_finished(self, live: Live, after: Limit) -> int | None:
+    def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns the next moment at which events may become finished without a window: after an event has ended, or
         has met a partner."""
         ends = _ends(live)
@@ -422,7 +432,7 @@ class MeetingWindows(WindowAssigner):
         later = moments[moments > np.max(after)]
         return int(later.min()) if len(later) else None
 
-    def _first_meetings(self, live: Live, ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    def _first_meetings(self, live: LiveEvents, ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Returns the moments at which it is known that events have met a partner."""
         return (
             matched_at[matched_at < FOREVER] + 1
@@ -455,7 +465,7 @@ class MeetingWindows(WindowAssigner):
     def _pairs(self) -> bool:
         return self.how in ("left", "right", "full")
 
-    def _outer(self, live: Live) -> Iterator[NDArray[np.bool_]]:
+    def _outer(self, live: LiveEvents) -> Iterator[NDArray[np.bool_]]:
         """Yields, for each side of the join whose events are all in the result, which events are on that side."""
         assert live.sides is not None
         lefts = live.sides == self.left
@@ -464,7 +474,7 @@ class MeetingWindows(WindowAssigner):
         if self.how in ("right", "full"):
             yield ~lefts
 
-    def _slices(self, live: Live, after: Limit, upto: Limit) -> Intervals:
+    def _slices(self, live: LiveEvents, after: Limit, upto: Limit) -> Intervals:
         ends = _ends(live)
         moments = np.full(len(live), FOREVER)
         for mine in self._outer(live):
@@ -482,22 +492,22 @@ class MeetingWindows(WindowAssigner):
         return _joined(onset_slices(live, ends), slices) if self._pairs else slices
 
 
-def _ends(live: Live) -> NDArray[np.int64]:
+def _ends(live: LiveEvents) -> NDArray[np.int64]:
     return live.starts + 1 if live.ends is None else live.ends
 
 
-def _keys(live: Live) -> NDArray[np.int64]:
+def _keys(live: LiveEvents) -> NDArray[np.int64]:
     return np.zeros(len(live), np.int64) if live.keys is None else live.keys
 
 
-def _after_all(live: Live, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
+def _after_all(live: LiveEvents, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
     """Returns the moment at which endless events end at the end of the streams: after every other moment."""
     known = ends[ends < FOREVER]
     latest = max(int(live.starts.max()), int(known.max()) if len(known) else _NEVER)
     return np.maximum(after, min(latest + 1, LATEST))
 
 
-def _first_matches(live: Live, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _first_matches(live: LiveEvents, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns when each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for
     others."""
     matched_at, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
@@ -527,7 +537,7 @@ def _counted(
 
 
 def _witnesses(
-    live: Live, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
+    live: LiveEvents, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Returns which ended events are witnesses: the last to end of each key, if a waiting event of the key began before
     that end.
@@ -548,7 +558,7 @@ def _witnesses(
     return found
 
 
-def _at_moments(live: Live, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Intervals:
+def _at_moments(live: LiveEvents, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Intervals:
     """Returns the instants of each key, each with the events that have it as their moment."""
     keys = _keys(live)[events]
     order = np.lexsort((moments, keys))

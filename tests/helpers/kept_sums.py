@@ -78,7 +78,7 @@ def run(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed, clo
     """All batches of a case; the clock of the first is after ``clock`` milliseconds."""
     built, checkpoint = topology(case, kind, windowed), MemoryCheckpoint()
     node = built.windowed["sums"]
-    assert (node.summing is not None) == (kind is AggregateBolt)
+    assert (node.partial_sums is not None) == (kind is AggregateBolt)
     accounts = []
     for number, splits in batches(case, built.spouts["left"].outputs["default"]):
         last = number == len(case["ends"])

@@ -36,7 +36,7 @@ def _alone() -> dict[str, list[WindowedNode]]:
     for names, before, after in walked(walk.Told, KINDS):
         was, now = before.windowed["bolt"], after.windowed["bolt"]
         changed = _changed(was.bolt.settings, now.bolt.settings)
-        if len(changed) == 1 and changed[0] in names and not was.deferred and not now.holds_events:
+        if len(changed) == 1 and changed[0] in names and not was.admitted_by_tasks and not now.holds_events:
             found[changed[0]].append(now)
     return found
 
@@ -50,8 +50,8 @@ def test_declarations_say_who_admits_and_what_the_watermark_follows() -> None:
             by_task = given and (
                 admits is AdmittedBy.TASK_IN_ANY_TIME or (node.event_time and admits is not AdmittedBy.READER)
             )
-            if node.deferred != by_task:
-                problems.append(f"{name}: admitted by the task, {node.deferred}: {node.bolt.settings}")
+            if node.admitted_by_tasks != by_task:
+                problems.append(f"{name}: admitted by the task, {node.admitted_by_tasks}: {node.bolt.settings}")
             if node.follows_events != (given and node.event_time and admits is AdmittedBy.FOLLOWING_EVENTS):
                 problems.append(f"{name}: the watermark follows events, {node.follows_events}: {node.bolt.settings}")
     assert not problems, "\n".join(problems)

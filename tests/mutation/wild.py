@@ -106,8 +106,12 @@ FAULTS = {
     42: Fault(
         "an id lives for as long as the last window that its event's time can be in",
         (
-            ("topologies/engine/repeats.py", "if node.needed_until is not None:\n", "if node.last_end is not None:\n"),
-            ("topologies/engine/repeats.py", "node.needed_until(times, ends)", "node.last_end(times, ends)"),
+            (
+                "topologies/engine/duplicates.py",
+                "if node.needed_until is not None:\n",
+                "if node.last_end is not None:\n",
+            ),
+            ("topologies/engine/duplicates.py", "node.needed_until(times, ends)", "node.last_end(times, ends)"),
         ),
         needs=("message_id_field",),
     ),

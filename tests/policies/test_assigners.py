@@ -19,7 +19,7 @@ from policies.assigners import (
     CalendarWindows,
     CountByStartWindows,
     CountedWindows,
-    Live,
+    LiveEvents,
     SessionWindows,
     SlidingLogWindows,
     SnapshotWindows,
@@ -40,8 +40,8 @@ MINUTE = 60 * SECOND
 BEFORE = -FOREVER
 
 
-def live(starts: list[int], unit: int = 1, ends: list[int] | None = None, keys: list[int] | None = None) -> Live:
-    return Live(
+def live(starts: list[int], unit: int = 1, ends: list[int] | None = None, keys: list[int] | None = None) -> LiveEvents:
+    return LiveEvents(
         np.array(starts, dtype=np.int64) * unit,
         None if keys is None else np.array(keys, dtype=np.int64),
         None if ends is None else np.array([end if end == FOREVER else end * unit for end in ends], dtype=np.int64),
@@ -49,7 +49,7 @@ def live(starts: list[int], unit: int = 1, ends: list[int] | None = None, keys: 
 
 
 def formed(
-    kind: WindowAssigner, events: Live, unit: int = 1, after: int = BEFORE, upto: int = FOREVER
+    kind: WindowAssigner, events: LiveEvents, unit: int = 1, after: int = BEFORE, upto: int = FOREVER
 ) -> list[tuple[int, int, list[int]]]:
     """Start, end and the places of the members of each window; times in whole units."""
     found = []
@@ -137,9 +137,9 @@ def test_an_endless_interval_is_in_every_window_that_is_due() -> None:
 
 def test_an_event_is_in_no_window_that_was_over_when_it_came() -> None:
     kind = AlignedWindows(seconds(10), seconds(5))
-    events = Live(np.array([3, 3]) * SECOND, closed_until=np.array([BEFORE, 5 * SECOND]))
+    events = LiveEvents(np.array([3, 3]) * SECOND, closed_until=np.array([BEFORE, 5 * SECOND]))
     assert formed(kind, events, SECOND) == [(-5, 5, [0]), (0, 10, [0, 1])]
-    assert kind.next_end(Live(np.array([3 * SECOND]), closed_until=np.array([5 * SECOND])), BEFORE) == 10 * SECOND
+    assert kind.next_end(LiveEvents(np.array([3 * SECOND]), closed_until=np.array([5 * SECOND])), BEFORE) == 10 * SECOND
 
 
 def test_each_key_has_its_own_limits() -> None:
@@ -186,7 +186,7 @@ def test_an_event_at_the_end_of_a_session_is_in_time_unless_sessions_touch(touch
 
 
 def test_each_event_may_bring_its_gap() -> None:
-    events = Live(np.array([0, 2, 20, 40]), gaps=np.array([30, 1, 5, 7]))
+    events = LiveEvents(np.array([0, 2, 20, 40]), gaps=np.array([30, 1, 5, 7]))
     assert formed(SessionWindows(micros(1)), events) == [(0, 30, [0, 1, 2]), (40, 47, [3])]
 
 
@@ -290,7 +290,7 @@ def test_each_key_counts_its_own_events() -> None:
 def test_events_that_have_been_in_a_window_do_not_count_for_the_next_slide() -> None:
     """ST-5: the last three at every second."""
     kind = CountedWindows(Count(3), Count(2))
-    events = Live(np.array([1, 2, 3, 4]), seen=np.array([True, False, False, False]))
+    events = LiveEvents(np.array([1, 2, 3, 4]), accounted=np.array([True, False, False, False]))
     assert formed(kind, events, upto=3) == [(1, 3, [0, 1, 2])]
     assert kind.finished(events, 3).tolist() == [True, True, False, False]
     assert kind.passed_over(events, 3) is None
@@ -307,7 +307,7 @@ def test_between_windows_of_a_count_events_count_and_are_in_none() -> None:
 
 def test_by_arrival_the_window_comes_first_that_was_full_first() -> None:
     kind = CountedWindows(Count(1), Count(1), by_arrival=True)
-    events = Live(np.array([1, 1]), np.array([7, 8]), arrivals=np.array([1, 0]))
+    events = LiveEvents(np.array([1, 1]), np.array([7, 8]), arrivals=np.array([1, 0]))
     assert formed(kind, events) == [(1, 1, [1]), (1, 1, [0])]
 
 
@@ -464,7 +464,7 @@ def test_the_calendar_goes_on_where_dates_end() -> None:
         lambda: CountedWindows(Count(1), Count(1)).assign(live([1], ends=[2]), 0, 1),
         lambda: SnapshotWindows(Bounds.END).assign(live([1], ends=[2]), 0, 1),
         lambda: SessionWindows(seconds(1), max_duration=seconds(1)).assign(
-            Live(np.array([1]), gaps=np.array([1])), 0, 1
+            LiveEvents(np.array([1]), gaps=np.array([1])), 0, 1
         ),
     ],
 )
@@ -553,14 +553,14 @@ def pieces_of(size: int) -> Iterator[None]:
         yield
 
 
-def as_live(events: list[Happening], keyed: bool) -> tuple[list[Happening], Live]:
+def as_live(events: list[Happening], keyed: bool) -> tuple[list[Happening], LiveEvents]:
     """The events in the order that is asked for, and their arrays."""
     events = sorted(events, key=lambda event: (event.key, event.start))
 
     def column(values: list[int | None]) -> np.ndarray | None:
         return None if not values or None in values else np.array(values, dtype=np.int64)
 
-    return events, Live(
+    return events, LiveEvents(
         np.array([event.start for event in events], dtype=np.int64),
         np.array([event.key for event in events], dtype=np.int64) if keyed else None,
         column([event.end for event in events]),
@@ -576,7 +576,7 @@ def limits(events: list[Happening], frontiers: dict[int, int], single: bool) -> 
 
 
 def named(
-    kind: WindowAssigner, events: list[Happening], arrays: Live, after: int | np.ndarray, upto: int | np.ndarray
+    kind: WindowAssigner, events: list[Happening], arrays: LiveEvents, after: int | np.ndarray, upto: int | np.ndarray
 ) -> list[tuple[int, int, int, list[int]]]:
     """The windows as the oracle tells them, in the order in which they came."""
     found = []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.assigners import Live, MeetingWindows
+from policies.assigners import LiveEvents, MeetingWindows
 from tests.helpers.examples import examples
 from windowing.settings.rules import How
 from windowing.timestamps import FOREVER
@@ -45,14 +45,14 @@ def histories(draw: st.DrawFn) -> tuple[list[Event], list[int]]:
     return sorted(events, key=lambda event: (event.key, event.start)), limits
 
 
-def live(events: list[Event], step: int) -> Live:
+def live(events: list[Event], step: int) -> LiveEvents:
     ends = [event.end if event.known <= step else FOREVER for event in events]
     starts, keys = (np.array([getattr(event, name) for event in events], np.int64) for name in ("start", "key"))
     sides = np.array([event.side for event in events], np.int8)
-    return Live(starts, keys, np.array(ends, np.int64), sides=sides)
+    return LiveEvents(starts, keys, np.array(ends, np.int64), sides=sides)
 
 
-def found(kind: MeetingWindows, held: Live, after: int, upto: int) -> list[tuple[int, list[int]]]:
+def found(kind: MeetingWindows, held: LiveEvents, after: int, upto: int) -> list[tuple[int, list[int]]]:
     """The moment of each window, and its members."""
     windows = []
     for piece in kind.assign(held, after, upto):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.retained_events import RetainedEvents
-from policies.assigners import Assigned, Live, WindowAssigner
+from policies.assigners import Assigned, LiveEvents, WindowAssigner
 from windowing.settings.panes import OpenWindows
 from windowing.timestamps import FOREVER
 
@@ -24,7 +24,7 @@ class Meddling(WindowAssigner):
     def __init__(self) -> None:
         self.refused: list[str] = []
 
-    def _meddle(self, live: Live) -> None:
+    def _meddle(self, live: LiveEvents) -> None:
         for each in fields(live):
             values = getattr(live, each.name)
             if values is None:
@@ -38,15 +38,15 @@ class Meddling(WindowAssigner):
     def by_side(self) -> bool:
         return True
 
-    def assign(self, live: Live, after: Any, upto: Any) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Any, upto: Any) -> Iterator[Assigned]:
         self._meddle(live)
         yield Assigned(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
 
-    def finished(self, live: Live, upto: Any) -> NDArray[np.bool_]:
+    def finished(self, live: LiveEvents, upto: Any) -> NDArray[np.bool_]:
         self._meddle(live)
         return np.ones(len(live), np.bool_)
 
-    def next_end(self, live: Live, after: Any) -> int | None:
+    def next_end(self, live: LiveEvents, after: Any) -> int | None:
         return None
 
 
@@ -61,12 +61,12 @@ def test_assigners_cannot_write_to_the_events(times: list[int]) -> None:
         ends=columns[1],
         closed_until=columns[2],
         gaps=columns[3],
-        seen=np.zeros(3, np.bool_),
+        accounted=np.zeros(3, np.bool_),
     )
     meddling = Meddling()
     (window,) = AssignedWindows([meddling], held).windows(Span(-1, FOREVER))
     assert window.table["id"].to_pylist() == [1, 2, 3]
-    columns_of_live = ["starts", "keys", "ends", "closed_until", "gaps", "sides", "seen"]
+    columns_of_live = ["starts", "keys", "ends", "closed_until", "gaps", "sides", "accounted"]
     columns_of_live += ["arrivals"] * (times != sorted(times))  # None where they are in order
     assert meddling.refused == columns_of_live * (len(meddling.refused) // len(columns_of_live))
     assert meddling.refused

@@ -14,8 +14,8 @@ from topologies.checkpoints.spark_checkpoint import SparkCheckpoint, delete_spar
 from topologies.engine.batch import Context, Executor
 from topologies.engine.kafka_records import Records
 from topologies.engine.merging import MergeInput, runs, write_parts
+from topologies.engine.task_data import Output
 from topologies.engine.tasks import ingest
-from topologies.engine.work import Output
 from topologies.run.options import SPARK_KEEPS
 
 TOPIC = "events"

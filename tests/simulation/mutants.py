@@ -39,7 +39,7 @@ from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.paired_checkpoint import START, FolderLock
 from topologies.checkpoints.rescale import Route, TaskMove
 from topologies.checkpoints.spark_checkpoint import SparkCheckpoint
-from topologies.engine import commit, event_times, micro_batch, repeats
+from topologies.engine import commit, duplicates, event_times, micro_batch
 from topologies.local import LocalRun
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -65,7 +65,7 @@ def _rewritten(owner: Any, name: str, module: ModuleType, text: str, instead: st
 def _events_at_an_end_are_between_windows() -> Iterator[None]:
     with (
         _rewritten(source_watermarks, "between_windows", source_watermarks, "last < times", "last <= times"),
-        patch.object(repeats, "between_windows", source_watermarks.between_windows),
+        patch.object(duplicates, "between_windows", source_watermarks.between_windows),
     ):
         yield
 

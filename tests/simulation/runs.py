@@ -19,7 +19,7 @@ from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
 from topologies.engine.batch import BatchPlan, Context, InProcess
 from topologies.engine.kafka_records import AdminOf
-from topologies.engine.work import Output
+from topologies.engine.task_data import Output
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FoundFile
 from topologies.local import LocalRun

@@ -34,7 +34,7 @@ from tests.helpers.places import ROOT
 from tests.spark.tools import Crash, run
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.describing import topology_text
-from topologies.graph.frame_sums import frame_sums
+from topologies.graph.java_sums import frame_sums
 from topologies.io.sinks import MemorySink
 from topologies.spark import frame_sums as summed
 from topologies.spark import runner, source

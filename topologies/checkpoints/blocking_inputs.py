@@ -15,7 +15,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
 from manager.watermarks import input_of
 from policies.assigners import AlignedWindows
-from policies.assigners.aligned import Live
+from policies.assigners.aligned import LiveEvents
 from policies.watermarks import NONE, MarkState
 from topologies.checkpoints.stored_tasks import has_key, reached_limit, readers_of
 from topologies.graph.bolt_rules import BoltRules
@@ -476,16 +476,16 @@ def regular_events(
     for reader in readers_of(state, store, rules):
         if reader.state.windows.in_queue():
             for rows in reader.rows:
-                live, counts = Live(rows.times), rows.counts
+                live, counts = LiveEvents(rows.times), rows.counts
                 if wanted is not None:
                     chosen = events_of_key(rows.payload, rows.streams, rules, wanted)
-                    live, counts = Live(rows.times[chosen]), counts[chosen]
+                    live, counts = LiveEvents(rows.times[chosen]), counts[chosen]
                 parts.append((*_ends(windows, live, NONE), counts))
         elif reader.live is not None:
             held = reader.live.sorted()
             if wanted is not None:
                 held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, rules, wanted)))
-            live = Live(held.times, held.keys, held.ends, held.closed_until)
+            live = LiveEvents(held.times, held.keys, held.ends, held.closed_until)
             reached = reached_limit(reader, held)
             counts = np.ones(len(held), np.int64) if held.weights is None else held.weights.sum(axis=1)
             parts.append((*_ends(windows, live, reached), counts))
@@ -493,7 +493,7 @@ def regular_events(
 
 
 def _ends(
-    windows: AlignedWindows, live: Live, reached: Limit
+    windows: AlignedWindows, live: LiveEvents, reached: Limit
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     first, last = windows.ends_of(live, reached, 0)
     return first, last, windows.ends_of(live, reached, FOREVER)[1]

@@ -60,7 +60,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput, file_splits, refuse_unnameable, unnameable
-from topologies.engine.work import MergedSplits, Output, SourceSplit
+from topologies.engine.task_data import MergedSplits, Output, SourceSplit
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph

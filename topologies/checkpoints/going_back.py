@@ -67,11 +67,11 @@ from windowing.timestamps import show
 # Inspects a checkpoint: its content, and whether every file is as it was written.
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class BatchLook:
+class BatchInspection:
     """The state after one batch."""
 
     name: str
@@ -101,7 +101,7 @@ class BatchLook:
 
 
 @dataclass
-class CheckpointLook:
+class CheckpointInspection:
     """Contents of a checkpoint."""
 
     path: str
@@ -112,7 +112,7 @@ class CheckpointLook:
     """The last batch that is planned in Spark's half, and the last that is done there; -1 for none."""
     size: int = 0
     """The bytes of all its files."""
-    batches: list[BatchLook] = field(default_factory=list)
+    batches: list[BatchInspection] = field(default_factory=list)
     """The batches that are kept, the last one last."""
     planned: list[str] = field(default_factory=list)
     """Batches that have been begun, and not committed."""
@@ -142,14 +142,14 @@ class CheckpointLook:
         }
 
 
-def inspect(halves: PairedCheckpoint) -> CheckpointLook:
+def inspect(halves: PairedCheckpoint) -> CheckpointInspection:
     """Read and check every file of a checkpoint; nothing is changed."""
     return _Inspection(halves).look
 
 
 class _Inspection:
     def __init__(self, halves: PairedCheckpoint) -> None:
-        self.halves, self.look = halves, CheckpointLook(halves.path)
+        self.halves, self.look = halves, CheckpointInspection(halves.path)
         self.segments = FileSegments(f"{halves.files.root}/segments", halves.uri)
         self.look.size = sum(entry.size or 0 for entry in self._all_files())
         self._notes()
@@ -182,7 +182,7 @@ class _Inspection:
             except UNREADABLE as error:
                 trouble = _words(error)
             size = sum(ref.length for ref in refs.values())
-            self.look.batches.append(BatchLook(batch_name(key), manifest, len(refs), size, trouble))
+            self.look.batches.append(BatchInspection(batch_name(key), manifest, len(refs), size, trouble))
 
     def _plans(self) -> None:
         files, done = self.halves.files, set(self.halves.files.names("manifests"))
@@ -217,7 +217,7 @@ class _Inspection:
                 filesystem, folder, _ = locate(sink["folder"])
                 refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
 
-    def _tried(self, read: Callable[[], Found]) -> Found | None:
+    def _tried(self, read: Callable[[], Result]) -> Result | None:
         """Returns the result of ``read``; None if that fails, and the damage is noted."""
         try:
             return read()
@@ -428,7 +428,7 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
 #
 # On this machine the state of several bolts and the note about the topology cannot be replaced in one step. A note
 # says that it has begun, and is deleted last: while it is there no run begins, and to reset again does what is left to
-# do. Elsewhere one turn replaces both.
+# do. Elsewhere one entry of the log replaces both.
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from manager.remote import root_and_path
 from manager.storage.files import as_storage_error, during, make_folder, naming_owner
 from manager.storage.hdfs import is_hdfs
-from topologies.checkpoints.look_at_spouts import Findings, refuse_missing, refuse_missing_input
+from topologies.checkpoints.inspect_spouts import Findings, refuse_missing, refuse_missing_input
 from topologies.checkpoints.paired_checkpoint import FILES, PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
@@ -296,7 +296,7 @@ def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
 # Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.
 
 
-def find_lacking(topology: Graph) -> dict[str, Findings]:
+def find_missing_columns(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by
     the names of the bolts.
 
@@ -361,7 +361,7 @@ def _has_regular_starts(node: WindowedNode) -> bool:
 # The streams beside a component's output that nothing reads: rows that are counted there, and kept nowhere.
 
 
-def untaken(topology: Graph) -> Iterator[str]:
+def unread_streams(topology: Graph) -> Iterator[str]:
     """Yields a sentence for each kind of rows that nothing keeps: unreadable rows, failed events, and late events."""
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
@@ -398,7 +398,7 @@ def _is_taken(topology: Graph, name: str, stream: str) -> bool:
 # Bolts whose watermark waits for a stream of another bolt that may bring no event for long.
 
 
-def find_waiting(topology: Graph) -> dict[str, Findings]:
+def find_blocked_watermarks(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt with several inputs whose windows stay open until a stream of the topology brings
     its first event; by the names of the bolts."""
     found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
@@ -438,7 +438,7 @@ def _of_windows(topology: Graph, stream: Stream) -> bool:
 # Watermarks at events behind bolts that change the order of events.
 
 
-def find_reordered(topology: Graph) -> dict[str, Findings]:
+def find_reordering(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt whose watermark advances between the events of a batch, and which gets these not
     in the order in which they arrived; by the names of the bolts."""
     found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}

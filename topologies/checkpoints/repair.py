@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 
 from manager.accounts import Accounts, AccountsError
 from manager.keyed.fired_windows import PaneStates
-from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, read_needed, read_retained, write_retained
+from manager.keyed.retained_events import (
+    ACCOUNTED,
+    NOT_LIVE,
+    RetainedEvents,
+    read_needed,
+    read_retained,
+    write_retained,
+)
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
@@ -398,7 +405,7 @@ def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.
     parts, places, first = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
         held, flags = read_needed(task.store, ref)
-        live = np.flatnonzero((flags & GONE) == 0)
+        live = np.flatnonzero((flags & NOT_LIVE) == 0)
         if len(live):
             parts.append(held.take(live))
             places.append(first + live)
@@ -524,7 +531,7 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
         found[places[which]] = True
         return found
 
-    seen = np.zeros(len(live), np.bool_) if live.seen is None else live.seen
+    accounted = np.zeros(len(live), np.bool_) if live.accounted is None else live.accounted
     windows = windows_of(task, live)
     if task.state.windows.get("panes") is not None:
         why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
@@ -543,10 +550,10 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     again[:, left] &= ~done
     merging = np.array([[each.merges] for each in windows.assigners])
     consequences = {
-        "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~seen),
+        "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~accounted),
         "a window that has fired would have another end, and would hold row {} again": again,
     }
-    for what, which in consequences.items():  # seen: in a window of any kind; others are still to fire
+    for what, which in consequences.items():  # accounted: in a window of any kind; others are still to fire
         broken = which.any(axis=0) & ~gone
         if broken.any():
             one = int(np.argmax(broken))
@@ -630,7 +637,7 @@ class _RetainedRewrite:
         if kept.all() and not self.correction.touched[rows].any():
             return ref
         held, flags = read_needed(self.task.store, ref)
-        gone = ~kept & ((flags & SEEN) != 0)
+        gone = ~kept & ((flags & ACCOUNTED) != 0)
         self.accounted -= count_by_stream(
             None if held.streams is None else held.streams[gone], int(np.count_nonzero(gone)), self.streams
         )
@@ -641,7 +648,7 @@ class _RetainedRewrite:
         if self.correction.kept[rows].all() and not self.correction.touched[rows].any():
             return ref
         held, flags = read_retained(self.task.store, ref)
-        held = self._different(replace(held.take(np.flatnonzero((flags & GONE) == 0)), seen=None), rows)
+        held = self._different(replace(held.take(np.flatnonzero((flags & NOT_LIVE) == 0)), accounted=None), rows)
         return write_retained(self.writer, held, self.streams) if len(held) else None
 
     def _with_panes(self, windows: WindowsState) -> WindowsState:
@@ -792,7 +799,7 @@ def repair(
     CheckpointError as for a savepoint. Nothing is written then.
     """
     place, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))
-    repairing = _Repairing(source, events, without or {})
+    repairing = _RepairRun(source, events, without or {})
     source.lock.share()
     try:
         take_savepoint(source, place, change=StateChange(repairing.prepare, repairing.names))
@@ -801,7 +808,7 @@ def repair(
     return bolts(place)
 
 
-class _Repairing:
+class _RepairRun:
     """Repair of a checkpoint."""
 
     def __init__(self, source: PairedCheckpoint, events: Mapping[str, Any], without: Mapping[str, Any]) -> None:

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from manager.accounts import AccountsError
 from manager.keyed.retained_events import (
-    GONE,
+    ACCOUNTED,
     IN_LAST_WINDOW,
-    SEEN,
+    NOT_LIVE,
     RetainedEvents,
     is_needed,
     read_retained,
@@ -331,7 +331,9 @@ class TaskMove:
         values = self._family.merged(self._windows, sorted(self._former_tasks[task]))
         for name, waiting in self._waiting.items():
             held = RetainedEvents.concat(waiting[task]) if waiting[task] else None
-            values[name] = None if held is None else write_retained(self.writer, replace(held, seen=None), self.streams)
+            values[name] = (
+                None if held is None else write_retained(self.writer, replace(held, accounted=None), self.streams)
+            )
         for name, how in self._family.declared().items():
             if name in tables:
                 table = tables[name][task]
@@ -377,7 +379,7 @@ class TaskMove:
                 needed = np.flatnonzero(is_needed(flags))
                 held = held.take(needed)
                 flags = flags[needed]
-                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
+                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & NOT_LIVE) != 0)
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
                     self.route.note_tasks(held.keys, tasks)
@@ -395,7 +397,7 @@ class TaskMove:
             return state
         held = RetainedEvents.concat(self._held[task]).sorted()
         flags = held.flags()
-        accounted = held.by_stream(self.streams, ((flags & SEEN) != 0) & is_needed(flags)).tolist()
+        accounted = held.by_stream(self.streams, ((flags & ACCOUNTED) != 0) & is_needed(flags)).tolist()
         return TaskState(state.windows, Refs([write_retained(self.writer, held, self.streams)]), accounted)
 
     def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
@@ -560,7 +562,7 @@ def rescale_for(
 
 
 @dataclass(frozen=True)
-class _Move:
+class _Rescaling:
     """Planned move of stored state to other tasks."""
 
     manifest: Manifest | None
@@ -575,7 +577,7 @@ def _look(
     wanted: Mapping[str, int],
     topology: Graph | None,
     check: Callable[[PairedCheckpoint], Manifest | None],
-) -> _Move:
+) -> _Rescaling:
     with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
         manifest, tasks = check(halves), noted_tasks(halves)
     check_numbers(tasks, wanted)
@@ -586,7 +588,7 @@ def _look(
         rules = (known_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
         check_movable(halves.path, tasks, changed, rules)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
-    return _Move(manifest, changed, rules, done)
+    return _Rescaling(manifest, changed, rules, done)
 
 
 def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
@@ -624,13 +626,13 @@ def check_movable(
         )
 
 
-def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Move, topology: Graph | None) -> None:
+def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Rescaling, topology: Graph | None) -> None:
     if move.changed:
         after = None if move.manifest is None else _rescaled(checkpoint, move.manifest, move, topology)
         checkpoint.replace(after, {TOPOLOGY: known_rules(halves).with_tasks(move.changed).to_json()})
 
 
-def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Move, topology: Graph | None) -> Manifest:
+def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, topology: Graph | None) -> Manifest:
     after = Manifest.from_values(before.to_values())
     for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt

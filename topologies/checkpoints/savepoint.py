@@ -128,7 +128,7 @@ def take_savepoint(
         with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
             _publish(source, manifest)
             repaired = () if change is None else change.bolts
-            return _Taking(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
+            return _SavepointWriter(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
     finally:
         target.lock.release()
 
@@ -162,7 +162,7 @@ def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
             return
 
 
-class _Taking:
+class _SavepointWriter:
     """One attempt to take a savepoint."""
 
     def __init__(
@@ -348,7 +348,7 @@ def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRow
     tables = {name: given[name] for name in topology.spouts if name in given}
     _check_partitions(topology)
     options = RunOptions(checkpoint=checkpoint, keep_open=True, clock=clock)
-    with _Beginning(topology, options, tables) as run:
+    with _BeginWithEvents(topology, options, tables) as run:
         try:
             run.run()
         except BoltError as error:
@@ -406,7 +406,7 @@ def _check_partitions(topology: Graph) -> None:
             )
 
 
-class _Beginning(CheckpointedRun):
+class _BeginWithEvents(CheckpointedRun):
     """The run that consists only of the given events, in this process."""
 
     engine = Engine.LOCAL

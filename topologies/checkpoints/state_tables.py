@@ -548,7 +548,7 @@ def watermark_table(bolt: BoltState) -> pa.Table:
 # ``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone.
 
 
-Looked = TypeVar("Looked")
+Result = TypeVar("Result")
 _ATTEMPTS = 5
 """How often a checkpoint is read again because a run has meanwhile deleted what was about to be read."""
 
@@ -629,7 +629,7 @@ def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])
 
 
-def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Looked]) -> Looked:
+def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Result]) -> Result:
     """Returns the result of ``look``. Repeats it if a run has committed meanwhile, and may have deleted files."""
     for _ in range(_ATTEMPTS):
         before = halves.files.names("manifests")

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.key_states import Substreams
-from manager.keyed.retained_events import GONE, SEEN, RetainedEvents, is_needed, live_rows, read_retained
+from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, is_needed, live_rows, read_retained
 from manager.storage.files import as_storage_error
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
@@ -288,9 +288,9 @@ class TaskReader:
 
     def _retained_rows(self, ref: Ref, *, edge: bool) -> EventRows:
         held, flags = read_retained(self.store, ref)
-        needed = np.flatnonzero((flags & GONE) == 0 if edge else is_needed(flags))
+        needed = np.flatnonzero((flags & NOT_LIVE) == 0 if edge else is_needed(flags))
         held, flags = held.take(needed), flags[needed]
-        waits = np.ones(len(held), np.int64) if edge else ((flags & (GONE | SEEN)) == 0).astype(np.int64)
+        waits = np.ones(len(held), np.int64) if edge else ((flags & (NOT_LIVE | ACCOUNTED)) == 0).astype(np.int64)
         if held.weights is None:
             counts = np.ones(len(held), np.int64)
             return EventRows(held.times, held.payload, held.streams, counts, waits, held.ends, edge)

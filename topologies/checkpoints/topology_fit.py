@@ -347,7 +347,9 @@ def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, 
     after = Manifest.from_values(manifest.to_values())
     for name, fields in new.of_bolts.items():
         node = topology.windowed[name]
-        if name in after.bolts and node.summing is None:  # sums have the columns of the key and the aggregates alone
+        if (
+            name in after.bolts and node.partial_sums is None
+        ):  # sums have the columns of the key and the aggregates alone
             added = {field: _defaults(field.name, node, topology) for field in fields}
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
                 after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)

@@ -24,7 +24,7 @@ from windowing.timestamps import show
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from topologies.checkpoints.going_back import BatchLook, CheckpointLook, Rollback
+    from topologies.checkpoints.going_back import BatchInspection, CheckpointInspection, Rollback
     from topologies.checkpoints.rescale import Rescaled
     from topologies.checkpoints.stored_tasks import StoredState
 
@@ -72,7 +72,7 @@ def checkpoint(
         typer.echo(json.dumps(_rollback_as_json(done), indent=2)) if as_json else _tell_rollback(out(), done)
 
 
-def _show(console: Console, look: CheckpointLook) -> None:
+def _show(console: Console, look: CheckpointInspection) -> None:
     say(console, _named(f"checkpoint {look.path}", _size(look.size)))
     say(console, _named("  topology", look.topology or "not known"))
     if look.query is not None:
@@ -99,7 +99,7 @@ def _show(console: Console, look: CheckpointLook) -> None:
         console.print(Text("Every file is whole.", "green"))
 
 
-def _show_batch(console: Console, batch: BatchLook) -> None:
+def _show_batch(console: Console, batch: BatchInspection) -> None:
     """A line for a batch, and one for each bolt."""
     state = f"{batch.sections} section{'' if batch.sections == 1 else 's'}, {_size(batch.size)}"
     say(console, _named(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))

@@ -18,16 +18,16 @@ from rich.table import Table
 from rich.text import Text
 
 from manager.accounts import SHOWN
-from topologies.checkpoints.look_at_spouts import Findings, find_sources
+from topologies.checkpoints.inspect_spouts import Findings, find_sources
 from topologies.checkpoints.preflight import (
     asking_registries_once,
-    find_lacking,
+    find_blocked_watermarks,
+    find_missing_columns,
     find_registries,
-    find_reordered,
+    find_reordering,
     find_sinks,
-    find_waiting,
     shifted_chains,
-    untaken,
+    unread_streams,
 )
 from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
 from topologies.engine.report import BatchReport, BoltReport
@@ -648,7 +648,7 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
     found = {**find_sources(topology), **find_sinks(topology)}
     registries, of_bolts = (
         find_registries(topology),
-        (find_waiting(topology), find_reordered(topology), find_lacking(topology)),
+        (find_blocked_watermarks(topology), find_reordering(topology), find_missing_columns(topology)),
     )
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in described(topology):
@@ -657,7 +657,7 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
             _print_part(console, part, found.get(part.name, Findings()), registries.get(part.name, Findings()))
     _print_sinks(console, topology, (found, registries))
     console.print()
-    for note in (*shifted_chains(topology), *untaken(topology)):
+    for note in (*shifted_chains(topology), *unread_streams(topology)):
         say(console, Text.assemble(("note: ", "bold"), note), always=True)
     everything = [each for part in (found, registries, *of_bolts) for each in part.values()]
     problems = [error for each in everything for error in each.problems]

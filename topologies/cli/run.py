@@ -21,8 +21,8 @@ from rich.text import Text
 
 from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.background import Run, Runner, runner
-from topologies.checkpoints.look_at_spouts import dubious_input
-from topologies.checkpoints.preflight import find_waiting
+from topologies.checkpoints.inspect_spouts import suspicious_input
+from topologies.checkpoints.preflight import find_blocked_watermarks
 from topologies.cli.consoles import FAILED, Debug, err, in_words, out, outliving_readers, readable_errors, say
 from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
 from topologies.graph.graph import Graph
@@ -523,8 +523,8 @@ def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) 
 
     Returns the warnings. Called again after the run for input that came during it: ``known`` has the earlier warnings.
     """
-    waiting = (doubt for found in find_waiting(topology).values() for doubt in found.warnings)
-    doubts = [doubt for doubt in (*dubious_input(topology), *waiting) if str(doubt) not in known]
+    waiting = (doubt for found in find_blocked_watermarks(topology).values() for doubt in found.warnings)
+    doubts = [doubt for doubt in (*suspicious_input(topology), *waiting) if str(doubt) not in known]
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:

@@ -14,9 +14,9 @@ from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, witho
 from manager.keyed.retained_events import RetainedEvents
 from policies.storm import in_gap
 from policies.watermarks import NONE, Decision, accepted, all_accepted
+from topologies.engine.duplicates import DuplicateFinder, IncomingIds, key_columns
 from topologies.engine.ledger import SAMPLED, Ledger, event_ids
-from topologies.engine.repeats import IncomingIds, Repeats, key_columns
-from topologies.engine.work import RejectedEvent, Rows
+from topologies.engine.task_data import RejectedEvent, Rows
 from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_of_inputs
 from windowing.columns import take_rows
 from windowing.durations import Duration
@@ -107,7 +107,7 @@ class AdmissionContext:
     """Returns the watermarks of the keys around each event; None where keys have none of their own."""
     codes: KeyCoder | None = None
     """Returns the codes of keys; None where events have none."""
-    repeats: Repeats | None = None
+    duplicate_finder: DuplicateFinder | None = None
     """Finds repeated message ids; None where the bolt does not ask for that."""
     closed_early: ClosedEarly | None = None
     """Windows that a firing has closed before their end; None where no firing does."""
@@ -141,8 +141,8 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
     decisions = _by_rules(node, events, admission_context)
     return (
         decisions
-        if admission_context.repeats is None
-        else _without_repeats(node, events, admission_context, admission_context.repeats, decisions)
+        if admission_context.duplicate_finder is None
+        else _without_duplicates(node, events, admission_context, admission_context.duplicate_finder, decisions)
     )
 
 
@@ -152,20 +152,20 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     if node.event_time and joins_windows(node):
         closed_until = _closed_until(node, events)
         late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
+        codes = np.where(late, np.int8(Decision.LATE_BY_WATERMARK), codes)
     elif node.event_time:
         times, codes, closed_until = _by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
     if admission_context.closed_early is not None:
         missed = accepted(codes) & admission_context.closed_early.missed(times, events.keys, closed_until)
-        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+        codes = np.where(missed, np.int8(Decision.LATE_BY_WATERMARK), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
-        moved = codes == Decision.ADJUSTED_OUT_OF_ORDER
+        moved = codes == Decision.ADJUSTED_LATE_BY_WATERMARK
         adjusted, out_of_order = (
             (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | moved,
-            (codes == Decision.OUT_OF_ORDER) | moved,
+            (codes == Decision.LATE_BY_WATERMARK) | moved,
         )
     # Assigners account for gaps when the event is finished.
     gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
@@ -266,16 +266,20 @@ def _by_timeout(
     closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
         missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
-        codes = np.where(missed, np.int8(Decision.OUT_OF_ORDER), codes)
+        codes = np.where(missed, np.int8(Decision.LATE_BY_WATERMARK), codes)
     elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
         by_time = replace(events, times=times, codes=codes)
         late, _ = _late_for_windows(node, by_time, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.OUT_OF_ORDER), codes)
+        codes = np.where(late, np.int8(Decision.LATE_BY_WATERMARK), codes)
     return codes, closed_until
 
 
-def _without_repeats(
-    node: WindowedNode, events: Incoming, admission_context: AdmissionContext, repeats: Repeats, decisions: Decisions
+def _without_duplicates(
+    node: WindowedNode,
+    events: Incoming,
+    admission_context: AdmissionContext,
+    duplicate_finder: DuplicateFinder,
+    decisions: Decisions,
 ) -> Decisions:
     """Returns the decisions with repeated messages marked as duplicates.
 
@@ -301,7 +305,7 @@ def _without_repeats(
         )
         ids = events.rows.table.column(name)
         incoming = IncomingIds(ids, sound, admitted, held, marks, decisions.evaluate_before)
-        repeated = repeats.among(incoming)
+        repeated = duplicate_finder.among(incoming)
         if (repeated == duplicates).all():
             return decisions
         duplicates = repeated
@@ -414,7 +418,7 @@ def record(
     _count(node, events, decisions, dropped, ledger, copies)
     if ledger.traced:
         _trace_decisions(node, events, decisions, dropped, ledger)
-        if node.deferred:  # at a reader the order of arrival is not known
+        if node.admitted_by_tasks:  # at a reader the order of arrival is not known
             _trace(node, events, decisions, dropped, ledger)
     if any_rejected(decisions.codes):
         if ledger.samples:
@@ -493,8 +497,8 @@ def _trace_decisions(
     kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
-        code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.deferred
-        is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER)
+        code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.admitted_by_tasks
+        is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK)
         ledger.trace(
             "decisions",
             {
@@ -599,7 +603,7 @@ def _with_action(
 ) -> NDArray[np.bool_]:
     """Returns which late events have one of the wanted actions, by the settings of their input or of their arrival."""
     settings = node.bolt.settings
-    chosen: NDArray[np.bool_] = codes == Decision.OUT_OF_ORDER
+    chosen: NDArray[np.bool_] = codes == Decision.LATE_BY_WATERMARK
     if chosen.any():
         by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen &= by_input[events.inputs]
@@ -609,14 +613,14 @@ def _with_action(
 
 
 def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.OUT_OF_ORDER)
+    late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.LATE_BY_WATERMARK)
     return late
 
 
 def any_rejected(codes: NDArray[np.int8]) -> bool:
     """True if an event is early or late, and so not admitted."""
     return any(
-        (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER)
+        (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK)
     )
 
 
@@ -659,7 +663,7 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
 
 
 def _decision_label(decision: Decision, *, dropped: bool) -> str:
-    if decision in (Decision.LATE_BY_ARRIVAL, Decision.OUT_OF_ORDER):
+    if decision in (Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK):
         return f"dropped_{decision.label}" if dropped else "late"
     return decision.label
 

@@ -12,9 +12,8 @@ from manager.storage.manifest import Manifest, serial_of
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.failures import in_this_process
 from topologies.engine.ledger import merged
-from topologies.engine.work import (
+from topologies.engine.task_data import (
     BoltWork,
-    DeferredEvents,
     FireItem,
     FireOutcome,
     InputProgress,
@@ -24,6 +23,7 @@ from topologies.engine.work import (
     Sections,
     SinkRows,
     SourceSplit,
+    UnadmittedEvents,
     merge_work,
 )
 
@@ -112,8 +112,8 @@ class BatchProgress:
     rejected_events: list[RejectedEvent] = field(default_factory=list)
     """Some of the events that were not admitted, where the batch asks for them."""
     queued: dict[str, list[Sections]] = field(default_factory=dict)
-    """For each bolt, events that its tasks do not have yet: ``hand_on`` gives them to the tasks."""
-    deferred: dict[str, DeferredEvents] = field(default_factory=dict)
+    """For each bolt, events that its tasks do not have yet: ``pass_to_tasks`` gives them to the tasks."""
+    unadmitted: dict[str, UnadmittedEvents] = field(default_factory=dict)
     """Per bolt, events not admitted yet."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
     """For each bolt and input stream, the progress that the events of the batch have shown."""
@@ -126,8 +126,8 @@ class BatchProgress:
         staged, recorded = output.staged, output.recorded
         for name, sections in staged.queued.items():
             self.queued.setdefault(name, []).append(sections)
-        for name, events in staged.deferred.items():
-            self.deferred.setdefault(name, DeferredEvents()).add(events)
+        for name, events in staged.unadmitted.items():
+            self.unadmitted.setdefault(name, UnadmittedEvents()).add(events)
         for name, ref in staged.for_sinks:
             first = self.numbers.get((name, origin), 0)
             self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first))
@@ -137,7 +137,7 @@ class BatchProgress:
         for name, counts in recorded.counts.items():
             self.state.bolts[name].accounts.merge(counts)
         for name, inputs in recorded.inputs.items():
-            self._see(name, inputs)
+            self._note_progress(name, inputs)
         for kind, ref in recorded.traced:
             self.traced.setdefault(kind, []).append(ref)
         for name, ends in recorded.window_ends.items():
@@ -153,21 +153,21 @@ class BatchProgress:
             for what, number in counted.items():
                 spout[what] = spout.get(what, 0) + number
 
-    def written_for(self, bolt: str) -> list[Sections]:
+    def written_sections(self, bolt: str) -> list[Sections]:
         """Returns the sections written for the tasks of a bolt that do not have them yet, in a few parts. The order of
         arrival, which the driver reads, is for task -1."""
-        queued, deferred = self.queued.get(bolt), self.deferred.get(bolt)
-        return [*([Sections.concat(queued)] if queued else []), *([] if deferred is None else deferred.as_parts())]
+        queued, unadmitted = self.queued.get(bolt), self.unadmitted.get(bolt)
+        return [*([Sections.concat(queued)] if queued else []), *([] if unadmitted is None else unadmitted.as_parts())]
 
-    def write_for(self, bolt: str, parts: Sequence[Sections]) -> None:
-        """Replaces the sections of ``written_for`` by the same rows elsewhere, part by part."""
+    def replace_sections(self, bolt: str, parts: Sequence[Sections]) -> None:
+        """Replaces the sections of ``written_sections`` by the same rows elsewhere, part by part."""
         queued = 1 if self.queued.get(bolt) else 0
         if queued:
             self.queued[bolt] = [parts[0]]
-        if bolt in self.deferred:
-            self.deferred[bolt] = self.deferred[bolt].elsewhere(parts[queued:])
+        if bolt in self.unadmitted:
+            self.unadmitted[bolt] = self.unadmitted[bolt].elsewhere(parts[queued:])
 
-    def hand_on(self, bolt: str) -> None:
+    def pass_to_tasks(self, bolt: str) -> None:
         """Gives the tasks of a bolt the sections that were written for their queues, in order of arrival."""
         parts = self.queued.pop(bolt, None)
         if parts:
@@ -197,15 +197,15 @@ class BatchProgress:
         for name, bolt in self.state.bolts.items():
             bolt.accounts.check(bolt.pending, name)
 
-    def deferred_of(self, bolt: str) -> DeferredEvents:
+    def unadmitted_of(self, bolt: str) -> UnadmittedEvents:
         """Returns the events of the batch that the tasks of a bolt have yet to admit."""
-        return self.deferred.get(bolt, DeferredEvents())
+        return self.unadmitted.get(bolt, UnadmittedEvents())
 
-    def seen(self, bolt: str) -> InputProgress:
+    def progress_of(self, bolt: str) -> InputProgress:
         """Merges the progress of the batch on all inputs of a bolt."""
         return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
 
-    def _see(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
+    def _note_progress(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
         known, watermark = self.inputs.setdefault(bolt, {}), self.state.bolts[bolt].watermark
         for stream, progress in inputs.items():
             known[stream] = progress.merge(known.get(stream, InputProgress()))

@@ -33,7 +33,7 @@ from manager.storage.sealed_files import delete_all
 from manager.storage.segment_files import epoch_of
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.failures import FIX, in_this_process, raised_as
-from topologies.engine.work import SinkBatch, SinkRows
+from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
@@ -350,7 +350,7 @@ def tells_others(node: SinkNode) -> bool:
 
 
 def _table(store: SegmentStore, refs: Sequence[Ref]) -> pa.Table:
-    store.expect(refs)
+    store.prefetch(refs)
     return pa.concat_tables([store.read(ref) for ref in refs])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from manager.remote import is_of_events
+from manager.remote import is_caused_by_event
 from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
 from policies.watermarks import NONE, Decision, MarkState, decide_by_arrival
@@ -183,7 +183,7 @@ _FAR = 1 << 62
 """A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
 
 
-class Read(NamedTuple):
+class ReadTimes(NamedTuple):
     """The times of rows, in microseconds."""
 
     times: NDArray[np.int64]
@@ -193,20 +193,20 @@ class Read(NamedTuple):
     """True for times that were finer than microseconds; None where none was."""
 
 
-def read_times(node: WindowedNode, table: pa.Table) -> Read:
+def read_times(node: WindowedNode, table: pa.Table) -> ReadTimes:
     """Returns the time of each row, by the bolt's field or extractor."""
     read = _times_of_field(node, table)
     if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
         reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
-        read = Read(np.where(read.cut, 0, read.times), reasons)
-    return Read(*_within_range(node, read.times, read.reasons), read.cut)
+        read = ReadTimes(np.where(read.cut, 0, read.times), reasons)
+    return ReadTimes(*_within_range(node, read.times, read.reasons), read.cut)
 
 
-def _of_column(column: pa.Array | pa.ChunkedArray) -> Read:
-    return Read(*from_column(column), finer(column))
+def _of_column(column: pa.Array | pa.ChunkedArray) -> ReadTimes:
+    return ReadTimes(*from_column(column), finer(column))
 
 
-def _times_of_field(node: WindowedNode, table: pa.Table) -> Read:
+def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
     settings = node.bolt.settings
     if settings.timestamp_field is not None:
         return _of_column(table.column(settings.timestamp_field))
@@ -217,22 +217,22 @@ def _times_of_field(node: WindowedNode, table: pa.Table) -> Read:
     return _each_time(node, extractor, table)
 
 
-def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
+def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
     """Call the extractor for the table; if it fails, and its errors go to their stream, for each half of it."""
     try:
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = pa.array(column)
     except Exception as error:
-        if node.bolt.settings.extractor_on_error != "errors" or not is_of_events(error):
+        if node.bolt.settings.extractor_on_error != "errors" or not is_caused_by_event(error):
             raise
         if table.num_rows == 1:
-            return Read(np.zeros(1, np.int64), np.array([_failure(error)], dtype=object))
+            return ReadTimes(np.zeros(1, np.int64), np.array([_failure(error)], dtype=object))
         middle = table.num_rows // 2
         halves = [_of_columns(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
         reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why, _ in halves]
         cut = [np.zeros(len(times), np.bool_) if fine is None else fine for times, _, fine in halves]
-        return Read(np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(cut))
+        return ReadTimes(np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(cut))
     if not is_time(column.type):
         raise _wrong_type(node, f"a column of {column.type}")
     if len(column) != table.num_rows:
@@ -278,7 +278,7 @@ def _within_range(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons
     return np.where(outside, 0, times), first_reasons(reasons, beyond)
 
 
-def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
+def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
     """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     stop = node.bolt.settings.extractor_on_error == "stop"
     values: list[int | None] = []
@@ -302,7 +302,7 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
         except _WrongType:
             raise
         except Exception as error:
-            if stop or not is_of_events(error):
+            if stop or not is_caused_by_event(error):
                 raise
             failures[index] = _failure(error)
             values.append(None)
@@ -311,7 +311,7 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> Read:
         assert reasons is not None
         for index, failure in failures.items():
             reasons[index] = failure
-    return Read(times, reasons, cut if cut.any() else None)
+    return ReadTimes(times, reasons, cut if cut.any() else None)
 
 
 def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
@@ -408,7 +408,7 @@ def session_gaps(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timed:
+class TimedRows:
     """Facts about rows before it is known which are late; one entry per row, times in microseconds."""
 
     times: NDArray[np.int64]
@@ -440,7 +440,7 @@ class Timed:
 
 def timed(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
-) -> Timed:
+) -> TimedRows:
     """Give each row of an input its time and lifetime, and decide by its arrival time whether it is early or late.
 
     ``brought`` are the times that rows of another bolt bring along; None for those of a spout. ``clock`` is that of
@@ -474,7 +474,7 @@ def timed(
         reasons = None if reasons is None else np.where(given > NONE, "", reasons)
     if reasons is not None:
         codes = np.where(reasons != "", np.int8(Decision.INVALID), codes)
-    return Timed(
+    return TimedRows(
         times=times,
         codes=codes,
         reasons=reasons,
@@ -507,13 +507,13 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
 
 def _times(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
-) -> Read:
+) -> ReadTimes:
     """Returns the time of each row: the one that it brings along, that of its field, or the clock."""
     if not node.event_time:
         kept = brought if node.clocked and node.clocked[input_index] else None
-        return Read(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
+        return ReadTimes(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
     if node.carries_time[input_index] and brought is not None:
-        return Read(brought, None)
+        return ReadTimes(brought, None)
     return read_times(node, table)
 
 

@@ -27,7 +27,7 @@ from topologies.engine.admission import (
     record,
 )
 from topologies.engine.batch import Context
-from topologies.engine.event_times import Timed, timed
+from topologies.engine.event_times import TimedRows, timed
 from topologies.engine.failures import bolt_failure
 from topologies.engine.ledger import Ledger
 from topologies.engine.plain_bolts import (
@@ -39,16 +39,16 @@ from topologies.engine.plain_bolts import (
     refuse,
     refuse_unreadable,
 )
-from topologies.engine.work import (
+from topologies.engine.task_data import (
     INPUT,
     BoltWork,
-    DeferredEvents,
     InputProgress,
     Output,
     RowPartitions,
     Rows,
     Sections,
     Staged,
+    UnadmittedEvents,
     WorkNotes,
 )
 from topologies.graph.graph import (
@@ -100,9 +100,9 @@ class WindowedInputs:
             cut = np.logical_or.reduce(truncated) & (timed_rows.codes != Decision.INVALID)
             self._ledger.count_chosen(node, "truncated", input_index, cut, node.copies(input_index))
         self._refuse(node, input_index, rows, timed_rows, emit)
-        self._see(node, input_index, rows, timed_rows)
-        if node.deferred:
-            self._defer(node, input_index, rows, timed_rows)
+        self._note_progress(node, input_index, rows, timed_rows)
+        if node.admitted_by_tasks:
+            self._leave_to_tasks(node, input_index, rows, timed_rows)
         else:
             self._admit(node, input_index, rows, timed_rows, emit)
 
@@ -120,7 +120,7 @@ class WindowedInputs:
         self._ledger.count(node, input_index, "skipped", skipped)
         return rows.take(np.flatnonzero(~older))
 
-    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
+    def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
         """Record invalid rows, and emit them on the error stream."""
         places, reasons, number = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
         if reasons is None or not len(places):
@@ -135,7 +135,7 @@ class WindowedInputs:
         unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist(), file)
         refuse(node, unusable, rows.clock, self._ledger, emit, number)
 
-    def _see(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+    def _note_progress(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
         """Records how far the rows show that time has come."""
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
@@ -146,15 +146,15 @@ class WindowedInputs:
             valid = codes != Decision.INVALID
             skew = int((rows.times - times)[valid].max()) if valid.any() else None
         progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
-        self._ledger.see(node, input_index, progress)
+        self._ledger.note_progress(node, input_index, progress)
 
-    def _defer(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed) -> None:
+    def _leave_to_tasks(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
         """Leave the decision to the bolt's tasks."""
         partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
         tasks = self._tasks(node, input_index, rows)
         self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
-    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: Timed, emit: EmitRows) -> None:
+    def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
         """Admit events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
@@ -201,7 +201,7 @@ _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NO
 """Values for rows of a source without partitions, if other sources have partitions."""
 
 
-class Arriving:
+class ArrivingEvents:
     """The events that one task has read for one bolt, batch by batch, in order of arrival."""
 
     def __init__(self, node: WindowedNode) -> None:
@@ -221,7 +221,7 @@ class Arriving:
         self,
         input_index: int,
         table: pa.Table,
-        timed_rows: Timed,
+        timed_rows: TimedRows,
         tasks: NDArray[np.int64] | None,
         partition: str | RowPartitions = "",
     ) -> None:
@@ -262,7 +262,7 @@ class Arriving:
             codes = self._codes(settings.watermark_partition, table, partition)
             self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 
-    def write(self, writer: SegmentWriter) -> DeferredEvents:
+    def write(self, writer: SegmentWriter) -> UnadmittedEvents:
         """Write the events: a section per task, and one section with the order of arrival of all events, where the
         watermark follows the events."""
         node = self._node
@@ -281,7 +281,7 @@ class Arriving:
                 if edges[task + 1] > edges[task]:
                     split = table.slice(edges[task], edges[task + 1] - edges[task])
                     sections.append((task, _section(writer, split, len(node.inputs))))
-        return DeferredEvents(
+        return UnadmittedEvents(
             [Sections.of(sections)], [0], [writer.add(self._order())] if self._arrivals else [], self.count
         )
 
@@ -332,7 +332,7 @@ class Arriving:
         return self._partitions.setdefault(name, len(self._partitions))
 
 
-def _advancing(timed_rows: Timed) -> NDArray[np.bool_]:
+def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
     """Returns which events advance the watermark: those that were turned away by their arrival, and end edges, do not
     (SI-10)."""
     seen = timely(timed_rows.codes)
@@ -340,7 +340,7 @@ def _advancing(timed_rows: Timed) -> NDArray[np.bool_]:
 
 
 def _arrival_columns(
-    node: WindowedNode, timed_rows: Timed, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
+    node: WindowedNode, timed_rows: TimedRows, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
     settings, seen = node.bolt.settings, timely(timed_rows.codes)
@@ -432,7 +432,7 @@ class Router:
 
 
 @dataclass
-class _Queued:
+class _QueuedRows:
     """Events for one windowed bolt, batch by batch, in order of arrival."""
 
     tables: list[pa.Table] = field(default_factory=list)
@@ -447,9 +447,9 @@ class Staging:
 
     def __init__(self, context: Context) -> None:
         self._context, self._topology = context, context.topology
-        self._queued: dict[str, _Queued] = {}
+        self._queued: dict[str, _QueuedRows] = {}
         self._sums: dict[str, Events] = {}
-        self._arriving: dict[str, Arriving] = {}
+        self._arriving: dict[str, ArrivingEvents] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
         self.work: dict[str, BoltWork] = {}
         """For each windowed bolt, once all is written: the bytes of its events, or the time that it took to add them
@@ -464,7 +464,7 @@ class Staging:
         tasks: NDArray[np.int64] | None,
     ) -> None:
         """Add admitted events of one input, for the tasks of a bolt; ``tasks`` is None for pre-aggregated bolts."""
-        queued = self._queued.setdefault(node.name, _Queued())
+        queued = self._queued.setdefault(node.name, _QueuedRows())
         queued.tables.append(table)
         queued.times.append(times)
         queued.inputs.append(np.full(len(times), input_index, np.int8))
@@ -475,9 +475,9 @@ class Staging:
         """Add events that have been added up elsewhere, for the tasks of a bolt."""
         self._sums[node.name] = folded
 
-    def arriving(self, node: WindowedNode) -> Arriving:
+    def arriving(self, node: WindowedNode) -> ArrivingEvents:
         """Returns the collector of events that the tasks of a bolt are to admit."""
-        return self._arriving.setdefault(node.name, Arriving(node))
+        return self._arriving.setdefault(node.name, ArrivingEvents(node))
 
     def serve(self, sink: str, table: pa.Table) -> None:
         """Add rows for a sink."""
@@ -493,7 +493,7 @@ class Staging:
         for name, folded in self._sums.items():
             parts = self._sums_by_task(self._topology.windowed[name], folded)
             queued[name] = Sections.of([(task, write_events(writer, sums, 1)) for task, sums in parts])
-        deferred = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
+        unadmitted = {name: arriving.write(writer) for name, arriving in self._arriving.items()}
         self.work |= {name: BoltWork(column_bytes=arriving.column_bytes) for name, arriving in self._arriving.items()}
         files, for_sinks = list[tuple[str, str]](), list[tuple[str, Ref]]()
         for name, tables in self._for_sinks.items():
@@ -505,9 +505,9 @@ class Staging:
                         files.append((name, self._write_file(sink, pa.concat_tables(tables))))
                 case _:
                     for_sinks.append((name, writer.add(pa.concat_tables(tables))))
-        return Staged(queued, deferred, for_sinks, files)
+        return Staged(queued, unadmitted, for_sinks, files)
 
-    def _by_task(self, node: WindowedNode, queued: _Queued) -> Iterator[tuple[int, Events]]:
+    def _by_task(self, node: WindowedNode, queued: _QueuedRows) -> Iterator[tuple[int, Events]]:
         """Yields (task, events) of a bolt, or its partial sums if it takes sums; ordered by (time, arrival)."""
         events = _in_one(queued, len(node.inputs))
         slicing = node.slicing(self._context.traced)
@@ -539,7 +539,7 @@ class Staging:
         return path
 
 
-def _in_one(queued: _Queued, streams: int) -> Events:
+def _in_one(queued: _QueuedRows, streams: int) -> Events:
     """Joins all events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
     times = _joined(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from policies.watermarks import NONE
 from topologies.engine.merging import keys_of, replace_merged
+from topologies.engine.task_data import MergedSplits, Output, SourceBatch, SourceSplit
 from topologies.engine.tasks import ingest
-from topologies.engine.work import MergedSplits, Output, SourceBatch, SourceSplit
 from topologies.graph.graph import Graph
 from topologies.io.formats.conform import settle
 from topologies.io.formats.event_files import NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json

@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.keyed.run_sums import FiredSums
 from manager.slices import WindowResults
 from manager.storage.segments import SegmentWriter
-from topologies.engine.work import InputProgress, Recorded, RejectedEvent
+from topologies.engine.task_data import InputProgress, Recorded, RejectedEvent
 from topologies.graph.graph import ID, Graph, WindowedNode, shifted
 from windowing.aggregates.accumulators import State
 from windowing.errors import DataError
@@ -243,7 +243,7 @@ def _pane(pane: Pane) -> str:
 # What one task records about the events it handles: counts, latest times, traces, and some messages about bad input.
 
 
-_COMPLAINTS = 5
+_MOST_MESSAGES = 5
 """Maximum number of unreadable rows shown in the log, per task and batch; all are on the error streams."""
 SAMPLED = 5
 """Maximum number of events not admitted that are recorded, per bolt, task and batch: the last ones."""
@@ -301,7 +301,7 @@ class Ledger:
         for account, by_stream in counts.items():
             self._counter(node, account)[:] += by_stream
 
-    def see(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
+    def note_progress(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
         """Records the progress that events of an input have shown."""
         inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
         inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
@@ -323,7 +323,7 @@ class Ledger:
         """Record an event that was not admitted; of many only the last few."""
         self._rejected_events.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
 
-    def complain(self, component: str, source: str, reason: str) -> None:
+    def note_unreadable(self, component: str, source: str, reason: str) -> None:
         """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
         text = f"{component}: {source}: {reason}"
         if self._stop_on_invalid:
@@ -332,7 +332,7 @@ class Ledger:
                 why="the topology stops on input that cannot be read (on_invalid='stop')",
                 do="fix the input, or let it go to the error stream (on_invalid='divert')",
             )
-        if len(self._complaints) < _COMPLAINTS:
+        if len(self._complaints) < _MOST_MESSAGES:
             self._complaints.append(text)
 
     def write(self, writer: SegmentWriter) -> Recorded:

@@ -38,7 +38,7 @@ from topologies.engine.kafka_records import (
     since_1970,
     too_large,
 )
-from topologies.engine.work import SinkBatch, SinkRows
+from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import (
     FIRST,
@@ -299,7 +299,7 @@ class Admins:
             why = error.str() if not last or last in error.str() else f"{error.str()}; {last}"
             raise no_answer(whose, servers, why, transient=passing) from None
 
-    def patiently(
+    def retried(
         self, whose: str, servers: str, options: Mapping[str, str], ask: Callable[[LibrdkafkaAdmin], Any]
     ) -> Any:
         """Returns the answer to a request, repeated while brokers are away, for as long as by Spark's connector."""
@@ -406,7 +406,7 @@ class Topics:
 
     def _ask(self, request: Callable[[LibrdkafkaAdmin], Ends]) -> Ends:
         spout = self.spout
-        found: Ends = self._admins.patiently(f"spout {self.name!r}", spout.servers, spout.options, request)
+        found: Ends = self._admins.retried(f"spout {self.name!r}", spout.servers, spout.options, request)
         return found
 
     def _first(self, admin: LibrdkafkaAdmin) -> Ends:
@@ -577,7 +577,7 @@ class RangeReader:
         """Go on behind records that are gone, where a partition begins behind them, or ends before them; True if some
         are."""
         place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached
-        first, end = self._admins.patiently(
+        first, end = self._admins.retried(
             f"spout {self._name!r}", spout.servers, spout.options, lambda admin: _bounds(admin, place)
         )
         if end < wanted.end:  # not so where a replica has answered that is behind

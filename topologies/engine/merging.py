@@ -18,7 +18,7 @@ import pyarrow as pa
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from policies.watermarks import NONE
 from topologies.engine.batch import Context, Executor
-from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
+from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch, SourceSplit
 from topologies.graph.graph import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, MERGED, TRUNCATED_COLUMN
 from topologies.io.formats.event_files import BAD_SCHEMA
 from windowing.columns import merged_order, take_rows

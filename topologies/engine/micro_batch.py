@@ -31,15 +31,15 @@ from topologies.engine.event_times import FirstOutput, misread_numbers
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.merging import replace_merged
 from topologies.engine.report import BatchReport, report
+from topologies.engine.task_data import CompactItem, FireItem, Sections, SinkBatch
 from topologies.engine.tasks import compact, fire, gather, ingest
 from topologies.engine.ticking import close, in_shares, tick
-from topologies.engine.work import CompactItem, FireItem, Sections, SinkBatch
 from topologies.graph.graph import Graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from topologies.engine.work import RejectedEvent
+    from topologies.engine.task_data import RejectedEvent
     from topologies.graph.graph import WindowedNode
 
 
@@ -152,18 +152,18 @@ def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, 
     ``processes``: number of processes that run tasks at the same time.
     """
     store = progress.context.store
-    if not isinstance(store, FileSegments) or not store.takes_requests:
+    if not isinstance(store, FileSegments) or not store.reads_by_request:
         return
-    written = _Written({bolt: progress.written_for(bolt) for bolt in bolts})
+    written = _WrittenSections({bolt: progress.written_sections(bolt) for bolt in bolts})
     groups = written.groups(processes)
     if groups:
         sections = written.sections_of(groups)
         items = [written.item(group, chosen) for group, chosen in zip(groups, sections, strict=True)]
-        for bolt, parts in written.laid_together(sections, executor.map(gather, items, progress.context)).items():
-            progress.write_for(bolt, parts)
+        for bolt, parts in written.regrouped(sections, executor.map(gather, items, progress.context)).items():
+            progress.replace_sections(bolt, parts)
 
 
-class _Written:
+class _WrittenSections:
     """The sections for the tasks of some bolts, in columns: those of one bolt after another, in order of arrival."""
 
     def __init__(self, parts: Mapping[str, Sequence[Sections]]) -> None:
@@ -213,7 +213,7 @@ class _Written:
             self._extents[chosen],
         )
 
-    def laid_together(
+    def regrouped(
         self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
         """Returns all sections where they are now, by bolt; those of each group have been gathered."""

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from manager.keyed.retained_events import RetainedEvents
-from manager.remote import is_of_events
+from manager.remote import is_caused_by_event
 from topologies.engine.admission import EmitRows
 from topologies.engine.batch import Context
 from topologies.engine.failures import bolt_failure, cause
 from topologies.engine.ledger import Ledger, event_ids
-from topologies.engine.work import Rows
+from topologies.engine.task_data import Rows
 from topologies.graph.graph import ERROR_SCHEMA, ERRORS, REASON, Graph, PlainNode, WindowedNode, stream_label
 from topologies.io.formats.event_files import python_columns, row_as_json
 from windowing.bolts.bolt import BatchBolt, Bolt, TaskContext
@@ -84,7 +84,7 @@ def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, e
     rows, positions, reasons = unusable.rows, unusable.positions, unusable.reasons
     label = unusable.file or node.streams[unusable.input_index]
     ledger.count(node, unusable.input_index, "invalid", rows.num_rows * copies)
-    ledger.complain(node.name, label, reasons[0] if positions is None else f"row {positions[0]}: {reasons[0]}")
+    ledger.note_unreadable(node.name, label, reasons[0] if positions is None else f"row {positions[0]}: {reasons[0]}")
     bad = error_rows(node.name, label, rows, positions, reasons)
     for _ in range(copies):
         emit((node.name, ERRORS), Rows.made(bad, clock))
@@ -110,7 +110,7 @@ def refuse_by_rule(
     if stream is not None:
         ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
         rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
-        ledger.complain(node.name, stream, reasons[0])
+        ledger.note_unreadable(node.name, stream, reasons[0])
         emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
         return
     for input_index in np.unique(inputs[indices]).tolist():
@@ -146,7 +146,7 @@ def refuse_unreadable(
     have reached, and emit them on the error streams, its own and those of the bolts. ``bad`` are its error rows."""
     if not len(bad):
         return
-    ledger.complain(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
+    ledger.note_unreadable(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
     emit((component, ERRORS), Rows.made(bad, clock))
     for name, input_index in sorted(_reached(topology, component)):
         _count_missing(topology, name, input_index, len(bad), ledger)
@@ -298,7 +298,7 @@ def _emitted(
     try:
         return list(tables(bolt.execute(given), node.outputs))  # all or nothing, of generators as well
     except Exception as error:
-        if not is_of_events(error):
+        if not is_caused_by_event(error):
             raise
         if index is not None:
             failures.append((index, cause(error, columns)))

@@ -19,7 +19,7 @@ import pyarrow as pa
 from topologies.engine.failures import raised_as
 from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
-from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch, SourceSplit
+from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch, SourceSplit
 from topologies.graph.graph import Graph
 from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSpout, in_their_zone
 from topologies.io.spout_columns import Defaults

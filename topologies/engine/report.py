@@ -11,7 +11,7 @@ from manager.storage.manifest import BoltState
 from policies.watermarks import NONE
 from topologies.engine.batch import BatchPlan, BatchProgress
 from topologies.engine.fire.task_families import family_of
-from topologies.engine.work import BoltWork
+from topologies.engine.task_data import BoltWork
 from topologies.graph.graph import Graph, WindowedNode, shifted
 from topologies.graph.html import framed, heading, paragraph, table
 from windowing.reprs import one_line
@@ -35,7 +35,10 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
     if node.event_time and settings.watermark_per_key:
         # The driver does not know the watermark of each key; the greatest is that of the latest event.
         latest = max(bolt_state.watermark.latest.values(), default=NONE)
-        marks += [None if latest == NONE else latest - settings.delay, *(task.key_floor for task in bolt_state.tasks)]
+        marks += [
+            None if latest == NONE else latest - settings.delay,
+            *(task.key_floor for task in bolt_state.tasks),
+        ]
     known = [mark for mark in marks if mark is not None and NONE < mark < FOREVER]
     return clock - max(known) if known else None
 

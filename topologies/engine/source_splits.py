@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 from topologies.engine.batch import Context
 from topologies.engine.event_times import FirstOutput
 from topologies.engine.merging import keys_of
-from topologies.engine.work import MergedSplits, SourceBatch, SourceSplit
+from topologies.engine.task_data import MergedSplits, SourceBatch, SourceSplit
 from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats.csv import DELIMITER_LINE

@@ -36,7 +36,7 @@ from topologies.engine.fire.task_windows import TaskWindows, admit
 from topologies.engine.ingest import Router
 from topologies.engine.merging import SOURCE_COLUMN
 from topologies.engine.plain_bolts import refuse_unreadable
-from topologies.engine.work import (
+from topologies.engine.task_data import (
     CompactItem,
     FireItem,
     FireOutcome,
@@ -47,8 +47,8 @@ from topologies.engine.work import (
     SourceSplit,
     partition_name,
 )
-from topologies.graph.frame_sums import FrameSums
 from topologies.graph.graph import ERROR_SCHEMA, Graph, WindowedNode
+from topologies.graph.java_sums import FrameSums
 from topologies.io.file_spout import FileSpout
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings.rules import LateAction
@@ -98,7 +98,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     what the bolt emits."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
-        context.store.expect(item.needed_refs())
+        context.store.prefetch(item.needed_refs())
         windows = family_of(node).restore(item, node, router)
         admitted = admit(item, node, router, windows.admission_context)
         if admitted is not None:
@@ -130,7 +130,7 @@ def compact(item: CompactItem, context: Context) -> Ref:
     """Merge adjacent segments of one task into one segment, in order of time."""
     node = anchored(context.topology.windowed[item.bolt], item.anchor)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
-        context.store.expect(item.refs)
+        context.store.prefetch(item.refs)
         return family_of(node).compact(item, node, context)
 
 
@@ -182,7 +182,7 @@ def first_in_time(node: WindowedNode, watermark: int | None) -> int:
     if watermark == FOREVER:
         return FOREVER
     _, decisions = _decided(node, np.array([watermark]), watermark)
-    return watermark + int(decisions.codes[0] == Decision.OUT_OF_ORDER)
+    return watermark + int(decisions.codes[0] == Decision.LATE_BY_WATERMARK)
 
 
 def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:
@@ -221,7 +221,7 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
         return None
     router = Router(context)
     progress = InputProgress(int(read.latest.max()), None, None, context.clock, context.clock)
-    router.ledger.see(node, 0, progress)
+    router.ledger.note_progress(node, 0, progress)
     record_groups(node, events, decisions, read.counts, router.ledger)
     keys, times, counts, terms = read.keys, read.times, read.counts, read.terms
     if not all_accepted(decisions.codes):

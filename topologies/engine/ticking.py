@@ -18,14 +18,14 @@ from policies.watermarks import NONE, MarkState, estimated
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.task_families import family_of
-from topologies.engine.work import (
+from topologies.engine.task_data import (
     BatchEnd,
-    DeferredSections,
     FireItem,
     Frontiers,
     InputProgress,
     Share,
     ToAdmit,
+    UnadmittedSections,
     partition_name,
 )
 from topologies.graph.graph import Graph, Origin, WindowedNode, shifted
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The latest time that a bolt has seen.
 
 
-def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[DeferredSections], clock: int) -> int:
+def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[UnadmittedSections], clock: int) -> int:
     """Returns the latest event time so far in microseconds, whatever task has the event; the clock in processing time.
 
     NONE where there is no event. Of the events of other windowed bolts only live ones count, and those that ``arrived``
@@ -59,7 +59,7 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Def
 
 def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
     """Returns the events of a batch, in order of arrival, as the tasks that read them have written it."""
-    store.expect(order)
+    store.prefetch(order)
     table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
     names = table.column_names
 
@@ -122,7 +122,7 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
-        known = bolt_state.frontier if node.deferred else bolt_state.watermark.current
+        known = bolt_state.frontier if node.admitted_by_tasks else bolt_state.watermark.current
         by_time = not node.holds_events and isinstance(node.trigger, TimeTriggerPolicy)  # counts end with an event
         frontier = NONE if known is None else known - int(by_time and node.closes_after_end)
     if frontier == NONE:
@@ -137,7 +137,7 @@ def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
     """Returns the time up to which windows have closed by the watermark, for bolts whose frontier is earlier: the end
     of the last window that has closed (``_by_watermark``). NONE for other bolts."""
     current = bolt_state.watermark.current
-    if not node.deferred or node.assigners or not node.event_time or current is None:
+    if not node.admitted_by_tasks or node.assigners or not node.event_time or current is None:
         return NONE
     return current - node.bolt.settings.allowed_lateness.micros - int(node.closes_after_end)
 
@@ -171,7 +171,7 @@ def move_watermark(
     bolt_state, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
     inherit_watermarks(progress.context.topology, progress.state, node)
     marks = None
-    if node.deferred:
+    if node.admitted_by_tasks:
         watermarks = EventWatermarks(
             node.streams, node.bolt.settings, bolt_state.watermark, [bool(origin) for origin in node.origins]
         )
@@ -204,10 +204,10 @@ def _follow_events(
 ) -> Ref | None:
     """Advance the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each event,
     where the watermark follows their order of arrival."""
-    seen, marks = progress.seen(node.name), None
+    seen, marks = progress.progress_of(node.name), None
     if node.follows_events:
         watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
-    order = progress.deferred_of(node.name).order
+    order = progress.unadmitted_of(node.name).order
     if order:
         assert seen.last_clock is not None
         around = watermarks.sequence(read_arrivals(store, order), seen.last_clock)
@@ -278,7 +278,7 @@ def frontiers_of(
     elif not node.event_time:
         current = _by_clock(node, advance.clock)
     else:
-        current = _by_watermark(node, bolt_state) if node.deferred else new_watermark
+        current = _by_watermark(node, bolt_state) if node.admitted_by_tasks else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
     if current == previous and node.event_time and not (node.holds_events or node.bolt.settings.comes_with_events):
@@ -332,7 +332,7 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
 # Which tasks may have a window due at a frontier; the others are not fired.
 
 
-def has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+def has_work(node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers) -> bool:
     """True if a task may have something to do at the current frontier."""
     frontier = frontiers.current
     if frontier is None:
@@ -351,15 +351,15 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
     Returns the work of its tasks that may have something to do.
     """
-    progress.hand_on(node.name)
+    progress.pass_to_tasks(node.name)
     bolt_state = progress.state.bolts[node.name]
-    if node.deferred and node.bolt.settings.anchor == START and bolt_state.anchor is None:
-        bolt_state.anchor = first_clock(progress.seen(node.name), advance)
+    if node.admitted_by_tasks and node.bolt.settings.anchor == START and bolt_state.anchor is None:
+        bolt_state.anchor = first_clock(progress.progress_of(node.name), advance)
     node = anchored(node, bolt_state.anchor)
     before, forced = bolt_state.watermark.current, bolt_state.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
-    sections, items = progress.deferred_of(node.name).by_task(), list[FireItem]()
+    sections, items = progress.unadmitted_of(node.name).by_task(), list[FireItem]()
     at_the_end = frontiers.current == FOREVER
     latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if at_the_end else NONE
     end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
@@ -419,7 +419,7 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
     if node.event_time:
         before = bolt_state.watermark.current
         bolt_state.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
-        if node.deferred and frontier is not None:
+        if node.admitted_by_tasks and frontier is not None:
             bolt_state.watermark.forced = frontier
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from manager.slices import Summing
+from manager.slices import PartialSums
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_own
@@ -355,7 +355,7 @@ class BoltRules:
             from_first_clock=settings.anchor == START,
             end_belongs=settings.bounds is Bounds.END,
             remembers=node.remembers,
-            sums=None if node.summing is None else _sums(node.summing),
+            sums=None if node.partial_sums is None else _sums(node.partial_sums),
             versions=None if node.versions is None else node.streams[node.versions],
             settings=_settings(settings),
             event_time=node.event_time,
@@ -402,8 +402,8 @@ def _settings(settings: WindowSettings) -> dict[str, Any]:
     return {name: plain(getattr(settings, name)) if isinstance(value, dict) else value for name, value in found.items()}
 
 
-def _sums(summing: Summing) -> dict[str, Any]:
-    return {"by": list(summing.aggregates.by), "partial": [plain(each) for each in summing.accumulators]}
+def _sums(partial_sums: PartialSums) -> dict[str, Any]:
+    return {"by": list(partial_sums.aggregates.by), "partial": [plain(each) for each in partial_sums.accumulators]}
 
 
 def _window_offset(settings: WindowSettings) -> str:
@@ -513,8 +513,8 @@ def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[st
 
 
 def _added_up(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
-    if node.summing is not None:
-        by = node.summing.aggregates.by
+    if node.partial_sums is not None:
+        by = node.partial_sums.aggregates.by
         if any(not set(each) <= set(by) for each in grouped):
             yield f"it keeps sums by {', '.join(by) or 'nothing'}, which do not tell the fields it is grouped by"
 
@@ -552,7 +552,7 @@ def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
     """Yields reasons that do not hold where whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
-    if not node.holds_events and node.summing is None and asks:
+    if not node.holds_events and node.partial_sums is None and asks:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 

@@ -461,7 +461,7 @@ def windowed_node(
     except ConfigError as error:
         mistakes.tell_of(f"bolt {name!r}", error)
         return None
-    if node.summing is not None and {"window_bytes", "call_time"} & {rule for rule, _ in settings.asked}:
+    if node.partial_sums is not None and {"window_bytes", "call_time"} & {rule for rule, _ in settings.asked}:
         mistakes.tell(
             f"bolt {name!r}: with_limits on an AggregateBolt whose windows are sums",
             "it holds no events, and no code of yours is called with its windows",

@@ -356,7 +356,7 @@ def _union(found: Iterable[ColumnNames]) -> ColumnNames:
 
 def _windowed(topology: Graph, node: WindowedNode) -> WindowedNode:
     settings, bolt = node.bolt.settings, node.bolt
-    if node.summing is None or not isinstance(bolt, AggregateBolt):
+    if node.partial_sums is None or not isinstance(bolt, AggregateBolt):
         return node
     whole = (settings.late_stream, settings.refused_stream, ERRORS)
     if any(stream is not None and _is_read(topology, (node.name, stream)) for stream in whole):

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
-from topologies.graph.frame_sums import reads_rows, why_rows
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
+from topologies.graph.java_sums import reads_rows, why_rows
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout, RangedSpout
@@ -454,7 +454,7 @@ def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, st
 
 
 def _kept_in_words(node: WindowedNode) -> str:
-    if node.summing is None:
+    if node.partial_sums is None:
         return "the events of its windows"
     by = "slice of time" if node.slicing(traced=False) else "window" if node.session is None else "session"
     return f"sums by {by}, no events"

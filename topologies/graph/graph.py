@@ -13,7 +13,7 @@ import pyarrow as pa
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.keyed.retained_events import INNER
 from manager.keyed.run_sums import RunSums
-from manager.slices import Slicing, Summing
+from manager.slices import PartialSums, SliceSums
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN
 from policies.assigners import (
     CountedWindows,
@@ -353,34 +353,40 @@ class WindowedNode:
     def can_share_windows(self) -> bool:
         """True if windows of one task can fire at the same time: they are independent runs of a queue of events, and
         the tasks that read have admitted the events."""
-        return self.bolt.parallel_windows and not self.holds_events and not self.deferred and self.summing is None
+        return (
+            self.bolt.parallel_windows
+            and not self.holds_events
+            and not self.admitted_by_tasks
+            and self.partial_sums is None
+        )
 
     @cached_property
-    def summing(self) -> Summing | None:
+    def partial_sums(self) -> PartialSums | None:
         """The way in which its events are added up as they come; None where windows need the events themselves."""
-        return self._summing(None)
+        return self._sums_of(None)
 
     @cached_property
-    def traced_summing(self) -> Summing | None:
-        """``summing`` for a traced run: it also keeps the ids of the events of each window, where events have ids."""
+    def traced_partial_sums(self) -> PartialSums | None:
+        """``partial_sums`` for a traced run: it also keeps the ids of the events of each window, where events have
+        ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
-        return self.summing if kind is None else self._summing((ID, Gathered(ID, kind)))
+        return self.partial_sums if kind is None else self._sums_of((ID, Gathered(ID, kind)))
 
-    def summed(self, traced: bool) -> Summing | None:
+    def sums_in_run(self, traced: bool) -> PartialSums | None:
         """Returns how its events are added up in a run; None if they are not."""
-        return self.traced_summing if traced else self.summing
+        return self.traced_partial_sums if traced else self.partial_sums
 
-    def slicing(self, traced: bool) -> Slicing | None:
+    def slicing(self, traced: bool) -> SliceSums | None:
         """The same, where they are added up by slices of time."""
-        found = self.summed(traced)
-        return found if isinstance(found, Slicing) else None
+        found = self.sums_in_run(traced)
+        return found if isinstance(found, SliceSums) else None
 
     def run_sums(self, traced: bool) -> RunSums | None:
         """The same, where they are added up by the windows that assigners form."""
-        found = self.summed(traced)
+        found = self.sums_in_run(traced)
         return found if isinstance(found, RunSums) else None
 
-    def _summing(self, watched: tuple[str, Accumulator] | None) -> Summing | None:
+    def _sums_of(self, watched: tuple[str, Accumulator] | None) -> PartialSums | None:
         bolt, streams = self.bolt, len(self.inputs)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not know which ids are in them
@@ -389,7 +395,7 @@ class WindowedNode:
         assert bolt.bound_aggregates is not None
         if not self.holds_events:
             slices = SliceGrid.of(self.eviction, self.trigger)
-            return None if slices is None else Slicing(bolt.bound_aggregates, slices, streams, watched)
+            return None if slices is None else SliceSums(bolt.bound_aggregates, slices, streams, watched)
         assigner = self._assigner_of_sums
         if assigner is None:
             return None
@@ -478,7 +484,7 @@ class WindowedNode:
         return timeouts is not None or settings.estimate_arrival or early
 
     @cached_property
-    def deferred(self) -> bool:
+    def admitted_by_tasks(self) -> bool:
         """True if the bolt's own tasks decide which events are admitted, and not the task that reads, because the
         watermark of the last tick is not enough.
 

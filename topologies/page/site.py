@@ -37,7 +37,7 @@ from topologies.checkpoints.topology_fit import (
 from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
-from topologies.engine.work import BoltWork, RejectedEvent, merge_work
+from topologies.engine.task_data import BoltWork, RejectedEvent, merge_work
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.describing import boxes_and_arrows, sink_in_words
 from topologies.graph.graph import Graph

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from manager.remote import is_transient
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
-from topologies.engine.work import RejectedEvent
+from topologies.engine.task_data import RejectedEvent
 from topologies.run.options import ComingRestart, Restart, RunOptions
 from topologies.run.summary import BoltTotals, Summary
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.engine.ledger import TRACEPARENT
 from topologies.engine.report import BatchReport, bolts_html
-from topologies.engine.work import INPUT, BoltWork, merge_work
+from topologies.engine.task_data import INPUT, BoltWork, merge_work
 from topologies.graph.declarations import enough_columns
 from topologies.graph.graph import Graph, WindowedNode
 from topologies.graph.html import framed, heading, paragraph

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topologies.engine.batch import TimeAdvance
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph, Input, Origin, Stream, stream_label
 from topologies.io.formats import BadRows, JsonlFormat

@@ -31,7 +31,7 @@ from topologies.engine.commit import Frames
 from topologies.engine.kafka_records import Records
 from topologies.engine.librdkafka import check_options
 from topologies.engine.report import BatchReport
-from topologies.engine.work import MergedSplits, SinkBatch, SinkRows
+from topologies.engine.task_data import MergedSplits, SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
 from topologies.local import LocalKafka, LocalRun
@@ -205,7 +205,7 @@ SLOTS = "spark.windbolt.slots"
 """Setting of the number of tasks to cut work into."""
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 """PySpark's variable that says that sessions of this process go over Connect."""
-_PATIENCE = 10
+_MOST_SECONDS = 10
 """Seconds in which a server has to take a connection."""
 
 
@@ -312,7 +312,7 @@ def _reach(address: str) -> None:
             f"{_shown(address)!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
         ) from error
     try:
-        socket.create_connection((host, port), _PATIENCE).close()
+        socket.create_connection((host, port), _MOST_SECONDS).close()
     except OSError as error:
         raise _no_answer(address, str(error)) from error
 

@@ -22,10 +22,10 @@ from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.event_times import valid_times
 from topologies.engine.kafka_records import OffsetRange
+from topologies.engine.task_data import Output
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
-from topologies.engine.work import Output
-from topologies.graph.frame_sums import FrameSums
 from topologies.graph.graph import Graph
+from topologies.graph.java_sums import FrameSums
 from topologies.spark.java import FAILURES, compiled, made, was_interrupted
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor

@@ -36,7 +36,7 @@ from topologies.engine.kafka_records import (
     outgoing,
     since_1970,
 )
-from topologies.engine.work import SinkBatch, SinkRows
+from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import (
     FIRST,

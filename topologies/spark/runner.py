@@ -29,7 +29,7 @@ from topologies.engine.commit import Frames
 from topologies.engine.kafka_records import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput
-from topologies.engine.work import Output, SinkBatch, SinkRows
+from topologies.engine.task_data import Output, SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
@@ -86,7 +86,7 @@ class SparkFrames:
         """Write rows to Kafka, and wait until they are written."""
         senders, sink = self._senders, node.sink
         small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
-        if senders is None or not small or not isinstance(store, FileSegments) or store.takes_requests:
+        if senders is None or not small or not isinstance(store, FileSegments) or store.reads_by_request:
             send_records(self.spark, node, batch, sink_rows, store)
             return
         assert isinstance(sink, KafkaSink)

@@ -26,15 +26,15 @@ from manager.remote import root_and_path
 from manager.storage.files import during
 from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.file_journal import FileLog, JournalMoved, log_offset
-from topologies.checkpoints.look_at_spouts import refuse_missing
+from topologies.checkpoints.inspect_spouts import refuse_missing
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import Context
 from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.merging import MergedRange, MergeInput, runs, write_parts
+from topologies.engine.task_data import Output, SourceBatch
 from topologies.engine.tasks import ingest
-from topologies.engine.work import Output, SourceBatch
-from topologies.graph.frame_sums import frame_sums
 from topologies.graph.graph import Graph
+from topologies.graph.java_sums import frame_sums
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.formats.conform import within_years
 from topologies.io.kafka import KafkaSpout

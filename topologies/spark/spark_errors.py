@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from manager.remote import passes_in_java
+from manager.remote import is_transient_in_java
 from manager.storage.files import remedy
 from topologies.engine.batch import Context
 from topologies.engine.failures import TaskFailure, in_this_process
@@ -109,7 +109,7 @@ class TimestampError(DataError):
 def unreachable(whose: str, servers: str, message: str) -> WindboltError:
     """The error for servers that do not answer, or not as expected, by Java's text."""
     why = message.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
-    return no_answer(whose, servers, why, transient=passes_in_java(message))
+    return no_answer(whose, servers, why, transient=is_transient_in_java(message))
 
 
 def storage_error_in(text: str) -> StorageError | None:
@@ -125,7 +125,7 @@ def storage_error_in(text: str) -> StorageError | None:
 def passing_error_in(text: str) -> UnreachableError | None:
     """The error of a server or an executor that is gone, as Spark's long text has it; None where it has none that may
     pass by itself."""
-    line = next((line for line in text.splitlines() if passes_in_java(line)), None)
+    line = next((line for line in text.splitlines() if is_transient_in_java(line)), None)
     if line is None:
         return None
     return UnreachableError(

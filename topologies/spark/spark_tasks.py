@@ -65,7 +65,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
     if function is take_in:
         sizes: list[int] = [item.size for item in items]
         return sum(sizes) <= MOST_SUMS
-    in_files = isinstance(context.store, FileSegments) and not context.store.takes_requests
+    in_files = isinstance(context.store, FileSegments) and not context.store.reads_by_request
     if not in_files or function not in (fire, compact):
         return False
     bolts = {item.bolt for item in items}
@@ -83,7 +83,7 @@ def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], conte
 
 def _sums(bolt: str, topology: Graph) -> bool:
     """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
-    if topology.windowed[bolt].summing is None:
+    if topology.windowed[bolt].partial_sums is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
     return bolt not in read and not _calls_users(bolt, topology)

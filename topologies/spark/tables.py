@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from manager.remote import hadoop_name
 from manager.storage.segments import Ref
-from topologies.engine.work import SinkBatch
+from topologies.engine.task_data import SinkBatch
 from topologies.graph.builder import feedback_loops
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.formats import file_format

@@ -479,7 +479,7 @@ class TopologyDriver:
         ConfigError of an AggregateBolt that keeps partial results, and no events.
         """
         node = self._node(bolt)
-        if node.summing is not None:
+        if node.partial_sums is not None:
             raise ConfigError(
                 f"the pending events of {bolt!r} are not available",
                 why="an AggregateBolt over such windows adds up events as they arrive, and keeps none",

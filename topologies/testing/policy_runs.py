@@ -27,7 +27,7 @@ from policies.protocol import Policy
 from topologies.checkpoints.rescale import Route, moved_state
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph

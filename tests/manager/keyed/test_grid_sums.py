@@ -12,7 +12,7 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, Live
+from policies.assigners import AlignedWindows, CalendarWindows, GridWindows, LiveEvents
 from policies.assigners.aligned import Unit
 from tests.helpers.examples import examples, sampled
 from tests.helpers.kept_sums import COLUMNS, LATENESS, PANES, UNFIT, assert_as_from_events, most_rows
@@ -146,12 +146,12 @@ def test_a_row_is_in_the_windows_of_each_event_of_its_run(
     grid, unit = GRIDS[name](length, slide, bounds), 600_000_000 if name == "calendar" else 1
     keys, times, limits = (np.array(column, np.int64) for column in zip(*sorted(found), strict=True))
     times, limits = times * unit, limits * unit
-    runs = grid.runs(Live(times, keys, closed_until=limits))
+    runs = grid.runs(LiveEvents(times, keys, closed_until=limits))
     least = np.full(len(runs.starts), FOREVER)
     np.minimum.at(least, runs.numbers, limits)
-    rows = Live(runs.starts, keys[np.unique(runs.numbers, return_index=True)[1]], closed_until=least)
+    rows = LiveEvents(runs.starts, keys[np.unique(runs.numbers, return_index=True)[1]], closed_until=least)
     windows = windows_by_member(grid, rows)
-    assert windows_by_member(grid, Live(times, keys, closed_until=limits)) == [windows[at] for at in runs.numbers]
+    assert windows_by_member(grid, LiveEvents(times, keys, closed_until=limits)) == [windows[at] for at in runs.numbers]
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Apia", "Asia/Kathmandu"])
@@ -161,17 +161,17 @@ def test_an_event_may_have_missed_all_its_windows_at_any_local_time(unit: Unit, 
     for last in (1, 3):
         grid = CalendarWindows(unit, zone, last=last)
         for at in range(len(times)):  # alone, so that no other event asks for further boundaries
-            live = Live(times[at : at + 1], closed_until=np.array([FOREVER - 1]))
+            live = LiveEvents(times[at : at + 1], closed_until=np.array([FOREVER - 1]))
             first, end = grid.ends_of_points(live)
             assert first[0] > end[0] > times[at]
             assert len(grid.runs(live).starts) == 1
 
 
-def windows_by_member(grid: GridWindows, live: Live) -> list[list[tuple[int, int]]]:
+def windows_by_member(grid: GridWindows, live: LiveEvents) -> list[list[tuple[int, int]]]:
     held: list[list[tuple[int, int]]] = [[] for _ in range(len(live))]
     assert live.closed_until is not None
     for at in range(len(live)):
-        one = Live(live.starts[at : at + 1], closed_until=live.closed_until[at : at + 1])
+        one = LiveEvents(live.starts[at : at + 1], closed_until=live.closed_until[at : at + 1])
         for piece in grid.assign(one, -FOREVER, FOREVER):
             held[at].extend(zip(piece.starts.tolist(), piece.ends.tolist(), strict=True))
     return held
@@ -217,7 +217,7 @@ def test_windows_that_need_their_events_keep_them(name: str) -> None:
     builder.set_spout("left", spouts.memory(COLUMNS))
     builder.set_bolt("sums", OTHERS[name]()).fields_grouping("left", "user")
     built = builder.build()
-    assert built.windowed["sums"].summing is None
+    assert built.windowed["sums"].partial_sums is None
     assert "the events of its windows" in topology_text(built)
 
 

@@ -22,7 +22,7 @@ import redis
 import requests
 import urllib3
 
-from manager.remote import is_of_events, is_transient, passes_in_java
+from manager.remote import is_caused_by_event, is_transient, is_transient_in_java
 from manager.storage import object_store
 from manager.storage.files import as_storage_error
 from windowing.errors import BoltError, CheckpointError, DataError, StorageError, TakenOver, UnreachableError
@@ -143,7 +143,7 @@ def test_these_do_not(error: Exception) -> None:
     ],
 )
 def test_these_classes_of_java_pass(text: str) -> None:
-    assert passes_in_java(f"An error occurred while calling o1.start.\n: {text}\n\tat java.base/Thread.run")
+    assert is_transient_in_java(f"An error occurred while calling o1.start.\n: {text}\n\tat java.base/Thread.run")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_these_classes_of_java_pass(text: str) -> None:
     ],
 )
 def test_these_classes_of_java_do_not(text: str) -> None:
-    assert not passes_in_java(text)
+    assert not is_transient_in_java(text)
 
 
 @pytest.fixture
@@ -216,9 +216,9 @@ def test_what_the_value_of_an_event_does_is_of_the_event(raising: Callable[[], A
     with pytest.raises(Exception) as raised:  # noqa: PT011 - any
         raising()
     assert isinstance(raised.value, Exception)
-    assert is_of_events(raised.value)
-    assert is_of_events(caused(ValueError("a bad event"), raised.value))
-    assert is_of_events(caused(DataError("a rule failed"), ConnectionError()))
+    assert is_caused_by_event(raised.value)
+    assert is_caused_by_event(caused(ValueError("a bad event"), raised.value))
+    assert is_caused_by_event(caused(DataError("a rule failed"), ConnectionError()))
 
 
 class OfALibrary(OSError):
@@ -249,7 +249,7 @@ class OfALibrary(OSError):
     ids=repr,
 )
 def test_what_is_of_the_machine_or_of_the_code_is_not(error: BaseException) -> None:
-    assert not is_of_events(error)
+    assert not is_caused_by_event(error)
     wrapped = ValueError("a bad event")
     wrapped.__cause__ = error
-    assert not is_of_events(wrapped)
+    assert not is_caused_by_event(wrapped)

@@ -139,7 +139,7 @@ def batches(case: dict[str, Any], schema: pa.Schema) -> Iterator[tuple[int, list
 def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str, Any]], Any, Any]:
     built, checkpoint = topology(case, kind), MemoryCheckpoint()
     if case["rules"] != "atlas":  # where an event may miss one window and be in another, those are assigned
-        assert (built.windowed["sums"].summing is not None) == (kind is AggregateBolt)
+        assert (built.windowed["sums"].partial_sums is not None) == (kind is AggregateBolt)
     accounts, clock = [], 0
     for number, splits in batches(case, built.spouts["left"].outputs["default"]):
         last = number == len(case["ends"])
@@ -226,7 +226,7 @@ def test_windows_by_other_rules_are_given_their_events() -> None:
         builder = TopologyBuilder("others")
         builder.set_spout("left", spouts.memory(COLUMNS))
         builder.set_bolt("sums", bolt.with_timestamp_field("ts")).global_grouping("left")
-        assert builder.build().windowed["sums"].summing is None
+        assert builder.build().windowed["sums"].partial_sums is None
 
 
 class Half(WatermarkTimeEvictionPolicy):

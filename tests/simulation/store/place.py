@@ -63,7 +63,9 @@ class StorePlace:
 
         with ExitStack() as stack:
             for name, instead in [
-                ("_opened", opened), ("_patient", lambda plain: plain), ("_store", lambda uri, bucket, process: client),
+                ("_opened", opened),
+                ("_retrying", lambda plain: plain),
+                ("_store", lambda uri, bucket, process: client),
                 ("ThreadPoolExecutor", Pool),
             ]:  # fmt: skip
                 stack.enter_context(patch.object(object_store, name, instead))

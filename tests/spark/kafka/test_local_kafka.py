@@ -36,7 +36,7 @@ from tests.spark.kafka.local_tools import read, run, run_until, values
 from tests.spark.kafka.test_kafka import ANY_TIME, TIMES, Relayed
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import librdkafka

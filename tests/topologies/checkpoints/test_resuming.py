@@ -127,10 +127,10 @@ WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
     "not between event time and processing time": lambda _, old, new: old.event_time != new.event_time,
     "not between none and some": _given,
     "the same class only": lambda name, old, new: type(_policy(old, name)) is not type(_policy(new, name)),
-    SUMS: lambda name, old, new: _given(name, old, new) and old.summing is not None,
+    SUMS: lambda name, old, new: _given(name, old, new) and old.partial_sums is not None,
     f"the same class only; {SUMS}":
         lambda name, old, new: type(_policy(old, name)) is not type(_policy(new, name))
-        or (old.summing is None) != (new.summing is None),
+        or (old.partial_sums is None) != (new.partial_sums is None),
     "not with a key, nor for sessions and other kinds of window": lambda _, old, __: bool(old.assigners),
     f"{STORED}overlapping ones, between none and some":
         lambda name, old, new: _stored(old, new) and _given(name, old, new) and _overlaps(new),
@@ -142,7 +142,7 @@ WORDS: dict[str, Callable[[str, WindowedNode, WindowedNode], bool]] = {
     f"{STORED}those of a length in time, and those of an `AggregateBolt` that keeps partial results, "
     "between none and some":
         lambda name, old, new: _given(name, old, new)
-        and ((_stored(old, new) and _timed(new)) or (old.summing is None) != (new.summing is None)),
+        and ((_stored(old, new) and _timed(new)) or (old.partial_sums is None) != (new.partial_sums is None)),
     f"{STORED}overlapping ones, and those that close after their end":
         lambda _, old, new: _stored(old, new)
         and (_overlaps(new) or any(closes_after_end(each.bolt.settings, event_time=True) for each in (old, new))),

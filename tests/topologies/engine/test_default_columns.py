@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, ipc
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.checkpoints.look_at_spouts import dubious_input, find_sources
+from topologies.checkpoints.inspect_spouts import find_sources, suspicious_input
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.kafka_records import Records
 from topologies.engine.micro_batch import MicroBatch
@@ -237,11 +237,11 @@ def test_a_default_may_be_the_time_of_events(tmp_path: Path) -> None:
 
 def test_what_a_check_says_of_them(tmp_path: Path) -> None:
     built, _ = topology(spout_of(tmp_path, "jsonl", LACKING))
-    assert not dubious_input(built), "no row has the column, and that is meant so"
+    assert not suspicious_input(built), "no row has the column, and that is meant so"
     facts = dict(find_sources(built)["orders"].facts)
     assert '"currency": "EUR"' in facts["such as"]
     without, _ = topology(spouts.files(tmp_path / "*.jsonl", SCHEMA))
-    assert len(dubious_input(without)) == 2
+    assert len(suspicious_input(without)) == 2
 
 
 several = st.lists(

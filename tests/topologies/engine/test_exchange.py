@@ -25,8 +25,8 @@ from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.engine import micro_batch as exchange_module
 from topologies.engine.batch import InProcess, RunInProcess
 from topologies.engine.micro_batch import exchange
+from topologies.engine.task_data import Sections
 from topologies.engine.tasks import gather
-from topologies.engine.work import Sections
 from topologies.topology import Topology
 from windbolt import (
     Bolt,
@@ -73,7 +73,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Counts:
         counts.segments.append(len(item.names))
         return gather(item, context)
 
-    monkeypatch.setattr(FileSegments, "takes_requests", property(lambda self: True))
+    monkeypatch.setattr(FileSegments, "reads_by_request", property(lambda self: True))
     monkeypatch.setattr(exchange_module, "_LEAST_SAVED", -(10**9))
     monkeypatch.setattr(exchange_module, "_MOST_SEGMENTS", 3)
     monkeypatch.setattr(exchange_module, "gather", counted)
@@ -190,7 +190,7 @@ class Written:
             for number, size in enumerate(sizes)
         ]
 
-    def written_for(self, bolt: str) -> list[Sections]:
+    def written_sections(self, bolt: str) -> list[Sections]:
         return self.parts
 
 
@@ -204,7 +204,7 @@ def groups(sizes: list[int], tasks: int, processes: int, root: Path) -> list[lis
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FileSegments, "takes_requests", property(lambda self: True))
+        patch.setattr(FileSegments, "reads_by_request", property(lambda self: True))
         try:
             exchange(Written(root, sizes, tasks), ["b"], Asked(), processes)  # type: ignore[arg-type]
         except KeyboardInterrupt:
@@ -326,4 +326,4 @@ def test_a_checkpoint_in_memory_has_no_requests() -> None:
 
 
 def test_local_files_are_not_copied(tmp_path: Path) -> None:
-    assert not FileCheckpoint(str(tmp_path)).segments.takes_requests
+    assert not FileCheckpoint(str(tmp_path)).segments.reads_by_request

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from topologies.engine.work import InputProgress
+from topologies.engine.task_data import InputProgress
 
 TIMES = st.none() | st.integers(-(1 << 40), 1 << 40)
 PROGRESS = st.builds(InputProgress, *[TIMES] * 5)

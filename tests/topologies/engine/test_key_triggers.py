@@ -14,7 +14,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TriggeredState
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.describing import to_json, topology_text
 from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink

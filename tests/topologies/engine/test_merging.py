@@ -25,7 +25,7 @@ from topologies.engine import merging
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
-from topologies.engine.work import MergedSplits, RowPartitions, SourceBatch
+from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.describing import topology_text
 from topologies.graph.graph import Graph
 from topologies.io.formats.event_files import BAD_SCHEMA

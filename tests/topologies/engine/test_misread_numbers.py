@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.engine.report import BatchReport
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.assigners import Live, OnsetWindows
+from policies.assigners import LiveEvents, OnsetWindows
 from tests.helpers.examples import examples
 from tests.helpers.lives import (
     EVENTS,
@@ -287,7 +287,7 @@ def test_an_onset_holds_what_lives_at_the_moment(events: Any, one: int, other: i
     events = sorted((key, start, start + length) for key, start, length in events)
     ends = [FOREVER if endless and end % 5 == 0 else end for _, _, end in events]
     columns = [np.array([each[at] for each in events], np.int64) for at in (0, 1)]
-    held = Live(columns[1], columns[0], np.array(ends, np.int64))
+    held = LiveEvents(columns[1], columns[0], np.array(ends, np.int64))
     after, upto = sorted((one, other))
     wanted = []
     for key, start in {(key, start) for (key, start, _), end in zip(events, ends, strict=True) if end > start}:

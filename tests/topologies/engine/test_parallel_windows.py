@@ -19,7 +19,7 @@ from tests.helpers.examples import examples
 from topologies.engine import ticking
 from topologies.engine.batch import RunInProcess
 from topologies.engine.report import BatchReport
-from topologies.engine.work import Share
+from topologies.engine.task_data import Share
 from topologies.io import sinks, spouts
 from topologies.local import run_local
 from topologies.topology import Topology

@@ -18,7 +18,7 @@ from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import replay_locally

@@ -24,7 +24,7 @@ from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firi
 from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.graph import Graph
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import StatefulWindowedBolt, TupleWindow

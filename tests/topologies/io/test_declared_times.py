@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from tests.helpers.examples import examples
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.engine.kafka_records import Records
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit

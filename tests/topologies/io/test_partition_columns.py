@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.engine.source_splits import FileSource
 from topologies.io import sinks, spouts
 from topologies.io.file_spout import FileSpout

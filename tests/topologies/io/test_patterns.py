@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from servers.s3 import ENVIRONMENT, S3
 from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
-from topologies.checkpoints.look_at_spouts import find_sources, first_rows_of_files
+from topologies.checkpoints.inspect_spouts import find_sources, first_rows_of_files
 from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.source_splits import FileSource, file_splits, line_count, unnameable
 from topologies.io import paths, sinks, spouts

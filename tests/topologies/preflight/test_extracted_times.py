@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from topologies.checkpoints.look_at_spouts import Findings, find_sources
+from topologies.checkpoints.inspect_spouts import Findings, find_sources
 from topologies.cli.app import app
 from windbolt import AggregateBolt, TopologyBuilder, spouts
 from windbolt.aggregates import count

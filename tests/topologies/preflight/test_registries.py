@@ -13,7 +13,7 @@ from rich.console import Console
 
 from servers.kafka import Registry, registry
 from tests.helpers import topic_values
-from topologies.checkpoints.look_at_spouts import Findings
+from topologies.checkpoints.inspect_spouts import Findings
 from topologies.checkpoints.preflight import find_registries
 from topologies.cli.displays import print_report
 from topologies.engine.kafka_records import Records

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.look_at_spouts import Findings, dubious_input, find_sources
+from topologies.checkpoints.inspect_spouts import Findings, find_sources, suspicious_input
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
@@ -162,12 +162,12 @@ def test_a_column_that_one_row_has_is_none(tmp_path: Path) -> None:
 
 def test_a_run_asks_for_dubious_input_only(tmp_path: Path) -> None:
     folder = written(tmp_path / "in", order(), "no JSON")
-    assert dubious_input(topology(spouts.files(f"{folder}/*.jsonl", SCHEMA))) == []
-    (unmatched,) = dubious_input(topology(spouts.files(f"{folder}/*.json", SCHEMA)))
+    assert suspicious_input(topology(spouts.files(f"{folder}/*.jsonl", SCHEMA))) == []
+    (unmatched,) = suspicious_input(topology(spouts.files(f"{folder}/*.json", SCHEMA)))
     assert "no file matches" in str(unmatched)
-    (unknown,) = dubious_input(topology(spouts.files(f"{folder}/*.jsonl", f"{SCHEMA}, place string")))
+    (unknown,) = suspicious_input(topology(spouts.files(f"{folder}/*.jsonl", f"{SCHEMA}, place string")))
     assert "has no 'place'" in str(unknown)
-    assert dubious_input(topology(spouts.files(f"{tmp_path}/nowhere/*.jsonl", SCHEMA))) == []
+    assert suspicious_input(topology(spouts.files(f"{tmp_path}/nowhere/*.jsonl", SCHEMA))) == []
 
 
 def test_events_without_a_time_are_told(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from manager.slices import Slicing
+from manager.slices import SliceSums
 from tests.helpers.examples import examples
 from topologies.cli.displays import print_summary
-from topologies.engine.work import INPUT, BoltWork
+from topologies.engine.task_data import INPUT, BoltWork
 from topologies.run.summary import Advice, AdviceLimits, Summary, advice_on
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -560,7 +560,7 @@ def spin(wall: float) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topologies.engine.work.perf_counter", CLOCK)
+    monkeypatch.setattr("topologies.engine.task_data.perf_counter", CLOCK)
     monkeypatch.setattr("topologies.engine.ingest.perf_counter", CLOCK)
 
 
@@ -586,13 +586,13 @@ def test_the_bolt_that_took_the_most_time_is_named(spins: float, busiest: str) -
 
 @pytest.mark.usefixtures("clock")
 def test_adding_up_events_as_they_come_is_the_time_of_its_bolt(monkeypatch: pytest.MonkeyPatch) -> None:
-    fold = Slicing.fold
+    fold = SliceSums.fold
 
-    def slow(slicing: Slicing, rows: Any) -> Any:
+    def slow(slicing: SliceSums, rows: Any) -> Any:
         spin(0.05)
         return fold(slicing, rows)
 
-    monkeypatch.setattr(Slicing, "fold", slow)
+    monkeypatch.setattr(SliceSums, "fold", slow)
     total = AggregateBolt(by=["user"], total=aggregates.sum("fee")).with_tumbling_window(seconds(2))
     topology, _ = built(total, spouts.memory(COLUMNS, [events(20)]))
     summary = run_local(topology)

@@ -50,7 +50,7 @@ def without_changes(scenario: Scenario) -> Scenario:
 
 
 def is_summed(scenario: Scenario) -> bool:
-    return any(part.summing is not None for part in watched_topology(scenario).windowed.values())
+    return any(part.partial_sums is not None for part in watched_topology(scenario).windowed.values())
 
 
 def can_be_cut(scenario: Scenario) -> bool:

@@ -20,7 +20,7 @@ from servers.s3 import ENVIRONMENT, S3
 from topologies.checkpoints import savepoint
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, PulledFiles
 from topologies.checkpoints.savepoint import take_savepoint

@@ -23,7 +23,7 @@ from tests.helpers.examples import examples
 from tests.topologies.sources.test_own_spouts import failing, rows_in
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.look_at_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import find_sources
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, PulledFiles
 from topologies.checkpoints.savepoint import begin_with, take_savepoint

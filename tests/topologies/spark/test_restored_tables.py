@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql.types import StructType
 
-from topologies.engine.work import SinkBatch
+from topologies.engine.task_data import SinkBatch
 from topologies.spark import tables
 from topologies.spark.tables import Appender
 from windbolt import CheckpointError, sinks

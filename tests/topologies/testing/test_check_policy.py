@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.policy_walks import AskedEviction
+from manager.policy_walks import UserEvictionWalk
 from tests.helpers.examples import examples, sampled
 from tests.topologies.engine.test_own_policies import DrawnTrigger, OnFlush, evictions, triggers
 from tests.topologies.engine.test_own_policies import inputs as drawn_inputs
@@ -366,8 +366,8 @@ def test_what_is_kept_for_all_keys_of_a_task_is_found() -> None:
 
 def test_asking_an_eviction_about_events_beyond_the_firing_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 1 of the issue, put back."""
-    asked = AskedEviction._one_by_one
-    monkeypatch.setattr(AskedEviction, "_one_by_one", lambda self, stop: asked(self, len(self._held)))
+    asked = UserEvictionWalk._one_by_one
+    monkeypatch.setattr(UserEvictionWalk, "_one_by_one", lambda self, stop: asked(self, len(self._held)))
     error = found(eviction=All(), trigger=Third())
     assert "has other windows when batches end elsewhere" in str(error)
     assert len(error.events) == 4
@@ -388,9 +388,9 @@ class Big(EvictionPolicy):
 
 def test_numbers_that_change_when_events_expire_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 2 of the issue, put back: in ``evict`` an event goes by its place in the queue."""
-    asked = AskedEviction._one_by_one
+    asked = UserEvictionWalk._one_by_one
 
-    def by_place(self: AskedEviction, stop: int) -> Any:
+    def by_place(self: UserEvictionWalk, stop: int) -> Any:
         numbers, times, places = self._lists
         self._lists = (list(range(len(numbers))), times, places)
         try:
@@ -399,7 +399,7 @@ def test_numbers_that_change_when_events_expire_are_found(monkeypatch: pytest.Mo
             self._lists = (numbers, times, places)
 
     assert check_policy(ROWS, eviction=Big(), trigger=Third(), cuts=4, other_process=False).windows
-    monkeypatch.setattr(AskedEviction, "_one_by_one", by_place)
+    monkeypatch.setattr(UserEvictionWalk, "_one_by_one", by_place)
     assert "has other windows when batches end elsewhere" in str(found(eviction=Big(), trigger=Third()))
 
 

@@ -14,7 +14,14 @@ import pyarrow as pa
 from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
 from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds
 from manager.keyed.key_states import KnownKeys, Substreams
-from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, read_retained, write_retained
+from manager.keyed.retained_events import (
+    ACCOUNTED,
+    IN_LAST_WINDOW,
+    NOT_LIVE,
+    RetainedEvents,
+    read_retained,
+    write_retained,
+)
 from manager.keyed.run_sums import FiredSums, RunSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState
@@ -25,7 +32,7 @@ from topologies.engine.failures import bolt_failure
 from topologies.engine.fire.task_windows import Admitted, Firing, StillOpen, TaskEvents, TaskSnapshot, no_events
 from topologies.engine.ingest import Router
 from topologies.engine.plain_bolts import refuse_end_edges
-from topologies.engine.work import BatchEnd, FireItem
+from topologies.engine.task_data import BatchEnd, FireItem
 from topologies.graph.graph import WindowedNode
 from topologies.graph.groupings import KeyCodes, ListedRows, comparable, key_rows, value_codes
 from windowing.columns import take_rows
@@ -137,8 +144,8 @@ class WaitingEdges:
                     opened[edge].append(row)
         # A start that was moved to its end, or beyond, leaves no event, in whichever order the two came (SI-13).
         nothing = ~ending & (ends <= events.times)
-        unseen = nothing if events.seen is None else nothing & ~events.seen
-        self._router.ledger.count_chosen(self._node, "unwindowed", _streams(events), matched | unseen)
+        unaccounted = nothing if events.accounted is None else nothing & ~events.accounted
+        self._router.ledger.count_chosen(self._node, "unwindowed", _streams(events), matched | unaccounted)
         self._waiting = events.take(np.flatnonzero(ending & ~matched))
         return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
 
@@ -161,7 +168,7 @@ class WaitingEdges:
         if edges is None or not len(edges):
             return None
         assert edges.ends is not None
-        ref = write_retained(writer, replace(edges, seen=None), len(self._node.inputs))
+        ref = write_retained(writer, replace(edges, accounted=None), len(self._node.inputs))
         return WrittenEdges(ref, int(edges.ends.min()))
 
     def _edges(self, events: RetainedEvents) -> NDArray[np.int64]:
@@ -446,11 +453,11 @@ class Evaluations:
     def run(
         self, given: EvaluationScope, flags: NDArray[np.uint8]
     ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
-        """Yield the windows that are due; returns the flags (SEEN, GONE) of all events afterwards. ``flags`` are those
-        before."""
-        chosen = np.flatnonzero((flags[: given.count] & GONE) == 0)
+        """Yield the windows that are due; returns the flags (ACCOUNTED, NOT_LIVE) of all events afterwards. ``flags``
+        are those before."""
+        chosen = np.flatnonzero((flags[: given.count] & NOT_LIVE) == 0)
         whole = len(chosen) == len(given.events)
-        held = replace(given.events if whole else given.events.take(chosen), seen=(flags[chosen] & SEEN) != 0)
+        held = replace(given.events if whole else given.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
             task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
@@ -473,7 +480,7 @@ class Evaluations:
         if self._panes is not None:
             self._panes.forget()
 
-    def expect(self, earliest: int) -> None:
+    def note_earliest(self, earliest: int) -> None:
         """Note an event that no evaluation has seen yet, by its time in microseconds: no window of it ends before."""
         self.next_end = earliest if self.next_end is None else min(earliest, self.next_end)
 
@@ -605,7 +612,7 @@ class AssignedTask:
         self._edges.expire(self._item.frontiers.current)
         if not self._may_be_due():
             if self._events.new is not None:
-                self._evaluations.expect(int(self._events.new.times.min()))
+                self._evaluations.note_earliest(int(self._events.new.times.min()))
             return
         self._listed = self._node.list_of_keys
         old = self._still_needed()
@@ -686,7 +693,7 @@ class AssignedTask:
         flags."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys
-        flags = events.flags() & np.uint8(SEEN | GONE)
+        flags = events.flags() & np.uint8(ACCOUNTED | NOT_LIVE)
         last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:

@@ -32,7 +32,7 @@ from topologies.engine.ledger import (
     joined_rows,
     window_row,
 )
-from topologies.engine.work import BoltWork, FireItem, Rows, memory_of_process
+from topologies.engine.task_data import BoltWork, FireItem, Rows, memory_of_process
 from topologies.graph.graph import RETRACTED, WindowedNode
 from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, pack_state
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
@@ -349,7 +349,12 @@ class BoltCalls:
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
-        node, context, outputs, gathered = self.node, self.context, Emissions(self.node, self._watermark), _Gathered()
+        node, context, outputs, gathered = (
+            self.node,
+            self.context,
+            Emissions(self.node, self._watermark),
+            _GatheredWindows(),
+        )
         watched = FiredWindows(node, context, self.router.ledger)
         note = watched.note if watched.wanted else None
         for window in cast("Iterable[Firing]", firings):  # those of bolts without windows go to EventCalls
@@ -418,7 +423,7 @@ class BoltCalls:
             emitted = emissions(bolt.execute(window), self._retractions.schemas)
             outputs.add(self._retractions.rows(window, emitted), window)
 
-    def _call_all(self, gathered: _Gathered, outputs: Emissions) -> None:
+    def _call_all(self, gathered: _GatheredWindows, outputs: Emissions) -> None:
         """Call the bolt for all gathered windows at once."""
         windows, events = gathered.take()
         if not windows:
@@ -590,7 +595,7 @@ def load_state(store: SegmentStore, user: Mapping[str, Ref]) -> dict[str, Any]:
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
-class _Gathered:
+class _GatheredWindows:
     """Windows for which a bolt is to be called at once."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from topologies.engine.failures import failed
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.task_windows import Admitted, Arrived, ClockPassed, EventFiring, Firing, TaskSnapshot
 from topologies.engine.ingest import Router
-from topologies.engine.work import BoltWork, FireItem
+from topologies.engine.task_data import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # The states of the keys of a task: a row for each key whose state is not the one in the beginning.
 
 
-Packed = tuple[str, dict[str, pa.Table]]
+StoredUserState = tuple[str, dict[str, pa.Table]]
 """A state as it is stored: its JSON part, and its tables by name."""
 
 
@@ -76,7 +76,7 @@ class StoredKeys:
             found[place] = state
         return found
 
-    def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[Packed | None]) -> StoredKeys:
+    def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[StoredUserState | None]) -> StoredKeys:
         """The states after those of some keys have changed: ``keys`` are their columns, None forgets a state."""
         kept = [] if self.table is None else [self.table.filter(pa.array(np.isin(self.codes, codes, invert=True)))]
         there = np.array([place for place, state in enumerate(states) if state is not None], np.int64)
@@ -159,7 +159,7 @@ class EventTask:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
+class _EventsByKey:
     """The keys of the events of a batch; without a key all events have the same one."""
 
     codes: NDArray[np.int64]
@@ -170,13 +170,13 @@ class _Keyed:
     """The columns of these keys."""
 
     @staticmethod
-    def of(events: RetainedEvents, node: WindowedNode) -> _Keyed:
+    def of(events: RetainedEvents, node: WindowedNode) -> _EventsByKey:
         if events.keys is None:
-            return _Keyed(_NO_KEYS, np.zeros(len(events), np.int64), pa.table({}))
+            return _EventsByKey(_NO_KEYS, np.zeros(len(events), np.int64), pa.table({}))
         codes, firsts, of_events = np.unique(events.keys, return_index=True, return_inverse=True)
-        return _Keyed(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
+        return _EventsByKey(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
 
-    def in_turn(self) -> NDArray[np.int64] | None:
+    def order(self) -> NDArray[np.int64] | None:
         """The events key after key, as these first come; None where they are so already."""
         count = len(self.of_events)
         if len(self.codes) < 2:
@@ -186,7 +186,7 @@ class _Keyed:
         return np.argsort(firsts[self.of_events], kind="stable")
 
 
-class _Loose:
+class _LooseRows:
     """Rows that were given one by one, for a stream, with the time of each, and its call: the place of its event, or
     what tells the place of another call."""
 
@@ -203,15 +203,15 @@ class _Emitted:
 
     def __init__(self, outputs: Mapping[str, pa.Schema]) -> None:
         self.outputs = outputs
-        self._parts: dict[str, list[_Loose | tuple[pa.Table, int]]] = {}
+        self._parts: dict[str, list[_LooseRows | tuple[pa.Table, int]]] = {}
 
-    def loose(self, stream: str) -> _Loose:
+    def loose(self, stream: str) -> _LooseRows:
         """Returns where the next rows of a stream go that are given one by one."""
         parts = self._parts.setdefault(stream, [])
-        if not parts or not isinstance(parts[-1], _Loose):
-            parts.append(_Loose())
+        if not parts or not isinstance(parts[-1], _LooseRows):
+            parts.append(_LooseRows())
         last = parts[-1]
-        assert isinstance(last, _Loose)
+        assert isinstance(last, _LooseRows)
         return last
 
     def add(self, given: EmittedRows, time: int, origin: Any) -> None:
@@ -231,7 +231,7 @@ class _Emitted:
         for stream, parts in self._parts.items():
             tables, times = list[pa.Table](), list[int]()
             for part in parts:
-                if isinstance(part, _Loose):
+                if isinstance(part, _LooseRows):
                     tables.append(_converted(part, self.outputs[stream], failed))
                     times += part.times
                 else:
@@ -240,7 +240,7 @@ class _Emitted:
             yield stream, pa.concat_tables(tables), times
 
 
-def _converted(loose: _Loose, schema: pa.Schema, failed: Callable[[Any, BaseException], BoltError]) -> pa.Table:
+def _converted(loose: _LooseRows, schema: pa.Schema, failed: Callable[[Any, BaseException], BoltError]) -> pa.Table:
     if not loose.rows:
         return schema.empty_table()
     try:
@@ -272,7 +272,7 @@ class EventCalls(BoltCalls):
                 case Arrived(events):
                     self._take(events)
                 case ClockPassed(clock):
-                    self._tell(clock)
+                    self._call_at_clock(clock)
         self.router.work.add(self.node.name, BoltWork(columns=None, called=self._called))
         for stream, table, times in self._outputs.tables(self._failed):
             self._emit(stream, table, np.array(times, np.int64) if self.node.passes_time else None)
@@ -295,7 +295,7 @@ class EventCalls(BoltCalls):
 
     def _take(self, events: RetainedEvents) -> None:
         """Call the bolt for the events of a batch, with the states of their keys."""
-        bolt, keyed = self._stateful(), _Keyed.of(events, self.node)
+        bolt, keyed = self._stateful(), _EventsByKey.of(events, self.node)
         names = _values(keyed.columns)
         states = self._states(bolt, names, self._task.keys.of(keyed.codes)) if self._by_key else None
         if isinstance(bolt, StatefulBatchBolt):
@@ -322,7 +322,7 @@ class EventCalls(BoltCalls):
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
 
     def _with_tuples(
-        self, bolt: StatefulBolt, events: RetainedEvents, keyed: _Keyed, states: _States | None, names: list[Any]
+        self, bolt: StatefulBolt, events: RetainedEvents, keyed: _EventsByKey, states: _States | None, names: list[Any]
     ) -> None:
         self._events, self._called = events, self._called + len(events)
         execute, add, keys = bolt.execute, self._outputs.add, keyed.of_events.tolist()
@@ -363,12 +363,12 @@ class EventCalls(BoltCalls):
         self,
         bolt: StatefulBatchBolt,
         events: RetainedEvents,
-        keyed: _Keyed,
+        keyed: _EventsByKey,
         states: _States | None,
         names: list[Any],
     ) -> None:
         """Call the bolt with the events of one key, of one input, and, where their times matter, of one time."""
-        order, of_events = keyed.in_turn(), keyed.of_events
+        order, of_events = keyed.order(), keyed.of_events
         if order is not None:
             events, of_events = events.take(order), of_events[order]
         apart = [each for each in (of_events, events.streams) if each is not None]
@@ -387,7 +387,7 @@ class EventCalls(BoltCalls):
         bolt: StatefulBolt,
         states: _States | None,
         place: int,
-        where: _Table | _Clock,
+        where: _Table | _AtClock,
         called: tuple[Callable[[Any], Any], Any],
         time: int,
     ) -> None:
@@ -407,11 +407,11 @@ class EventCalls(BoltCalls):
 
     # -- by the clock
 
-    def _tell(self, clock: int) -> None:
+    def _call_at_clock(self, clock: int) -> None:
         """Call the bolt with the clock: once, or for each key that has a state."""
         bolt, now = self._stateful(), to_datetime(clock)
         if not self._by_key:
-            self._call_once(bolt, None, 0, _Clock(clock, _NO_KEY), (bolt.on_clock, now), clock)
+            self._call_once(bolt, None, 0, _AtClock(clock, _NO_KEY), (bolt.on_clock, now), clock)
             return
         keys = self._task.keys
         if keys.table is None:
@@ -420,7 +420,7 @@ class EventCalls(BoltCalls):
         names = _values(of_key)
         states = self._states(bolt, names, keys.of(keys.codes))
         for place, name in enumerate(names):
-            self._call_once(bolt, states, place, _Clock(clock, name), (bolt.on_clock, now), clock)
+            self._call_once(bolt, states, place, _AtClock(clock, name), (bolt.on_clock, now), clock)
         self._keep(bolt, keys.codes, of_key, states)
 
     # -- what is kept
@@ -432,7 +432,7 @@ class EventCalls(BoltCalls):
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
         usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # which knows no keys
         first = pack_state(bolt.initial_state(), types) if usual else None
-        packed: list[Packed | None] = []
+        packed: list[StoredUserState | None] = []
         for key, state in zip(names, states, strict=True):
             try:
                 now = pack_state(state, types)
@@ -452,7 +452,7 @@ class EventCalls(BoltCalls):
 
     def _place(self, origin: Any) -> str:
         """The task and the call, for error messages."""
-        if isinstance(origin, _Clock | _Table):
+        if isinstance(origin, _AtClock | _Table):
             return self._in_task(str(origin))
         assert self._events is not None
         (event,) = self._tuples(self._events.take(np.array([origin])))
@@ -482,7 +482,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clock:
+class _AtClock:
     """The place of a call by the clock."""
 
     clock: int
@@ -496,7 +496,7 @@ def _of_key(key: Any) -> str:
     return "" if key is _NO_KEY else f", key {key!r:.80}"
 
 
-def _equal(one: Packed, other: Packed) -> bool:
+def _equal(one: StoredUserState, other: StoredUserState) -> bool:
     return one[0] == other[0] and all(table.equals(other[1][name]) for name, table in one[1].items())
 
 

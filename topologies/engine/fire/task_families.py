@@ -20,7 +20,7 @@ from manager.keyed.retained_events import RetainedEvents, needed_rows, read_reta
 from manager.policy_walks import PolicyFailure
 from manager.policy_windows import PolicyWindows
 from manager.remote import is_transient
-from manager.slices import Slicing
+from manager.slices import SliceSums
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
 from manager.storage.task_state import (
@@ -61,7 +61,7 @@ from topologies.engine.fire.task_windows import (
 from topologies.engine.ingest import Router
 from topologies.engine.ledger import ids_of
 from topologies.engine.plain_bolts import refuse_by_rule
-from topologies.engine.work import CompactItem, DeferredSections, FireItem, Frontiers
+from topologies.engine.task_data import CompactItem, FireItem, Frontiers, UnadmittedSections
 from topologies.graph.graph import WindowedNode
 from topologies.graph.groupings import KeyCodes
 from windowing.errors import BoltError
@@ -147,14 +147,14 @@ class SlicesTask(QueueTask):
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         super().__init__(item, node, router)
-        self._slicing = _slicing(node, self.context)
+        self._slice_sums = _slice_sums(node, self.context)
 
     def _stored(self, events: Events) -> Events:
         with bolt_failure(self.node.name, self.context.batch, "in adding up events"):
-            return self._slicing.fold(events)
+            return self._slice_sums.fold(events)
 
     def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
-        yield SummedWindows(list(windows), self._slicing)
+        yield SummedWindows(list(windows), self._slice_sums)
 
 
 def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
@@ -165,7 +165,7 @@ def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Re
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """The same for partial sums: those of one slice and key that are not final become one."""
     return _compacted(
-        _slicing(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
+        _slice_sums(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
     )
 
 
@@ -184,7 +184,7 @@ def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state:
             yield ids_of(slicing.traced_states(events))
 
 
-def _slicing(node: WindowedNode, context: Context) -> Slicing:
+def _slice_sums(node: WindowedNode, context: Context) -> SliceSums:
     slicing = node.slicing(context.traced)
     assert slicing is not None
     return slicing
@@ -529,7 +529,9 @@ def _line(policy: Policy, hook: str) -> str:
 # Which tasks may have a window due at a frontier; the others are not fired.
 
 
-def queue_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+def queue_has_work(
+    node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
+) -> bool:
     """True if a window of a queue may be due, or an account may change."""
     assert frontiers.current is not None
     ready = task.refs.needed_up_to(frontiers.current)
@@ -537,7 +539,9 @@ def queue_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSection
     return not _queue_is_idle(node, task.windows_as(QueueState), ready, frontiers.previous, frontiers.current)
 
 
-def held_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers) -> bool:
+def held_has_work(
+    node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
+) -> bool:
     """True if a window of held events may be due; of other listed keys than before some may have windows due."""
     assert frontiers.current is not None
     due = task.next_due
@@ -547,7 +551,7 @@ def held_has_work(node: WindowedNode, task: TaskState, arrived: DeferredSections
 
 
 def policies_have_work(
-    node: WindowedNode, task: TaskState, arrived: DeferredSections | None, frontiers: Frontiers
+    node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
     """True if policies may be told of something; they are told of the end of the streams."""
     told = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
@@ -655,7 +659,7 @@ class WindowFamily:
     """Merges adjacent segments of a task into one."""
     pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
     """The events of a task that are in no window yet and may still be in one."""
-    has_work: Callable[[WindowedNode, TaskState, DeferredSections | None, Frontiers], bool]
+    has_work: Callable[[WindowedNode, TaskState, UnadmittedSections | None, Frontiers], bool]
     """True if a task may have something to do at the current frontier, of which there is one."""
     open_windows: Callable[[WindowedNode, BoltState, TaskState], int | None] = lambda node, state, task: None
     """Upper bound on the open windows of a task, as for ``report.open_windows``."""
@@ -684,9 +688,9 @@ def family_of(node: WindowedNode) -> WindowFamily:
     if node.without_windows:
         return EVENTS
     if node.assigners:
-        return ASSIGNED if node.summing is None else ASSIGNED_SUMS
+        return ASSIGNED if node.partial_sums is None else ASSIGNED_SUMS
     if node.bolt.settings.key_trigger is not None:
         return TRIGGERED
     if node.by_policies:
         return POLICIES
-    return QUEUE if node.summing is None else SLICES
+    return QUEUE if node.partial_sums is None else SLICES

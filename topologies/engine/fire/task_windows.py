@@ -13,12 +13,12 @@ import pyarrow as pa
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import Forgotten, KeyStates
 from manager.keyed.retained_events import (
+    ACCOUNTED,
     EDGE_COLUMN,
     END_COLUMN,
     GAP_COLUMN,
-    GONE,
     IN_LAST_WINDOW,
-    SEEN,
+    NOT_LIVE,
     RetainedEvents,
     flag,
     is_needed,
@@ -28,15 +28,15 @@ from manager.keyed.retained_events import (
     write_retained,
 )
 from manager.keyed.run_sums import FiredSums
-from manager.slices import Slicing
+from manager.slices import SliceSums
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
 from policies.watermarks import NONE, accepted, timely
 from topologies.engine.admission import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows, record
 from topologies.engine.batch import Context
+from topologies.engine.duplicates import DuplicateFinder
 from topologies.engine.ingest import Router
-from topologies.engine.repeats import Repeats
-from topologies.engine.work import CompactItem, FireItem, Rows
+from topologies.engine.task_data import CompactItem, FireItem, Rows
 from topologies.graph.graph import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN, WindowedNode
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.window import TupleWindow
@@ -79,7 +79,8 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
     events = _incoming(item, node, router, admission_context, rows)
     if node.bolt.settings.message_id_field is not None:
         admission_context = replace(
-            admission_context, repeats=Repeats(node, item, router.context.store, admission_context.live)
+            admission_context,
+            duplicate_finder=DuplicateFinder(node, item, router.context.store, admission_context.live),
         )
     decisions = decide(node, events, admission_context)
     record(node, events, decisions, router.ledger, router.emit)
@@ -191,7 +192,7 @@ class SummedWindows:
     """Windows whose results are joined from partial sums; the bolt is not called for them."""
 
     windows: Sequence[TupleWindow]
-    slicing: Slicing
+    slicing: SliceSums
 
 
 @dataclass(frozen=True)
@@ -369,7 +370,7 @@ class TaskEvents:
         """Per input, the number of needed events that have been in a window."""
         if flags is None:
             return self._state.accounted_by_stream
-        which = ((flags & SEEN) != 0) & is_needed(flags)
+        which = ((flags & ACCOUNTED) != 0) & is_needed(flags)
         counts, offset = np.zeros(self._streams, np.int64), 0
         for (held, _), places in zip(self.old.parts, self.old.places, strict=True):
             chosen = np.zeros(len(held), np.bool_)
@@ -434,9 +435,9 @@ def _write(
     if order is not None or len(rows) < len(held):
         held = held.take(rows)
     flags = flags[rows]
-    held = replace(held, seen=(flags & SEEN) != 0)
+    held = replace(held, accounted=(flags & ACCOUNTED) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & GONE) != 0)
+        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & NOT_LIVE) != 0)
     return write_retained(writer, held, streams)
 
 
@@ -450,6 +451,6 @@ def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: Task
     """The events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
         held, flags = read_retained(store, ref)
-        yield held.payload.take(pa.array(np.flatnonzero((flags & (GONE | SEEN)) == 0)))
+        yield held.payload.take(pa.array(np.flatnonzero((flags & (NOT_LIVE | ACCOUNTED)) == 0)))
     for ref in state.waiting:
         yield read_retained(store, ref)[0].payload

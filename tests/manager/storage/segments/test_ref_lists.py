@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.storage.segments import Flags, Ref, RefColumns, Refs
-from topologies.engine.work import DeferredEvents, Sections
+from topologies.engine.task_data import Sections, UnadmittedEvents
 
 INPUTS = 2
 TIMES = st.integers(-5, 5)
@@ -115,9 +115,9 @@ def test_sections_are_dealt_out_in_their_order(readers: list[list[tuple[int, Ref
 def test_deferred_events_are_numbered_on_from_reader_to_reader(
     readers: list[list[tuple[int, Ref]]], count: int
 ) -> None:
-    all_events = DeferredEvents()
+    all_events = UnadmittedEvents()
     for sections in readers:
-        all_events.add(DeferredEvents([Sections.of(sections)], [0], [], count))
+        all_events.add(UnadmittedEvents([Sections.of(sections)], [0], [], count))
     expected: dict[int, list[tuple[Ref, int]]] = {}
     for number, sections in enumerate(readers):
         for task, ref in sections:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from manager.accounts import Accounts
-from manager.keyed.retained_events import GONE, IN_LAST_WINDOW, SEEN, RetainedEvents, flag, write_retained
+from manager.keyed.retained_events import ACCOUNTED, IN_LAST_WINDOW, NOT_LIVE, RetainedEvents, flag, write_retained
 from manager.storage.manifest import BoltState
 from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
@@ -19,7 +19,7 @@ from windbolt import TopologyBuilder, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 
-KEPT = SEEN | GONE | IN_LAST_WINDOW
+KEPT = ACCOUNTED | NOT_LIVE | IN_LAST_WINDOW
 """An event that no window needs, and that is kept to be reported as expired."""
 
 
@@ -40,7 +40,12 @@ def ref_of(*flags: int) -> Ref:
 
 @pytest.mark.parametrize(
     ("flags", "needed", "has_live"),
-    [((SEEN, 0), 2, True), ((KEPT, 0), 2, True), ((KEPT, KEPT), 2, False), ((SEEN | GONE, KEPT), 1, False)],
+    [
+        ((ACCOUNTED, 0), 2, True),
+        ((KEPT, 0), 2, True),
+        ((KEPT, KEPT), 2, False),
+        ((ACCOUNTED | NOT_LIVE, KEPT), 1, False),
+    ],
 )
 def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], needed: int, has_live: bool) -> None:
     ref = ref_of(*flags)

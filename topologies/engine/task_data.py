@@ -265,12 +265,12 @@ _DRIVER = -1
 
 
 @dataclass(frozen=True)
-class DeferredSections:
+class UnadmittedSections:
     """The sections with the events that one task has yet to admit, in order of arrival."""
 
     refs: RefColumns
     firsts: NDArray[np.int64]
-    """Per section, the number of its first event among those that ``DeferredEvents`` counts."""
+    """Per section, the number of its first event among those that ``UnadmittedEvents`` counts."""
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -281,7 +281,7 @@ class DeferredSections:
 
 
 @dataclass
-class DeferredEvents:
+class UnadmittedEvents:
     """Events that the tasks of one bolt have yet to admit, in order of arrival: what one task has read, or all that
     the tasks of a batch have."""
 
@@ -295,7 +295,7 @@ class DeferredEvents:
     count: int = 0
     """Number of events; one that goes to every task counts once."""
 
-    def add(self, later: DeferredEvents) -> None:
+    def add(self, later: UnadmittedEvents) -> None:
         """Add the events that a further task has read."""
         self.sections += later.sections
         self.firsts += [self.count + first for first in later.firsts]
@@ -307,20 +307,20 @@ class DeferredEvents:
         order = [Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else []
         return [*([Sections.concat(self.sections)] if self.sections else []), *order]
 
-    def elsewhere(self, parts: Sequence[Sections]) -> DeferredEvents:
+    def elsewhere(self, parts: Sequence[Sections]) -> UnadmittedEvents:
         """Returns these events, where the sections of ``as_parts`` lie elsewhere."""
         whole, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
         firsts = [self._first_of_each()] if self.sections else []
-        return DeferredEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
+        return UnadmittedEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
 
-    def by_task(self) -> dict[int, DeferredSections]:
+    def by_task(self) -> dict[int, UnadmittedSections]:
         """Returns, for each task with events to admit, their sections."""
         if not self.sections:
             return {}
         whole = Sections.concat(self.sections)
         firsts = self._first_of_each()
         return {
-            task: DeferredSections(whole.refs.take(places), firsts[places]) for task, places in whole.places_by_task()
+            task: UnadmittedSections(whole.refs.take(places), firsts[places]) for task, places in whole.places_by_task()
         }
 
     def _first_of_each(self) -> NDArray[np.int64]:
@@ -447,7 +447,7 @@ class Staged:
 
     queued: Mapping[str, Sections] = field(default_factory=dict)
     """Per windowed bolt: admitted events for the queues of its tasks."""
-    deferred: Mapping[str, DeferredEvents] = field(default_factory=dict)
+    unadmitted: Mapping[str, UnadmittedEvents] = field(default_factory=dict)
     """Per windowed bolt whose tasks admit events: those events."""
     for_sinks: Sequence[tuple[str, Ref]] = ()
     """(sink, rows): rows for sinks that the driver serves."""
@@ -524,7 +524,7 @@ class Frontiers:
 class ToAdmit:
     """The events that a task has yet to admit, and the watermarks with which it admits them."""
 
-    sections: DeferredSections | None = None
+    sections: UnadmittedSections | None = None
     """Sections with these events; None where there are none."""
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""

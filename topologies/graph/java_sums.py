@@ -174,7 +174,7 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
     if not node.event_time or settings.timestamp_field is None:
         yield "its events have their times from no column"
         return
-    if node.deferred or settings.arrival is not None or settings.watermark_field is not None:
+    if node.admitted_by_tasks or settings.arrival is not None or settings.watermark_field is not None:
         yield "which events are late is not decided by the watermark before the batch alone"
     yield from _types(node, settings.timestamp_field)
     for field in _other_times(topology, node):

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
-from manager.keyed.retained_events import GONE, SEEN, RetainedEvents
+from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents
 from manager.storage.segments import SegmentStore, read_events
 from manager.storage.task_state import QueueState
 from manager.window_manager import WindowManager
 from policies.watermarks import NONE, between_windows
-from topologies.engine.work import FireItem
+from topologies.engine.task_data import FireItem
 from topologies.graph.graph import WindowedNode
 from windowing.events import Events
 from windowing.timestamps import FOREVER
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class AdmittedSoFar:
     """The arriving events that are admitted, as they come: those accepted, except duplicates found so far.
 
-    ``Repeats`` turns duplicates away; ``IsLive`` asks which events have been admitted.
+    ``DuplicateFinder`` turns duplicates away; ``IsLive`` asks which events have been admitted.
     """
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:
@@ -46,7 +46,7 @@ class AdmittedSoFar:
         """Returns the number of events that arrive."""
         return len(self._accepted)
 
-    def turn_away(self, row: int) -> None:
+    def mark_duplicate(self, row: int) -> None:
         """Record that an event is a duplicate."""
         self.duplicates[row] = True
 
@@ -66,7 +66,7 @@ class IsLive(Protocol):
 
 
 @dataclass(frozen=True)
-class ByLastEnd:
+class LiveUntilLastEnd:
     """Rule by which an event is live until its last possible window has closed, which depends on its time alone."""
 
     times: NDArray[np.int64]
@@ -79,7 +79,7 @@ class ByLastEnd:
         return bool(last > closed_until) and not between_windows(self.times[place], last, self.holds_start)
 
 
-class ByAssigners:
+class LiveByAssigners:
     """Rule by which an event is live until no assigner needs it any more, given the events that have arrived."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ByAssigners:
         self._admitted = admitted
         self._before = len(held) - len(admitted)
         self._alive = np.arange(len(held)) < self._before
-        self._seen = np.zeros(len(held), np.bool_) if held.seen is None else held.seen.copy()
+        self._accounted = np.zeros(len(held), np.bool_) if held.accounted is None else held.accounted.copy()
         self._stops = deque(sorted(evaluate_before))
         self._fed = 0
         self._next = NONE
@@ -106,11 +106,11 @@ class ByAssigners:
 
     def __call__(self, place: int, row: int) -> bool:
         while self._stops and self._stops[0] <= row:
-            self._let_pass(self._stops.popleft())
-        self._let_pass(row)
+            self._advance_past(self._stops.popleft())
+        self._advance_past(row)
         return bool(self._alive[place])
 
-    def _let_pass(self, row: int) -> None:
+    def _advance_past(self, row: int) -> None:
         """Take the events that arrived before a row, and close the windows that are due then."""
         if row > self._fed:
             fresh = self._admitted.between(self._fed, row)
@@ -129,18 +129,18 @@ class ByAssigners:
             assert self._held.keys is not None
             chosen = chosen & (self._held.keys == self._held.keys[self._before + row])
         places = np.flatnonzero(chosen)
-        held = replace(self._held.take(places), seen=self._seen[places])
+        held = replace(self._held.take(places), accounted=self._accounted[places])
         windows = AssignedWindows(self._node.assigners, held, self._node.streams, keys=self._node.keys)
         windows.pass_over(Span(NONE, limit))
         flags = windows.flags()
-        self._seen[places] = (flags & SEEN) != 0
-        self._alive[places] = (flags & GONE) == 0
+        self._accounted[places] = (flags & ACCOUNTED) != 0
+        self._alive[places] = (flags & NOT_LIVE) == 0
         if not self._per_key:
             following = windows.next_finished(Span(limit, limit))
             self._next = FOREVER if following is None else following
 
 
-class ByQueue:
+class LiveByQueue:
     """Rule by which an event is live until a copy of the task's queue no longer needs it."""
 
     def __init__(
@@ -171,7 +171,7 @@ class ByQueue:
         self._fed = max(row, self._fed)
         if len(fresh):
             self._manager.add(_numbered(self._times[fresh], fresh + self._before).sorted())
-        if self._moves(row, fed=bool(len(fresh))):
+        if self._advance_to(row, fed=bool(len(fresh))):
             for _ in self._manager.advance(self._frontier):
                 pass
             self._alive = self._needed()
@@ -179,7 +179,7 @@ class ByQueue:
             self._alive |= set((fresh + self._before).tolist())
         return place in self._alive
 
-    def _moves(self, row: int, *, fed: bool) -> bool:
+    def _advance_to(self, row: int, *, fed: bool) -> bool:
         """Advance the time to that of a row's arrival; returns whether something may have changed."""
         if self._node.event_time:
             mark = int(self._marks[row])
@@ -222,7 +222,7 @@ class IncomingIds:
 
 
 @dataclass
-class Repeats:
+class DuplicateFinder:
     """Finds the duplicates among the events that arrive at one task."""
 
     node: WindowedNode
@@ -250,7 +250,7 @@ class Repeats:
         if not candidates.any():
             return np.zeros(count, np.bool_)
         admitted = AdmittedSoFar(incoming.accepted)
-        is_live = self._lives(incoming, old, parts, admitted)
+        is_live = self._rule(incoming, old, parts, admitted)
         repeated = np.unique(codes[before:][candidates])
         originals: dict[int, list[int]] = {}
         for index in np.flatnonzero(np.isin(codes, repeated)).tolist():
@@ -261,7 +261,7 @@ class Repeats:
                 continue
             live[:] = [original for original in live if is_live(original, row)]
             if live:
-                admitted.turn_away(row)
+                admitted.mark_duplicate(row)
             elif incoming.accepted[row]:
                 live.append(index)
         return admitted.duplicates
@@ -278,7 +278,7 @@ class Repeats:
     def _per_key(self) -> bool:
         return self.node.bolt.settings.watermark_per_key and self.node.event_time
 
-    def _lives(
+    def _rule(
         self, incoming: IncomingIds, old: RetainedEvents | None, parts: Sequence[Events], admitted: AdmittedSoFar
     ) -> IsLive:
         node = self.node
@@ -289,14 +289,14 @@ class Repeats:
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.needed_until is not None:
-            ends = _both(None if old is None else old.ends, new.ends)
-            return ByLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
+            ends = _concatenated(None if old is None else old.ends, new.ends)
+            return LiveUntilLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
         if node.assigners:
-            whole = new if old is None else RetainedEvents.concat([_bare(old, node), new])
-            return ByAssigners(
+            whole = new if old is None else RetainedEvents.concat([_without_payload(old, node), new])
+            return LiveByAssigners(
                 node, whole, admitted, closed_until, evaluate_before=incoming.evaluate_before, per_key=self._per_key
             )
-        return ByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
+        return LiveByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 
 def _as_held(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
@@ -318,11 +318,11 @@ def key_columns(node: WindowedNode) -> list[str]:
     return list(dict.fromkeys(name for names in node.keys for name in names))
 
 
-def _bare(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
+def _without_payload(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
     return replace(held, payload=held.payload.select(key_columns(node)), edges=None, evaluation=None)
 
 
-def _both(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+def _concatenated(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
     return new if old is None or new is None else np.concatenate([old, new])
 
 
@@ -338,7 +338,7 @@ def _codes(
     before = len(codes) - len(incoming.timed)
     codes[before:][~incoming.timed] = -1
     if per_key:
-        keys = _both(None if old is None else old.keys, incoming.held.keys)
+        keys = _concatenated(None if old is None else old.keys, incoming.held.keys)
         assert keys is not None
         known = codes >= 0
         pairs = np.column_stack([codes[known], keys[known]])

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from manager.remote import is_of_events
+from manager.remote import is_caused_by_event
 from manager.storage.hdfs import is_hdfs
 from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
@@ -188,7 +188,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
 def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
     """The rows of the first records that a new run would read. ConfigError where a topic is missing, UnreachableError
     where Kafka does not answer soon."""
-    soon = {"kafka.default.api.timeout.ms": str(int(_PATIENCE / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
+    soon = {"kafka.default.api.timeout.ms": str(int(_MOST_SECONDS / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
     quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})
     admins = Admins()
     check_topics(admins.of, node.name, quick)
@@ -398,7 +398,7 @@ def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
 def _fails(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table, which: str) -> ConfigError:
     settings = node.bolt.settings
     on_error = settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")
-    stops = on_error == "stop" or not is_of_events(error)
+    stops = on_error == "stop" or not is_caused_by_event(error)
     return ConfigError(
         f"the timestamp extractor of bolt {node.name!r} fails on {which} of {spout!r}",
         why=failed(node.name, 0, which, error, columns=rows.column_names).why,
@@ -500,7 +500,7 @@ def _how(text: str, where: str, *, is_date: bool) -> str:
 # Findings about a topology's spouts without a run: whether there is input, and its first rows.
 
 
-_PATIENCE = 3.0
+_MOST_SECONDS = 3.0
 """Seconds that a broker of Kafka has for an answer."""
 
 
@@ -509,7 +509,7 @@ def find_sources(topology: Graph) -> dict[str, Findings]:
     return {name: _found(topology, node) for name, node in topology.spouts.items()}
 
 
-def dubious_input(topology: Graph) -> list[WindboltError]:
+def suspicious_input(topology: Graph) -> list[WindboltError]:
     """Returns probable mistakes: patterns that match no file, and columns that no row has. Raises no error."""
     found: list[WindboltError] = []
     for node in topology.spouts.values():
@@ -714,7 +714,7 @@ def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     for server in spout.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), _MOST_SECONDS).close()
         except (OSError, ValueError) as error:
             refusals.append(f"{server.strip()}: {error}")
             continue
