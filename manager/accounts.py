@@ -16,8 +16,8 @@ ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unw
 """Names of the accounts: every received event is in exactly one of them, or pending."""
 
 FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
-"""Counted in addition to the accounts: what the time rules found, whatever happened to the event (AZ-24); and events of
-which a time was finer than microseconds, and was cut."""
+"""Counts beside the accounts: the findings of the time rules, whatever happened to the event (AZ-24), and events with a
+time finer than microseconds, which was cut."""
 
 SHOWN = ("adjusted", "truncated")
 """The part of ``FINDINGS`` that is shown with the accounts: events whose times are not those that they came with."""

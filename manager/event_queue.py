@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _PARTS = 4
 """Number of unsettled parts that are left unmerged, however large they are."""
 _LARGE = 1 << 16
-"""Number of events from which parts are merged only where they overlap in time; fewer are merged as a whole, so that
-windows have few chunks."""
+"""Number of events from which parts are merged only where they overlap in time. Fewer events are merged as a whole, so
+that windows have few chunks."""
 _MOST_CUT = 32
 """Most parts for which that is done, because slices of all parts are taken for each of them."""
 
 
 class SettledEvents:
-    """Immutable view of the settled events at one moment: what a window reads, even after the queue has moved on."""
+    """Immutable view of the settled events at one moment. A window reads it even after the queue has moved on."""
 
     __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
 
@@ -225,7 +225,7 @@ def _merged(parts: list[Events]) -> list[Events]:
 
 
 def _by_overlap(parts: list[Events]) -> Iterator[list[Events]]:
-    """Yield, in order, each stretch of time in which one part or several have events: what each part has of it."""
+    """Yield, in order, each stretch of time in which a part has events: a list of the slices of all parts in it."""
     starts = [(int(events.timestamps[0]), False) for events in parts]
     stops = [(int(events.timestamps[-1]), True) for events in parts]
     begun, positions = 0, [0] * len(parts)

@@ -1,6 +1,4 @@
-"""Calls of a user's own policies for one task or key: what trigger and eviction are told, and what they answer
-(decision 96).
-"""
+"""Calls the policies of a user for one task or key, and checks their answers (decision 96)."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ class UnitRecord:
     fired_count: int = 0
     """Number of events up to the last firing."""
     tracked: int = 0
-    """Number of events that the eviction has been told of."""
+    """Number of events that the eviction has tracked."""
     evicted: int | None = None
     """The reference of the last firing that the eviction has decided about."""
     evicted_count: int = 0
@@ -117,17 +115,17 @@ class UnitRecord:
 
     @property
     def next_moment(self) -> int | None:
-        """The next moment that the trigger is to be told of; None where there is none."""
+        """The next moment at which the trigger is called; None if there is none."""
         wake, end = self.wake_at, self.next_end
         return end if wake is None else wake if end is None else min(wake, end)
 
 
 Indices = range | np.ndarray
-"""Indices of events: a range where they follow each other, which costs nothing, else an array."""
+"""Indices of events: a range if they are consecutive, which costs nothing, else an array."""
 
 
 def compact_indices(indices: NDArray[np.int64]) -> Indices:
-    """Returns ascending indices, as a range where they follow each other."""
+    """Returns ascending indices, as a range if they are consecutive."""
     if not len(indices):
         return range(0)
     low, high = int(indices[0]), int(indices[-1]) + 1
@@ -158,9 +156,9 @@ class TrackedEvents:
 
     times: NDArray[np.int64]
     places: Indices
-    """The place of each in the columns; a range where they follow each other."""
+    """The place of each in the columns; a range if they are consecutive."""
     lists: Mapping[str, Sequence[Any]]
-    """The columns as Python values, made when one is asked for; of these events and others."""
+    """The columns of these events and others as Python values, converted at the first access."""
     arrays: Mapping[str, NDArray[Any]]
     """The columns of ``columns`` as NumPy arrays."""
     streams: NDArray[np.object_]
@@ -171,11 +169,11 @@ class TrackedEvents:
 
     @property
     def rows(self) -> Sequence[int]:
-        """The place of each, as Python numbers."""
+        """The places as Python numbers."""
         return self.places if isinstance(self.places, range) else self.places.tolist()
 
     def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
-        """Returns the events at these indices, which have these numbers, as columns."""
+        """Returns the events at these indices, as columns; ``numbers`` are their numbers."""
         index = as_index(which)
         places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
         return QueuedEvents(
@@ -216,10 +214,9 @@ class Firing:
 
 
 class TriggerWalk:
-    """Walk of a trigger: it is told of events in order, and of the moments between them; ``firings`` gathers its
-    answers.
+    """Calls a trigger with events in order, and with the moments between them; ``firings`` gathers its answers.
 
-    ``record`` is kept up to date by ``track``, ``fire`` and ``pass_until``, except for the context's moment.
+    ``track``, ``fire`` and ``pass_until`` keep ``record`` up to date, except for the context's moment.
     """
 
     def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any) -> None:
@@ -232,7 +229,7 @@ class TriggerWalk:
         return self.record.trigger
 
     def track(self, tracked: TrackedEvents) -> None:
-        """Tell events, in order, with the moments before each."""
+        """Call the trigger for events, in order, and for the moments before each."""
         raise NotImplementedError
 
     def pass_until(self, frontier: int) -> None:
@@ -248,7 +245,7 @@ class TriggerWalk:
         self.pass_until(moment + 1)
 
     def due_at(self, moment: int) -> int:
-        """Returns the least frontier at which the trigger is told of a moment; both in microseconds."""
+        """Returns the least frontier at which the trigger is called for a moment; both in microseconds."""
         return moment + 1
 
     def _fired(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
@@ -467,10 +464,10 @@ class CountTriggerWalk(TriggerWalk):
 
 
 class TimeTriggerWalk(TriggerWalk):
-    """``TimeTriggerPolicy`` beside an eviction of the user's own: it fires at ends before which an event of the unit
-    lies.
+    """``TimeTriggerPolicy`` beside an eviction of the user's own: it fires at each end that has an event of the unit
+    before it.
 
-    Without a reach, each event makes the first end at or after it due; with one, all ends within the reach.
+    Without a reach, each event makes the first end at or after it due; with a reach, all ends within the reach.
     """
 
     def __init__(self, policy: TimeTriggerPolicy, record: UnitRecord, key: Any, reach: int | None) -> None:
@@ -513,8 +510,8 @@ class TimeTriggerWalk(TriggerWalk):
 def trigger_walk(
     policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None, forget_after: int | None = None
 ) -> TriggerWalk:
-    """Returns the walk of a trigger; ``reach`` is that of the eviction, and after ``forget_after`` without an event the
-    unit is forgotten; both in microseconds."""
+    """Returns the walk of a trigger. ``reach`` is the reach of the eviction; after ``forget_after`` without an event
+    the unit is forgotten. Both are in microseconds."""
     asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
     match policy:
         case CountTriggerPolicy() if not asked:
@@ -550,9 +547,9 @@ class NonEmptyWindow:
 
 
 class EvictionWalk:
-    """Walk of an eviction in one unit: it decides about the windows that the trigger has fired, one after another.
+    """Calls an eviction in one unit: it decides about the windows that the trigger has fired, one after another.
 
-    ``held`` are all tracked events that have not expired, those of this batch last, and ``numbers`` their numbers.
+    ``held`` are all tracked events that have not expired, the events of this batch last; ``numbers`` are their numbers.
     """
 
     def __init__(
@@ -714,7 +711,7 @@ class UserEvictionWalk(EvictionWalk):
 
 
 class CountEvictionWalk(EvictionWalk):
-    """``CountEvictionPolicy`` besides a trigger of a user's own: the last events up to the one that fires."""
+    """``CountEvictionPolicy`` beside a trigger of a user's own: the last events up to the firing one."""
 
     def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, CountEvictionPolicy)
@@ -754,8 +751,8 @@ class TimeEvictionWalk(EvictionWalk):
             self._expire(self.record.time, len(self._held))
 
     def _expire(self, reference: int, stop: int) -> Indices:
-        """Lets events before index ``stop`` expire that no window which ends at the reference, or later, can hold;
-        returns the others."""
+        """Expires the events before index ``stop`` that no window ending at the reference or later can hold; returns
+        the others."""
         assert isinstance(self.policy, TimeEvictionPolicy)
         left = _append_range(self._left, self._reached, stop)
         self._reached = max(self._reached, stop)

@@ -76,13 +76,13 @@ class _TrackedUnit:
 
     @property
     def end(self) -> int | None:
-        """The moment at which it is forgotten, if no event comes up to then."""
+        """The moment at which the unit is forgotten if no event comes before."""
         touched = self.record.touched
         return None if touched is None or self._forget_after is None else touched + self._forget_after
 
     def outlives(self, times: NDArray[np.int64]) -> int:
-        """Counts the events, of these times in order, that come before the unit is forgotten, and records the last of
-        them."""
+        """Returns the number of events, of these times in order, that come before the unit is forgotten; records the
+        last of them."""
         record = self.record
         if self._forget_after is None or not len(times):
             return len(times)
@@ -97,8 +97,9 @@ class _TrackedUnit:
 class PolicyWindows:
     """One evaluation of the windows of a task.
 
-    Usable on its own: give it all events that are needed and, behind them, the new ones, in order of arrival; iterate
-    over ``windows``; then ask for ``flags``, ``numbers``, ``next_due`` and ``accounts``, and ``records`` for its table.
+    It can be used alone. Give it all events that are needed and, behind them, the new events, in order of arrival.
+    Iterate over ``windows``, then read ``flags``, ``numbers``, ``next_due`` and ``accounts``, and ``records`` for its
+    table.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class PolicyWindows:
         task: int = 0,
         event_time: bool = True,
     ) -> None:
-        """``new`` is the index of the first new event. ``records`` are those of the task's units, and are updated in
-        place. ``key`` are the columns of the key; none for one unit, the task."""
+        """``new`` is the index of the first new event. ``records``: the records of the task's units, updated in place.
+        ``key``: the columns of the key; empty if the task is one unit."""
         self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
         self._by_arrival = event_time and overrides(trigger, "on_arrival")
         self._calls_eviction = has_user_hooks(eviction)
@@ -141,8 +142,8 @@ class PolicyWindows:
         self._streams.flags.writeable = False
         self._all_columns = self._fresh_columns = _Columns(events.payload)
         self._fresh: NDArray[np.int64] | None = None
-        """Places of the events that the policies have not been told of, in order, where they are few of many; else
-        None. Only their values are converted to Python values for the trigger."""
+        """Places of the events that the policies have not tracked yet, in order, if these are a small part of all
+        events; else None. Only their values are then converted to Python values for the trigger."""
         self._fresh_streams = self._streams
         if 2 * np.count_nonzero(waiting) <= count:
             self._fresh = np.sort(self._places[waiting])
@@ -156,7 +157,7 @@ class PolicyWindows:
 
     @property
     def _waiting(self) -> NDArray[np.bool_]:
-        """Returns which events the policies have not been told of yet."""
+        """Returns a mask of the events that the policies have not tracked yet."""
         waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._gone
         return waiting
 
@@ -183,13 +184,13 @@ class PolicyWindows:
         return self._sorted.as_given(flags)
 
     def numbers(self) -> NDArray[np.int64]:
-        """Returns the number of each event in the order given; -1 where it is not known yet."""
+        """Returns the number of each event in the order given; -1 if it has none yet."""
         return self._sorted.as_given(self._numbers)
 
     def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
-        """Yields the windows that fire when time has reached a frontier (microseconds; FOREVER: the streams end), in
-        order of (end, key), for each unit in its order; and the keys that are forgotten. None: only what fires on
-        arrival. Raises PolicyFailure."""
+        """Yields the windows that fire when time reaches a frontier (microseconds; FOREVER ends the streams), in order
+        of (end, key) and in the order of each unit; and the keys that are forgotten. With None, only events on arrival
+        fire. Raises PolicyFailure."""
         found = list[_FiredWindow | _ForgottenUnit]()
         units = self._units(frontier)
         texts = self.records.caches_of(list(units))
@@ -374,7 +375,7 @@ class PolicyWindows:
         positions: Indices,
         firings: Sequence[Firing],
     ) -> Iterator[_FiredWindow]:
-        """Yields the windows that hold events, of the tracked ones at these positions; expired events are marked as
+        """Yields the windows that hold events, of the tracked events at these positions; marks expired events as
         gone."""
         columns, index = self._all_columns, as_index(positions)
         places = positions if self._in_order else self._places[index]
@@ -524,7 +525,7 @@ class _EventsByPosition:
 
 
 def _without(members: Indices, others: Indices) -> Indices:
-    """Returns positions without those that are among others."""
+    """Returns the members that are not among the others."""
     if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
         return members
     if not isinstance(members, range):

@@ -31,8 +31,8 @@ _NUMBERS = frozenset(
         errno.EINTR, errno.EAGAIN, errno.EBUSY,
     }
 )  # fmt: skip
-"""Error numbers (errno) of failures that may pass: those of networks, and of busy resources. A disk that is full,
-read-only or broken waits for a person."""
+"""Error numbers (errno) of failures that may pass: failures of networks, and of busy resources. A disk that is full,
+read-only or broken needs a person."""
 _STATUS = r"(?:408|429|5\d\d)"
 """HTTP statuses of a server that is overloaded or failing."""
 _ARROW = re.compile(
@@ -77,7 +77,7 @@ _JAVA = re.compile(
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """True if an error may pass by itself, judged by its own kind or by that of an error that caused it."""
+    """True if an error may pass without help, judged by its own kind or by the kind of an error that caused it."""
     while error is not None:
         if isinstance(error, WindboltError):
             return error.transient
@@ -229,10 +229,10 @@ def has_query(path: str) -> bool:
 
 
 def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
-    """Returns a place with a scheme as the URI of its file system, with its options, and the path below that, as it is
-    written: a name may hold spaces, percent signs and all else that URIs encode.
+    """Returns a place with a scheme as the URI of its file system, with its options, and the path below it. The path
+    stays as written: a name may hold spaces, percent signs and everything else that URIs encode.
 
-    ``options``: whether it may have some; what was listed has none, and may be called ``a?b=c``.
+    ``options``: True if the place may have options. Listed names have none, and may be called ``a?b=c``.
     """
     scheme, _, rest = place.partition("://")
     match = _QUERY.search(rest) if options else None
@@ -284,8 +284,7 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
 
 
 def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Returns the host, and port, of a store in S3 or Google's cloud that is not Amazon's or Google's own; "" for
-    others."""
+    """Returns the host and port of an S3 or Google Cloud store that is not run by Amazon or Google; "" for others."""
     scheme = place.partition("://")[0]
     endpoint = _endpoint(_options(place), environment if scheme == "s3" else {})
     protocol, _, host = endpoint.rpartition("://")
@@ -330,8 +329,8 @@ RETRIES = 6
 _FIRST_WAIT = 0.1
 """First wait in seconds; each wait is about twice as long as the one before."""
 _MOST_SECONDS = 10.0
-"""Seconds after which a request is not made again. A client of Arrow's that asks again by itself may take that long
-to say that a store is down; the run then ends, or starts again by itself (``--restart``)."""
+"""Seconds after which a request is not repeated. Arrow's clients may retry for that long before they say that a store
+is down; the run then ends, or restarts itself (``--restart``)."""
 
 
 def with_retries(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
@@ -352,7 +351,7 @@ def with_retries(act: Callable[[], Reply], again: Callable[[], Reply] | None = N
 
 
 class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
-    """A file system that passes each request on to one of Arrow's, and makes it again where that helps."""
+    """A file system that passes each request on to one of Arrow's, and retries it if that may help."""
 
     def __init__(self, plain: pafs.FileSystem) -> None:
         self.plain = plain

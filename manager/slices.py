@@ -1,4 +1,4 @@
-"""Partial results in place of events; those of windows by time are joined from one row per slice of time and key."""
+"""Partial results in place of events. Windows by time are joined from one row per slice of time and key."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PartialSums:
 
     @property
     def _prefix(self) -> str:
-        """The first letters of these names, which no other stored column has."""
+        """Prefix of these names, which no other stored column has."""
         return ""
 
     def _read_of(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
@@ -159,10 +159,10 @@ def overlapping(
 
 
 class DenseSlices:
-    """Slices, each with an entry for every key.
+    """Slices, each with an entry for every key, made from rows.
 
-    They are made from rows: row i has the key ``codes[i]``, one of ``keys`` keys, and the rows of slice s are those
-    from ``edges[s]`` to ``edges[s + 1]``.
+    Row i has the key ``codes[i]``, one of ``keys`` keys. The rows of slice s are those from ``edges[s]`` to ``edges[s +
+    1]``.
     """
 
     def __init__(

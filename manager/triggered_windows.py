@@ -112,7 +112,7 @@ class KeyedEvents:
         return np.searchsorted(self.blocks.edges, events, side="right") - 1
 
     def key_values(self, blocks: NDArray[np.int64], key: Sequence[str]) -> list[Any]:
-        """Returns the value of the key of each of these blocks, which have new events; tuples where it has several
+        """Returns the value of the key of each of these blocks, which have new events; tuples for a key of several
         columns."""
         columns = [column.to_pylist() for column in self._new_rows(self.new_starts[blocks], key).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -122,7 +122,8 @@ class KeyedEvents:
         return np.flatnonzero(self._is_new)
 
     def asked(self, rule: Any) -> Iterator[Any]:
-        """Returns a rule's argument for each new event, in order: a Tuple, or what a ColumnRule reads from the columns.
+        """Yields the argument of a rule for each new event, in order: a Tuple, or the value that a ColumnRule reads
+        from the columns.
 
         A rule may name the columns that it needs (``columns``); otherwise it gets all.
         """
@@ -182,8 +183,8 @@ def _reason(rule: Any, error: Exception) -> str:
 
 
 def _line_in(function: Callable[..., Any], error: Exception) -> int | None:
-    """Returns the line at which an error left the file of a rule's function, behind its decorators: it may have called
-    a library. Where that file is unknown, the line that raised it."""
+    """Returns the line at which an error left the file of a rule's function, looking behind decorators, since the
+    function may have called a library. If that file is unknown, returns the line that raised the error."""
     function = inspect.unwrap(function)
     function = function if hasattr(function, "__code__") else inspect.unwrap(type(function).__call__)
     code = getattr(function, "__code__", None)
@@ -335,8 +336,8 @@ class DailyTimer:
     def __init__(
         self, evaluation: Evaluation, key: int, block: int | None, max_empty: int | None, fixed: DayTime | None
     ) -> None:
-        """``key``: the hash of the key. ``block``: its events; None where it has none. ``fixed``: the time of day that
-        the trigger gives; None where events ask for one."""
+        """``key``: the hash of the key. ``block``: its events; None without events. ``fixed``: the time of day that the
+        trigger gives; None if events ask for one."""
         self._evaluation, self._key, self._max_empty = evaluation, key, max_empty
         record = evaluation.key_states.get(key) or KeyRecord()
         self.timer = record.timer
@@ -362,7 +363,7 @@ class DailyTimer:
         self._held, self._filling = new - start, self._evaluation.capacity_check.filling(block, start)
 
     def join(self, event: int, now: int, day: DayTime, timer: int) -> None:
-        """Add an event to the window, or to the next one where it does not fit."""
+        """Add an event to the window, or to the next window if the event does not fit."""
         if not self._filling.fits(event):
             self._fire_full(event, now)
         if not self._held:
@@ -421,8 +422,8 @@ class DailyTimer:
 
 
 _AskTime: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
-"""Called with a new event, its time and the key's timer (NONE for no timer): the time of day and the timer that the
-event asks for; None if the event is refused."""
+"""Called with a new event, its time and the key's timer (NONE for no timer). Returns the time of day and the timer that
+the event asks for; None if the event is refused."""
 
 
 def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
@@ -582,7 +583,8 @@ class RuleWindow:
         self._settle(high)
 
     def _take(self, event: int, now: int, row: Any) -> None:
-        """Call the rule for an event, and add the event to the window, or to the next one where it does not fit."""
+        """Call the rule for an event, and add the event to the window, or to the next window if the event does not
+        fit."""
         fits = self._filling.fits(event)
         stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
         call = TriggerCall(self._value, self._cache if fits else {}, now)
@@ -606,7 +608,7 @@ class RuleWindow:
             self._apply_answer(answer, full, event + 1, now)
 
     def _apply_answer(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
-        """Do what the rule answers; a full window is fired and purged in any case."""
+        """Apply the answer of the rule; a full window is fired and purged in any case."""
         firings = self._evaluation.firings
         if answer is _FIRE and not full:
             firings.fire(self._start, stop, now, RULE, purge=False)
@@ -731,8 +733,8 @@ class DueKeyWindows:
 class TriggeredWindows:
     """One evaluation of the windows of a task's keys, up to a clock.
 
-    Usable on its own: give it all events of open windows and, behind them, the new ones; iterate over ``windows``; then
-    ask for ``flags``, ``refused`` and ``next_due``, and ``key_states`` for its table.
+    It can be used alone. Give it all events of open windows and, behind them, the new events. Iterate over ``windows``,
+    then read ``flags``, ``refused`` and ``next_due``, and ``key_states`` for its table.
     """
 
     def __init__(
@@ -748,8 +750,8 @@ class TriggeredWindows:
         capacity: Capacity | None = None,
     ) -> None:
         """``new`` is the index of the first new event. ``key_states`` are the records of the task's keys, updated in
-        place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit on what a
-        window may hold; None for no limit."""
+        place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit of a
+        window; None for no limit."""
         self.trigger, self.key_states, self._key, self._task = trigger, key_states, tuple(key), task
         self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
         self._arrivals = KeyedEvents(events, new, self._sorted)

@@ -1,6 +1,5 @@
 """The watermark of a bolt: the minimum over its inputs of the latest time seen minus the lag; the order in which events
-arrive; and watermarks along a batch, computed after every event or every n-th one, or as the source inserts them.
-"""
+arrive; and watermarks within a batch, made after every event or every n-th one, or inserted by the source."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ class WatermarkState:
     forced: int | None = None
     """End of the last window that the idle timeout closed."""
     sources: SourcesState = field(default_factory=SourcesState)
-    """The marks of its sources, where it follows events (``manager.watermarks``)."""
+    """The marks of its sources, if it follows events (``manager.watermarks``)."""
 
     def observe(self, stream: str, latest: int) -> None:
         """Record the latest time that some events of a stream have shown, in microseconds."""
@@ -84,13 +83,14 @@ class WatermarkState:
 
 
 class WaterMarkEventGenerator:
-    """Computes the watermark of a bolt from the times its streams have delivered (ST-13 to ST-15).
+    """Computes the watermark of a bolt from the times that its streams have delivered (ST-13 to ST-15).
 
-    It is None before every stream has delivered, and never decreases; a tick without an increase emits nothing. Before
-    the first watermark no event is late, so times before 1970 are valid.
+    The watermark is None before every stream has delivered, and never decreases; a tick without an increase emits
+    nothing. Before the first watermark no event is late, so times before 1970 are valid.
 
-    Each bolt whose watermark is made at ticks has one, on the driver (``topologies.engine.ticking``). The
-    times come from the bolt's tasks, whose ``WindowManager`` yields the windows that the watermark makes due.
+    Each bolt whose watermark is made at ticks has one generator, on the driver (``topologies.engine.ticking``). The
+    times come from the bolt's tasks; the ``WindowManager`` of each task yields the windows that the watermark makes
+    due.
     """
 
     def __init__(
@@ -101,10 +101,8 @@ class WaterMarkEventGenerator:
         *,
         state: WatermarkState | None = None,
     ) -> None:
-        """``streams`` are the names of the input streams, ``lag`` is subtracted from the latest time, ``interval`` is
-        the minimum time between two ticks on the clock. ``state`` is that of an earlier generator; None
-        starts over.
-        """
+        """``streams``: the names of the input streams. ``lag`` is subtracted from the latest time. ``interval``: the
+        minimum time between two ticks on the clock. ``state``: the state of an earlier generator; None starts over."""
         self.streams, self.lag, self.interval = tuple(streams), lag, interval
         self.state = state or WatermarkState()
 
@@ -124,7 +122,7 @@ class WaterMarkEventGenerator:
             self.state.observe(stream, moment)
 
     def compute(self) -> int | None:
-        """Returns the watermark in microseconds that the streams allow now; None while one of them has delivered
+        """Returns the watermark in microseconds that the streams allow now; None if one of them has delivered
         nothing."""
         if not self.streams or any(stream not in self.state.latest for stream in self.streams):
             return None
@@ -177,7 +175,7 @@ class ArrivalTimes:
     given: NDArray[np.int64] | None = None
     """Watermarks inserted by the source, in microseconds; NONE where the row is an event."""
     partitions: NDArray[np.int64] | None = None
-    """Per event, the index of its partition in ``names``; -1 where it has none."""
+    """Per event, the index of its partition in ``names``; -1 if it has none."""
     names: Sequence[str] = ()
     heard: NDArray[np.bool_] | None = None
     """True for events that make their partition known; events turned away as early, late or invalid do not (AZ-4)."""
@@ -189,7 +187,7 @@ class ArrivalTimes:
         return len(self.times)
 
     def by_source(self, streams: Sequence[str], whole: Sequence[bool]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields the sources of these events, and the indices of the events of each. ``whole``: per stream, whether its
+        """Yields each source of these events, and the indices of its events. ``whole``: per stream, True if its
         partitions have no marks of their own."""
         for code, stream in enumerate(streams):
             places = np.arange(len(self)) if len(streams) == 1 else np.flatnonzero(self.inputs == code)
@@ -207,8 +205,8 @@ class ArrivalTimes:
                     yield source_of(stream, name), of_source
 
     def joins(self, places: NDArray[np.int64]) -> int:
-        """Returns the index of the first of these events that makes its source known; the number of events if none
-        does."""
+        """Returns the index of the first of these events that makes its source known; without one, the number of
+        events."""
         if self.heard is None:
             return int(places[0])
         heard = places[self.heard[places]]
@@ -216,11 +214,11 @@ class ArrivalTimes:
 
     def lower_bounds(self, late: int, before: int | None) -> NDArray[np.int64] | None:
         """Returns, after each event, the lower bound that the arrivals so far give for every silent source (AZ-5); None
-        where there is none.
+        without a bound.
 
-        It is the latest arrival minus the late tolerance ``late``; ``before`` is the latest arrival of earlier batches.
-        Where a batch is not in order of arrival, the earliest arrival that is still to come in it takes the place of
-        the latest one. In order, the bound is the same wherever batches end.
+        The bound is the latest arrival minus the late tolerance ``late``; ``before`` is the latest arrival of earlier
+        batches. In a batch that is not in order of arrival, the earliest arrival that is still to come replaces the
+        latest one. In order, the bound is the same wherever batches end.
         """
         if self.arrived is None or not len(self):
             return None
@@ -358,13 +356,12 @@ class MarkSources:
         filled: tuple[ArrivalTimes, MarksAround] | None = None,
         arrival_bounds: NDArray[np.int64] | None = None,
     ) -> None:
-        """Raises the marks of each input that imports those of another one to the other's, where these are later
+        """Raises the marks of each input that imports marks of another input to the imported ones, if these are later
         (SI-15, SI-16).
 
         ``imported``: for each input that has events, its marks along a batch of ``events`` events; the marks of the
         importing inputs are added. ``filled``: the events, and the marks around each; the marks of the importing inputs
-        are replaced in them. ``arrival_bounds``: the lower bound that the arrivals give, which silent inputs follow
-        (AZ-5).
+        are replaced in them. ``arrival_bounds``: the lower bounds by arrivals, which silent inputs follow (AZ-5).
         """
         for taker, giver in (self.settings.watermark_imports or {}).items():
             given = self._along(imported, giver, events, arrival_bounds)
@@ -415,12 +412,12 @@ class MarkSources:
         return np.where(total == FOREVER, NONE, total)
 
     def _waits(self, heard: set[int]) -> bool:
-        """True if an input is missing that is not excluded as idle, as a whole or in one of its partitions."""
+        """True if an input is missing, as a whole or in a partition, and is not excluded as idle."""
         idle = {input_of(source) for source in self.state.idle}
         return any(index not in heard and stream not in idle for index, stream in enumerate(self.streams))
 
     def _makes_marks(self, source: str) -> bool:
-        """True if events of a source make marks: not if its input imports marks, unless
+        """True if events of a source make marks. They do not if its input imports marks, unless
         ``watermark_imports_beside``."""
         imports = self.settings.watermark_imports or {}
         return self.settings.watermark_imports_beside or input_of(source) not in imports
@@ -457,7 +454,7 @@ class WatermarkTrace:
         """``arrival_bounds``: after each event, the lower bound that the arrivals give for silent sources; or None."""
         self._sources, self._arrivals, self._clock, self._arrival_bounds = sources, arrivals, clock, arrival_bounds
         self.marks = MarksAround.none_yet(len(arrivals))
-        """The marks around each event; those of the bolt are filled in by the caller."""
+        """The marks around each event; the caller fills in the marks of the bolt."""
         self.speaking: set[str] = set()
         """The sources that have delivered."""
         self._idle, self._known = set(sources.state.idle), set(sources.state.marks)
@@ -475,7 +472,7 @@ class WatermarkTrace:
         """The combined marks of all other inputs along the batch."""
 
     def take(self, source: str, places: NDArray[np.int64]) -> None:
-        """Take the events of one source, which are at these places."""
+        """Take the events of one source, which are at these indices."""
         sources, stream, joins = self._sources, input_of(source), self._arrivals.joins(places)
         left_out, new_partition = {source, stream} & self._idle, source != stream and source not in self._known
         if new_partition:
@@ -512,8 +509,8 @@ class WatermarkTrace:
         return after
 
     def _waits_until(self) -> int:
-        """Returns the index up to which there is no watermark because an input delivers for the first time only
-        there."""
+        """Returns the index of the first event with a watermark: before it, an input that delivers in this batch was
+        missing."""
         sources = self._sources
         if sources.settings.watermark_combine is WatermarkCombiner.MAX:
             return 0
@@ -571,9 +568,8 @@ class EventWatermarks:
         state: WatermarkState,
         from_bolts: Sequence[bool] = (),
     ) -> None:
-        """``streams`` are the names of the input streams, ``settings`` those of the bolt. ``state`` is updated in
-        place. ``from_bolts`` has an entry per stream; empty: none comes from a windowed bolt.
-        """
+        """``streams``: the names of the input streams. ``settings``: the settings of the bolt. ``state`` is updated in
+        place. ``from_bolts``: an entry per stream; empty if no stream comes from a windowed bolt."""
         self.settings, self.state = settings, state
         self.sources = MarkSources(streams, settings, state.sources, from_bolts)
         """The inputs and partitions that the watermark follows."""
@@ -666,7 +662,7 @@ class EventWatermarks:
 
     @property
     def _late_tolerance(self) -> int | None:
-        """Time that the watermark stays behind arrivals, in microseconds; None where it does not follow them."""
+        """Time that the watermark stays behind arrivals, in microseconds; None if it does not follow arrivals."""
         late = self.settings.arrival.late if self.settings.arrival else None
         return late.micros if late is not None and self.settings.estimate_arrival else None
 

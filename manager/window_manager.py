@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    An eviction policy decides which events a window holds, a trigger policy when it fires. How far time has advanced is
-    said by a ``WaterMarkEventGenerator``, or by the clock: that is the time to ``advance`` to, and ``FOREVER`` ends the
-    streams. Exhaust the windows before adding anything else. Late events are
-    left out, and all are counted as received, before they get here.
+    An eviction policy decides which events a window holds, a trigger policy when it fires. A
+    ``WaterMarkEventGenerator`` or the clock gives the time to ``advance`` to; ``FOREVER`` ends the streams. Exhaust the
+    windows before adding anything else. Late events are left out, and all events are counted as received, before they
+    get here.
 
     ``streams`` names the input streams; the stream codes of events are indices into it. ``task`` is the index of the
     bolt's task, passed on to its windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``;
@@ -75,8 +75,8 @@ class WindowManager:
 
     def advance(self, frontier: int | None, latest: int = -FOREVER) -> Iterator[TupleWindow]:
         """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
-        frontier before the last one, yields nothing. ``latest``: at the end of the streams, the time that the bolt has
-        reached, in whichever of its tasks; events that no window after it can hold will be in none."""
+        frontier before the last one, yields nothing. ``latest``: at the end of the streams, the latest time that any
+        task of the bolt has reached; events that no window after it can hold will be in none."""
         state = self.state
         if frontier is None or (state.previous_frontier is not None and frontier < state.previous_frontier):
             return
@@ -159,8 +159,8 @@ class WindowManager:
         )
 
     def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
-        """Update the accounts after a window from ``start`` to ``stop`` fired: earlier events that were in no window
-        will be in none."""
+        """Update the accounts after a window from ``start`` to ``stop`` has fired: earlier events without a window will
+        get none."""
         accounted = self.state.accounted
         if start > accounted:
             self.accounts.add("unwindowed", self._count(settled, accounted, start))

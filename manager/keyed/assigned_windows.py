@@ -44,10 +44,9 @@ class TupleWindows:
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
         timed: bool = True,
     ) -> None:
-        """``task`` is the index of the bolt's task. ``several_kinds``: whether windows are told of which kind they are.
-        ``timed``: whether they have a start.
-        ``last`` knows the windows fired before these, with the indices of the events there; None where the bolt does
-        not ask for expired events."""
+        """``task`` is the index of the bolt's task. ``several_kinds``: True if the bolt has several kinds of windows,
+        and each window gets its kind. ``timed``: True if windows have a start. ``last`` knows the windows fired before
+        these, and the indices of the events in them; None if the bolt does not ask for expired events."""
         self._events, self._task, self._several_kinds, self._last = events, task, several_kinds, last
         self._timed = timed
 
@@ -62,11 +61,11 @@ class TupleWindows:
         keys: Sequence[Any] | None = None,
         hashes: NDArray[np.int64] | None = None,
     ) -> Iterator[TupleWindow]:
-        """Yield the windows of a piece. ``firsts`` is an event of each window, where a window may show none of its own.
+        """Yield the windows of a piece. ``firsts`` is an event of each window, for windows that may show none of their
+        own.
 
-        ``panes`` and ``causes`` have a value for each window: which firing of which window it is; what fired it.
-        ``keys`` and ``hashes`` are the key of each window and its hash, where not every window has an event that tells
-        it.
+        ``panes`` and ``causes`` have a value for each window: its pane, and what fired it. ``keys`` and ``hashes`` are
+        the key of each window and its hash, if some windows have no event from which to read the key.
         """
         events, members, task, last = self._events, piece.members, self._task, self._last
         fresh = events.fresh(members)
@@ -162,10 +161,10 @@ class KeyedWindows:
 
 
 class EmptyWindows:
-    """Adds to the windows of known keys those in which nothing happened.
+    """Adds windows without events to the windows of known keys.
 
     A window without events fires if it ends at most ``until`` (microseconds) after the last window of its key that held
-    one, and no later than ``limit`` (microseconds), the time reached. Only these are listed, however far time
+    an event, and no later than ``limit`` (microseconds), the time reached. Others are never listed, however far time
     advances.
     """
 
@@ -304,12 +303,12 @@ class AssignedWindows:
         sums: RunSums | None = None,
         watched: bool = False,
     ) -> None:
-        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``task`` is
-        the index of the bolt's task. ``sums``: how the events are rows with partial results; None where they are not.
-        ``watched``: whether someone asks for each of the windows that are joined from such rows.
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; empty for no key. ``task`` is
+        the index of the bolt's task. ``sums``: the folding of events into rows with partial results; None if rows are
+        events. ``watched``: True if each window that is joined from such rows is asked for.
 
         ``released`` are the windows released at the last limit; ``windows`` updates it. ``last`` knows the windows
-        fired before these, with the indices of the events there; None where the bolt does not ask for expired events.
+        fired before these, and the indices of the events in them; None if the bolt does not ask for expired events.
         """
         self.released = ReleasedEnds.of(None) if released is None else released
         self.assigners = tuple(assigners)
@@ -353,7 +352,8 @@ class AssignedWindows:
     def _summed(
         self, sums: RunSums, piece: Assigned, kind: int, made: Iterator[TupleWindow] | None = None
     ) -> FiredSums:
-        """Windows of one kind, of rows with partial results; ``made``: the same one by one, where they are known."""
+        """Windows of one kind that are joined from partial results. ``made``: the same windows one by one, if they are
+        known."""
         alone = sums.assigner.windows_per_event == 1
         fresh = ~self._events.accounted[piece.members] if alone else self._events.unaccounted(piece.members)
         if made is None and self._watched:

@@ -50,7 +50,8 @@ class PaneStates:
     mark: NDArray[np.int64]
     """The watermark in microseconds at that moment."""
     shut: NDArray[np.int64]
-    """1 if a firing has closed it before its end, else 0: it takes no events any more (``Panes(closes=True)``)."""
+    """1 if a firing has closed the window before its end, so that it takes no more events (``Panes(closes=True)``);
+    else 0."""
     repaired: NDArray[np.int64]
     """1 if its events have been repaired since it last fired, else 0: what that firing showed does not hold."""
 
@@ -87,8 +88,8 @@ class EvaluationTime:
     closed_until: int
     """Windows that end up to this time are closed: no late event can be admitted to them."""
     lateness: int | None = None
-    """How long windows take events after the watermark has reached their end, in microseconds; None where windows are
-    also closed by the clock, or there is no watermark."""
+    """Time for which windows take events after the watermark has reached their end, in microseconds; None if the clock
+    also closes windows, or there is no watermark."""
     within_batch: bool = False
     """True if more events of the batch follow. Then only closed windows fire; all other firings are decided at the end
     of the batch, by all its events."""
@@ -96,16 +97,16 @@ class EvaluationTime:
 
 @dataclass(frozen=True)
 class OpenPanes:
-    """The open windows of one kind with their states, and what has become of the windows before; one entry for each
-    window, except for ``owners``."""
+    """The open windows of one kind with their states, and how they relate to the windows that fired before; one entry
+    for each window, except for ``owners``."""
 
     states: PaneStates
     split: NDArray[np.bool_]
-    """Which hold only a part of a window that has fired."""
+    """True for windows that hold only a part of a window that has fired."""
     changed: NDArray[np.bool_]
-    """Which are one or several windows that have fired, but not within the same bounds."""
+    """True for windows that have fired, as one window or several, but within other bounds."""
     fired_at_former_end: NDArray[np.bool_]
-    """Which have fired at an end that they no longer have."""
+    """True for windows that have fired at an end that they no longer have."""
     owners: NDArray[np.int64]
     """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
     none."""
@@ -118,13 +119,13 @@ class PaneDecisions:
         self.panes, self.before, self.moment = panes, states, moment
         self._kept: list[PaneStates] = []
         self._closed = np.zeros(len(states), np.bool_)
-        """Which of the remembered windows have closed."""
+        """True for remembered windows that have closed."""
 
     def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
              merging: bool) -> OpenPanes:  # fmt: skip
         """The states of these open windows of one kind.
 
-        ``merging`` is whether a window takes over the states of all remembered windows that it covers, as sessions do.
+        ``merging``: True if a window takes over the states of all remembered windows that it covers, as sessions do.
         """
         of_kind = np.flatnonzero(self.before.kind == kind)
         before, count = self.before.take(of_kind), len(keys)
@@ -176,9 +177,10 @@ class PaneDecisions:
         """Returns which of the windows fire, and the pane of each firing.
 
         Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
-        window, ``sizes`` that of all its events. ``opened_at``: up to when windows had closed as the first event of
-        each came, in microseconds; None where none close by a watermark. ``grown``: whose end the watermark had not
-        passed as the first of their new events came; None as well where windows do not grow.
+        window, ``sizes`` the number of all its events. ``opened_at``: the limit up to which windows had closed when the
+        first event of each window came, in microseconds; None if no watermark closes windows. ``grown``: True for
+        windows whose end the watermark had not passed when their first new event came; None also for windows that do
+        not grow.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
@@ -214,10 +216,10 @@ class PaneDecisions:
         return firing, fired
 
     def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which windows fire without their trigger, because an earlier result of their events is now wrong.
+        """Returns the windows that fire without their trigger, because an earlier result of their events is now wrong.
 
-        All parts of a window that has been split fire together. A window that has new events and covers what has fired
-        of it waits for its trigger. One whose events have been repaired does not wait.
+        All parts of a window that has been split fire together. A window with new events that covers the fired ones
+        waits for its trigger. A window whose events have been repaired does not wait.
         """
         if self.panes.mode is PaneMode.DISCARDING:
             return np.zeros(len(fresh), np.bool_)
@@ -277,7 +279,7 @@ class PaneDecisions:
 
 
 def _same(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
-    """For each remembered window, its index among the open ones; -1 where it is gone."""
+    """For each remembered window, its index among the open windows; -1 if it is no longer open."""
     count = len(windows)
     keys, starts, ends, second = _together(windows, before)
     along = np.lexsort((second, ends, starts, keys))  # each remembered window just behind the same open one
@@ -293,8 +295,8 @@ def _same(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
 
 
 def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each remembered window, the index of the open window that covers it, -1 where there is none; and which of the
-    open windows overlap one that has fired, and do not cover it. Open windows of a key do not overlap each other."""
+    """Returns for each remembered window the index of the open window that covers it, or -1; and a mask of the open
+    windows that overlap a fired window without covering it. Open windows of a key do not overlap each other."""
     along = np.lexsort((windows.start, windows.key))
     keys, starts, ends, second = _together(windows, before)
     # The open windows that overlap each remembered one: from the first that ends after its start, to the last that
@@ -358,8 +360,8 @@ class LastFired:
         self._fired: dict[int, NDArray[np.int64]] = {}
 
     def follow(self, members: NDArray[np.int64], key: int | None = None) -> NDArray[np.int64]:
-        """Record that a window with these members fires; returns the indices of the previous window's events that are
-        not in it. ``key`` is the hash of its key, None where a member tells it."""
+        """Record that a window with these members fires; returns the indices of the events of the previous window that
+        this one lacks. ``key`` is the hash of its key; None if a member has it."""
         if key is None:
             key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
         before = self._fired.get(key)
@@ -463,7 +465,7 @@ _CLOSED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("start", np.int
 
 
 class ClosedEarly:
-    """The windows of a task that take no events any more, although time has not closed them (``closes=True``)."""
+    """The windows of a task that a firing has closed before their time (``closes=True``)."""
 
     def __init__(self, states: PaneStates, assigners: Sequence[WindowAssigner]) -> None:
         closed = states.take(np.flatnonzero(states.shut))
@@ -475,9 +477,9 @@ class ClosedEarly:
     def missed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns which events have come too late for all windows that could hold them: each of those is among these
-        closed windows, or ends up to ``closed_until``; at least one is among these. Times are in microseconds, keys
-        hashes."""
+        """Returns the events that are too late for every window that could hold them. Each such window is among these
+        closed windows, or ends up to ``closed_until``, and at least one is among the closed windows. Times are in
+        microseconds, keys are hashes."""
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
         bare = pa.table({"place": pa.nulls(len(times))})

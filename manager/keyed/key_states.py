@@ -86,7 +86,7 @@ class KeyStates:
         return None if row is None else self._record(row)
 
     def caches_of(self, keys: Sequence[int]) -> list[str]:
-        """The caches of these keys as JSON, "" of each that has none."""
+        """The caches of these keys as JSON; "" for a key without a cache."""
         if self._table is None:
             stored: dict[int, str] = {}
         else:
@@ -110,7 +110,7 @@ class KeyStates:
         return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
 
     def put(self, key: int, record: KeyRecord, event: int) -> None:
-        """Set the record of a key. ``event`` is the index of one of its events, -1 where it has none."""
+        """Set the record of a key. ``event`` is the index of one of its events; -1 if it has no event."""
         before = self._changed.get(key)
         self._changed[key] = (record, before[1] if event < 0 and before is not None else event)
 
@@ -316,8 +316,8 @@ _DEEPEST = 200
 
 
 def kept_json(cache: object) -> tuple[str, dict[str, Any]]:
-    """A cache as JSON, and as that restores it. Raises TypeError or ValueError for what JSON cannot represent, and for
-    one that is nested too deep."""
+    """Returns a cache as JSON, and as it is restored from that JSON. Raises TypeError or ValueError for values that
+    JSON cannot represent, and for a cache that is nested too deep."""
     if not isinstance(cache, dict):
         raise TypeError(f"the cache is {repr_of(cache):.60}, and must be a dict")
     try:
@@ -440,7 +440,8 @@ class KnownKeys:
     def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
         """Add keys that are not known yet, of which no window has fired; ``values`` has their columns.
 
-        ``end``: where their windows without events begin, in microseconds; NONE: with their first event."""
+        ``end``: time in microseconds from which their windows without events begin; NONE: with their first event.
+        """
         if not len(hashes):
             return
         hashes = np.concatenate([self.hashes, hashes])

@@ -38,11 +38,13 @@ def late_for_sessions(
     evaluated.
 
     Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if no open session takes
-    it, and it is before ``reference``, or the session that it would open ends up to ``closed_until``. Where sessions
-    have a maximum duration, an event is also late if the clock has closed the session that would hold it. Before an
-    event is admitted next to a session that closed in this same batch, that session must be released, or the two would
-    merge. Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns the live events
-    of earlier batches, and is called only if there are such keys.
+    it and, besides, its time is before ``reference``, or the session that it would open ends up to ``closed_until``.
+
+    If sessions have a maximum duration, an event is also late if the clock has closed the session that would hold it. A
+    session that closed in this batch must be released before an event next to it is admitted, or the two would merge.
+
+    Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns the live events of
+    earlier batches, and is called only if there are such keys.
     """
     behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
@@ -94,7 +96,7 @@ class _Sessions:
         return first == high and (time < reference or end <= self.limit)
 
     def release(self, stop: int) -> None:
-        """Forget the sessions before an index: they end first, and have closed."""
+        """Forget the sessions before an index: they have closed."""
         del self.spans[:stop]
 
     def join(self, time: int, end: int) -> None:
@@ -115,12 +117,13 @@ class _Sessions:
 
 
 class _CheckedSessions(_Sessions):
-    """The same where the clock closes sessions that last too long (AZ-22): of such a one only what follows is left."""
+    """Sessions that the clock closes if they last too long (AZ-22): only the part after the closing remains."""
 
     def __init__(self, kind: SessionWindows) -> None:
         super().__init__(kind)
         self._cut = NONE
-        """Where the clock last closed a session. The next one begins there, and does not hold that moment."""
+        """The moment at which the clock last closed a session. The next one begins there, and does not hold that
+        moment."""
         self._times: list[int] = []
         """The times of the events after the cut, ascending."""
 
@@ -166,7 +169,7 @@ class _CheckedSessions(_Sessions):
         self.spans[place], self._cut = (check, end), check
 
     def _first(self, start: int, end: int) -> int:
-        """The time of the first event of a session; its end where it still waits for one."""
+        """The time of the first event of a session; the end of the session if it still waits for an event."""
         if start != self._cut:
             return start
         return min(self._times[0], end) if self._times else end
@@ -185,8 +188,8 @@ class _CheckedSessions(_Sessions):
 def _sessions_of(
     keys: NDArray[np.int64], held: RetainedEvents | None, usual: int, kind: SessionWindows
 ) -> dict[int, _Sessions]:
-    """The sessions that live events of these keys form, or rows that stand for several; ``usual``: the gap of events
-    without one of their own."""
+    """The sessions that live events of these keys form, or rows that stand for several events; ``usual``: the gap of
+    events without a gap of their own."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
     sessions = {key: make(kind) for key in keys.tolist()}
     if held is None or not len(held):
@@ -218,10 +221,12 @@ def without_open_window(
 ) -> NDArray[np.bool_]:
     """Returns which events, in order of arrival, are late.
 
-    An event at t makes the window (t - length, t], and the one in which it is no more, which ends at t + length. It is
-    late if the first has closed, and no event admitted before it has made one that is open and holds t, as in Kafka
-    Streams. Only keys with an event whose own window has closed are examined event by event. ``held`` returns the live
-    events of earlier batches, and is called only if there are such keys. Times and the length are in microseconds.
+    An event at t makes two windows: (t - length, t], and the window after it leaves, which ends at t + length. The
+    event is late if the first window has closed and no admitted event has made an open window that holds t, as in Kafka
+    Streams.
+
+    Only keys with an event whose own window has closed are examined event by event. ``held`` returns the live events of
+    earlier batches, and is called only if there are such keys. Times and the length are in microseconds.
     """
     behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
@@ -254,7 +259,8 @@ def _times_by_key(keys: NDArray[np.int64], held: RetainedEvents | None) -> dict[
 
 
 def _holds(times: list[int], time: int, closed_until: int, length: int) -> bool:
-    """True if events of these times have made an open window that holds ``time``, which is itself closed."""
+    """True if events of these times have made an open window that holds ``time``, although the own window of ``time``
+    has closed."""
     leaving = _has_between(times, closed_until - length, time)
     return leaving or _has_between(times, closed_until, time + length)
 

@@ -43,19 +43,20 @@ COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluati
 FLAGS = ("accounted", "last", "gone")
 
 ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW = 1, 2, 4
-"""Flags of an event. ACCOUNTED: it has been in a window, or is known to be in none, so that its account is settled.
-NOT_LIVE: no window needs it any more. IN_LAST_WINDOW: it is in the window of its key that fired last, and is kept until
-the next firing has reported it as expired (only where a bolt asks for that)."""
+"""Flags of an event. ACCOUNTED: it has been in a window, or can be in none, so its account is settled. NOT_LIVE: no
+window needs it any more. IN_LAST_WINDOW: it is in the last window of its key that fired, and is kept until the next
+firing has reported it as expired (only for a bolt that asks for expired events)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetainedEvents:
     """Events in some order, as arrays of equal length; times in microseconds, None for a column that is not needed.
 
-    A row may stand for a run of events that the same windows hold (``manager.keyed.run_sums``): its time is then that
-    of the first of them, its payload has their key and their partial results, and it has ``weights``, ``reaches`` where
-    it is of a session or of a number of events, and no ``streams``. Such rows stay in order of arrival wherever they
-    are stored, for their aggregates ask for that."""
+    A row may stand for a run of events that are in the same windows (``manager.keyed.run_sums``). Its time is then the
+    time of the first event, and its payload has the key and the partial results. It has ``weights`` and no ``streams``;
+    rows of sessions and of numbers of events also have ``reaches``. Such rows always stay in order of arrival, which
+    their aggregates need.
+    """
 
     times: NDArray[np.int64]
     payload: pa.Table
@@ -105,13 +106,13 @@ class RetainedEvents:
         )
 
     def sorted(self) -> RetainedEvents:
-        """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several stay in
-        order of arrival."""
+        """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several events
+        stay in order of arrival."""
         order = None if self.weights is not None else self.order()
         return self if order is None else self.take(order)
 
     def by_stream(self, streams: int, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Per input, of which there are ``streams``, the number of all events, or of those of some rows."""
+        """Number of events of each of the ``streams`` inputs: all events, or those that ``which`` marks."""
         if self.weights is not None:
             total: NDArray[np.int64] = (self.weights if which is None else self.weights[which]).sum(axis=0)
             return total
@@ -267,7 +268,7 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
 
 
 def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[np.uint8]]:
-    """The rows of a section that are still needed, and the flags of each."""
+    """The rows of a section that are still needed, with their flags."""
     held, flags = read_retained(store, ref)
     needed = np.flatnonzero(is_needed(flags))
     return held.take(needed), flags[needed]
@@ -288,7 +289,7 @@ class SortedEvents:
         *,
         by_side: bool = False,
     ) -> None:
-        """``streams`` names the input streams, ``keys`` the columns of the key of each; none for no key. ``by_side``:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; empty for no key. ``by_side``:
         assigners see the input of each event, and an event whose key has a null has a key of its own."""
         self.stream_names = tuple(streams)
         self.accounts = Accounts(streams)
@@ -311,7 +312,7 @@ class SortedEvents:
         self.accounted = (
             np.zeros(len(events), np.bool_) if events.accounted is None else self._sorted(events.accounted).copy()
         )
-        """Which events have been in a window, or are known to be in none."""
+        """True for events that have been in a window, or can be in none."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -351,7 +352,7 @@ class SortedEvents:
         return fresh
 
     def unaccounted(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of these members have been in no window, each once."""
+        """Returns a mask of the members that have been in no window, each counted once."""
         unaccounted: NDArray[np.bool_] = ~self.accounted[members]
         if unaccounted.any():
             first = np.zeros(len(members), np.bool_)
@@ -375,7 +376,7 @@ class SortedEvents:
         self.accounted |= now
 
     def leave_out(self, which: NDArray[np.bool_]) -> None:
-        """Count these events as unwindowed, except for those that are in an account; ``which`` is a mask over all
+        """Count these events as unwindowed, unless they are in an account already; ``which`` is a mask over all
         events."""
         self.count("unwindowed", which & ~self.accounted)
         self.accounted |= which
@@ -417,7 +418,7 @@ class SortedEvents:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def stream_codes(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Of which stream each of these events is."""
+        """The stream code of each of these events."""
         codes = self._events.streams
         return np.zeros(len(members), np.int8) if codes is None else codes[self.places(members)]
 
@@ -426,7 +427,7 @@ class SortedEvents:
         return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
 
     def _apart(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        """The codes of keys, with one of its own for each event whose key has a null: that equals no other."""
+        """The codes of keys, where each event whose key has a null gets a code of its own: null equals nothing."""
         null = np.zeros(len(self), np.bool_)
         sides = self.stream_codes(np.arange(len(self)))
         for side, names in enumerate(self._keys):

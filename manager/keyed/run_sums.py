@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 class RunSums(PartialSums):
     """Folds the events of windows that assigners form, and joins the rows into windows.
 
-    A folded row is an event of its key with the time of the first event of a run (``SessionWindows.runs``,
-    ``GridWindows.runs``, ``CountedWindows.runs``); one of a session covers time up to the gap after its last. It is
-    in a window exactly if the events are. So admission, windows, their firings and the accounts are those of any such
-    windows, and the state grows with the runs, not with the events.
+    A folded row stands for a run of events of one key (``SessionWindows.runs``, ``GridWindows.runs``,
+    ``CountedWindows.runs``). Its time is the time of the first event; the row of a session covers time up to the gap
+    after its last event. The row is in a window if and only if its events are. So admission, windows, firings and
+    accounts work as for events, and the state grows with the runs, not with the events.
 
-    Rows are in order of arrival, which decides among events of equal time. Of one run those that have been in a window
-    come before the others, which are newer.
+    Rows are in order of arrival, which decides among events of equal time. Within a run, rows that have been in a
+    window come before newer rows.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RunSums(PartialSums):
         super().__init__(aggregates, streams, traced)
         self.assigner = assigner
         self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
-        """The columns of events that rows have too: those of the key, and of the key of the result."""
+        """Columns of events that rows have too: those of the key, and of the key of the result."""
         self._split_by = tuple(name for name in aggregates.by if name not in key)
         """Columns by which the events of one run are divided among several rows."""
 
@@ -81,9 +81,9 @@ class RunSums(PartialSums):
     def fold(
         self, events: RetainedEvents, codes: NDArray[np.int64] | None, before: RetainedEvents | None = None
     ) -> RetainedEvents:
-        """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes`` are those of
-        their keys; None where they have no key. ``before``: the live rows of earlier events, where they are counted,
-        with keys by the same codes."""
+        """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes``: the codes of
+        their keys; None if they have no key. ``before``: the live rows of earlier events, with keys by the same codes,
+        if windows count events."""
         runs = self._runs_of(events, codes) if before is None else self._runs_after(before, events, codes)
         split = self._split(events)
         groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
@@ -138,7 +138,7 @@ class RunSums(PartialSums):
         )  # fmt: skip
 
     def _runs_after(self, before: RetainedEvents, events: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
-        """The runs of these events, of which some began with the rows before them."""
+        """The runs of these events. Some of the runs began with the rows before them."""
         assert before.keys is not None
         assert codes is not None
         none, first = events.payload.select([]), len(before)
@@ -154,7 +154,7 @@ class RunSums(PartialSums):
         return EventRuns(numbers, starts, runs.reduced(np.maximum, events.times, -FOREVER))
 
     def _split(self, rows: RetainedEvents) -> Keys:
-        """By what the rows of one run are divided."""
+        """Keys by which the rows of one run are divided."""
         return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
 
     def _merged_rows(self, rows: RetainedEvents, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
@@ -235,7 +235,8 @@ class FiredSums:
         return self.sums.joined(self.events, self.piece)
 
     def traced(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:
-        """Per window: the tracing state of its rows in order of arrival, and which of them were in no window before."""
+        """Per window: the tracing state of its rows in order of arrival, and a mask of the rows that were in no window
+        before."""
         offsets = self.piece.offsets.tolist()
         for low, high in pairwise(offsets):
             places = self.events.places(self.piece.members[low:high])

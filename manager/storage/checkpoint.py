@@ -35,8 +35,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint
 
 
 def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """Returns the manifest of a batch, once all its segments are verified. Raises DamagedCheckpoint if one is
-    damaged."""
+    """Returns the manifest of a batch after verifying all its segments. Raises DamagedCheckpoint if one is damaged."""
     manifest = read_manifest(files, key)
     for ref in manifest.refs():
         segments.check(ref)
@@ -77,8 +76,8 @@ def read_copy(files: SealedFolder, key: str) -> Manifest:
 
 
 def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
-    """Returns the manifest that is stored as these values. Raises DamagedCheckpoint where they are no manifest, or that
-    of another batch."""
+    """Returns the manifest that is stored as these values. Raises DamagedCheckpoint if they are not a manifest, or the
+    manifest of another batch."""
     path = files.path(f"manifests/{key}")
     try:
         manifest = Manifest.from_values(values)
@@ -93,7 +92,7 @@ def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
 
 
 def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
-    """Returns the plan of a batch; None where it has none. Raises DamagedCheckpoint if it is damaged."""
+    """Returns the plan of a batch; None if it has none. Raises DamagedCheckpoint if it is damaged."""
     name = f"plans/{key}"
     values = files.read(name)
     if values is None:
@@ -199,14 +198,14 @@ FIRST_FILES = (f"manifests/{batch_key(0, False)}.json", f"segments/{batch_key(0,
 class FileCheckpoint:
     """A checkpoint in a folder of a file system that pyarrow knows.
 
-    ``plans/`` holds the plan of each batch, written before it runs; ``manifests/`` its outcome, written last and
-    atomically; ``segments/`` the rows, in one folder per batch. The manifests of the last ``keep`` batches are kept,
-    with all segments that they refer to.
+    ``plans/`` holds the plan of each batch, written before it runs. ``manifests/`` holds its outcome, written last and
+    atomically. ``segments/`` holds the rows, in one folder per batch. The manifests of the last ``keep`` batches are
+    kept, with all segments that they refer to.
 
-    On other file systems than the local one there is no lock, and ``turns/`` says who owns the checkpoint, and what is
-    committed: a run claims it, and commits there first; ``manifests/`` holds copies (decisions 67 and 87).
+    Only the local file system has a lock. On others ``turns/`` says who owns the checkpoint, and what is committed: a
+    run claims it, and commits there first; ``manifests/`` holds copies (decisions 67 and 87).
 
-    Everything that is read is verified; DamagedCheckpoint is raised where a checksum differs (decision 30).
+    Every file is verified as it is read; DamagedCheckpoint is raised if a checksum differs (decision 30).
     """
 
     def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_BATCHES) -> None:
@@ -233,9 +232,9 @@ class FileCheckpoint:
         return 0 if self._log is None else self._log.epoch
 
     def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
-        """Take the checkpoint over from whoever had it, where there is no lock; the loser cannot commit any more.
+        """Take the checkpoint over from its owner, if there is no lock; the old owner can no longer commit.
 
-        ``back_to``: the checkpoint is to be what it was after this batch. ``again``: from the same run only.
+        ``back_to``: the checkpoint gets its state after this batch. ``again``: the owner must be the same run.
         """
         if self._log is not None:
             self._committed = self._log.claim(owner, lambda before: self._settle(before, back_to), again=again)
@@ -286,9 +285,12 @@ class FileCheckpoint:
         return plan, True
 
     def replan(self, key: str, plan: dict[str, Any]) -> bool:
-        """Replace the plan of a batch by one of this run, where the run that planned it has lost the checkpoint.
+        """Replaces the plan of a batch by a plan of this run, if the run that planned the batch has lost the
+        checkpoint.
 
-        Returns whether that is so. Nothing of that batch has been committed, and none of its files has a name."""
+        Returns True if the plan was replaced. Nothing of that batch has been committed, and none of its files has a
+        name.
+        """
         name = f"plans/{key}"
         if (self.files.read(name) or {}).get("epoch", 0) >= self.epoch:
             return False
@@ -296,8 +298,8 @@ class FileCheckpoint:
         return True
 
     def plan_as_other(self, key: str) -> None:
-        """Gives a batch that was planned the id of another run, because its rows will be others: a sink that has them
-        already must not take the new ones for these.
+        """Gives a planned batch the id of another run, because its rows will change: a sink that has the old rows must
+        not take the new ones for the same.
 
         The first half of the id stays: it names the checkpoint before its first commit.
         """
@@ -312,8 +314,8 @@ class FileCheckpoint:
         return self.files.has(f"plans/{key}")
 
     def sync_plans(self) -> None:
-        """Returns once the plans survive a power cut. Called before an outside system is told of a batch, because a
-        re-run must then be as planned."""
+        """Returns once the plans survive a power cut. Called before a batch is made known to an outside system, because
+        a re-run must then follow the plan."""
         if self.uri is None:
             sync_folder(f"{self.root}/plans")
 
@@ -327,8 +329,7 @@ class FileCheckpoint:
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """Called before a batch writes its first segment. Deletes the segments that an earlier attempt at the batch has
-        left.
+        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt at the batch.
 
         Without a lock it deletes nothing: another run may still commit those segments. The next commit deletes them.
         """
@@ -362,8 +363,8 @@ class FileCheckpoint:
         self._superfluous = (key, last, before)
 
     def clean(self) -> None:
-        """Delete what the last commit has made superfluous. May run in any thread, as long as nothing else of this
-        checkpoint is used; what a process that dies has left, a later one deletes."""
+        """Delete everything that the last commit has made superfluous. It may run in any thread, while nothing else of
+        this checkpoint is used. If the process dies, a later one deletes the rest."""
         if self._superfluous is None:
             return
         key, last, before = self._superfluous
@@ -403,8 +404,8 @@ class FileCheckpoint:
         return replace(before, batch=back_to, manifest=self.files.read(f"manifests/{back_to}"))
 
     def _copy(self, committed: Committed) -> None:
-        """Writes the copies of the committed state, and deletes those of batches that the run can no longer go back
-        to."""
+        """Writes the copies of the committed state, and deletes the copies of batches that the run can no longer go
+        back to."""
         if committed.manifest is not None:
             self._copy_one(f"manifests/{committed.batch}", committed.manifest)
         for name, note in committed.notes.items():
@@ -443,12 +444,11 @@ class FileCheckpoint:
         return key
 
     def replace(self, manifest: Manifest | None, notes: Mapping[str, Any], *, alone: bool = False) -> None:
-        """Make the manifest the state after its batch, which has been committed: the same state, laid out again; None
-        before the first batch. ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier
-        batches any more.
+        """Replaces the manifest of the last committed batch by an equivalent one; None before the first batch.
+        ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier batches any more.
 
-        Where there is a log of claims, all of it is one step. On this machine each document is one step, so the caller
-        keeps runs off the checkpoint. Segments that nothing names any more are deleted by the next run.
+        With a log of claims, all of it is one step. On this machine each document is one step, so the caller keeps runs
+        off the checkpoint. The next run deletes segments that are no longer named.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
         if self._log is not None:
@@ -479,7 +479,7 @@ class FileCheckpoint:
             self._copy(committed)
 
     def tidy(self) -> None:
-        """Deletes what a process left when it died while deleting; called at the end of a run that has committed
+        """Completes the deletions of a process that died while deleting; called at the end of a run that has committed
         nothing."""
         if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
@@ -532,8 +532,8 @@ class FileCheckpoint:
         self._swept = True
 
     def _clean_of_others(self, key: str, named: set[str]) -> None:
-        """Deletes the segments that no kept manifest names and no process can name any more: those of batches before
-        this one, and of owners before this one; never those of an owner after it."""
+        """Deletes the segments of earlier batches and earlier owners that no kept manifest names and no process can
+        name any more; never the segments of a later owner."""
         root = f"{self.root}/segments"
         with as_storage_error(root, "listed"):
             found = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))

@@ -48,7 +48,7 @@ _ELSEWHERE = "check that it can be read and written there, and that the disk, th
 
 
 def as_storage_error(path: str, done: str) -> AbstractContextManager[None]:
-    """Turns the exception of a file system about a path into a StorageError: it cannot be ``done``, such as
+    """Turns an exception of a file system about a path into a StorageError: the path cannot be ``done``, such as
     ``written``.
 
     ArrowInvalid passes unchanged: it is about the rows to be written.
@@ -98,8 +98,8 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 
 def why_and_do(error: Exception) -> dict[str, Any]:
-    """Returns the arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, what
-    to do about it, and whether it may pass by itself."""
+    """Returns the arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, the
+    remedy, and True if it may pass without help."""
     do = f"{remedy(_number(error))}, then rerun"
     return {"why": system_reason(error), "do": do, "transient": is_transient(error)}
 
@@ -110,8 +110,8 @@ def remedy(number: int) -> str:
 
 
 def system_reason(error: Exception) -> str:
-    """Returns the reason that the file system gives, such as ``Permission denied (EACCES)``; the first line of the
-    error's text where it has no ``errno``."""
+    """Returns the reason that the file system gives, such as ``Permission denied (EACCES)``; if the error has no
+    ``errno``, the first line of its text."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"
@@ -199,7 +199,7 @@ def sync_file(path: str) -> None:
 def sync_names(*folders: str) -> None:
     """Flush the names in local folders to disk, so that they survive a power cut before any later change does.
 
-    Nothing is done where the file system keeps the order of changes by itself (decision 71), or cannot sync folders.
+    It does nothing if the file system keeps the order of changes itself (decision 71), or cannot sync folders.
     """
     for folder in folders:
         with as_storage_error(folder, "written to the disk"):

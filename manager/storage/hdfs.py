@@ -40,7 +40,7 @@ _OWN_CLASSES = {
     "RetriableException": ConnectionError,
     "SafeModeException": ConnectionError,
 }
-"""Python's classes of errors by the last part of Java's. Those of connections are the ones that pass by themselves."""
+"""Python's error classes by the last part of the name of Java's class. Connection errors may pass without help."""
 
 
 @lru_cache(maxsize=256)
@@ -190,11 +190,11 @@ def open_hdfs(root: str) -> pafs.FileSystem:
 
 
 def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
-    """Create a file where there is none yet, whole; False where there is one with other bytes.
+    """Creates a whole file if there is none yet; False if there is one with other bytes.
 
-    ``draft``: a hidden name in the same folder, which nobody else uses. A writer that dies leaves nothing but the
-    draft. The answer to a rename may be lost: a file with the same bytes counts as created, so each writer writes
-    something of its own.
+    ``draft``: a hidden name in the same folder, which nobody else uses. A writer that dies leaves only the draft. The
+    answer to a rename may be lost, so a file with the same bytes counts as created, and each writer writes bytes of its
+    own.
     """
     handler, patient = _handler_and_filesystem(uri)
     with_retries(lambda: handler.write(draft, data))
@@ -294,7 +294,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
             self._client.rename(source, target, overwrite)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file, in place of one that may be there."""
+        """Write a file; an existing one is replaced."""
         target = _Target(self, path)
         target.write(data)
         target.close()
@@ -322,10 +322,10 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         return _Source(self, path)
 
     def opened(self, path: str) -> Any:
-        """hdfs-native's reader of a file.
+        """Returns hdfs-native's reader of a file.
 
-        ConnectionError, which passes, where it would end too early: a file may be closed before the NameNode has heard
-        of its last block from a DataNode, and hdfs-native then leaves that block out.
+        Raises ConnectionError, which passes, if the file seems too short. A file may be closed before the NameNode has
+        heard of its last block from a DataNode, and hdfs-native then leaves that block out.
         """
         with self.asked():
             reader, whole = self._client.read(path), self._client.get_file_info(path)
@@ -334,7 +334,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         return reader
 
     def created(self, path: str) -> Any:
-        """hdfs-native's writer of a new file, in place of one that may be there; folders above it are made."""
+        """Returns hdfs-native's writer of a new file, which replaces an existing one; creates the folders above it."""
         with self.asked():
             import hdfs_native
 
@@ -387,8 +387,8 @@ class _Source(SeekableFile):
 
 
 class _Target(io.RawIOBase):
-    """A new file, complete once it is closed. One that could not be written to is not completed: HDFS deletes or closes
-    it when its lease ends."""
+    """A new file, complete once it is closed. After a failed write it is not completed: HDFS deletes or closes it when
+    its lease ends."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
         super().__init__()

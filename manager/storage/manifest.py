@@ -17,8 +17,7 @@ from manager.watermarks import WatermarkState
 
 
 def batch_key(batch: int, closing: bool) -> str:
-    """Returns the key of a batch. Keys sort in order of time; that of a closing before any batch (number -1) is
-    first."""
+    """Returns the key of a batch. Keys sort in order of time; the closing before any batch (number -1) comes first."""
     return f"{batch:010d}{'-close' if closing else ''}"
 
 
@@ -45,7 +44,7 @@ def key_of(name: str) -> str | None:
 
 
 def batch_of(key: str) -> int:
-    """Returns the batch number in a key; for a closing, that of the batch before it."""
+    """Returns the batch number in a key; for a closing, the number of the batch before it."""
     return int(key.removesuffix("-close"))
 
 
@@ -62,7 +61,7 @@ class BoltState:
     frontier: int | None = None
     """Frontier of the last evaluation of its windows, in microseconds; None before the first."""
     anchor: int | None = None
-    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
+    """Time in microseconds from which aligned windows are counted, if that is the first clock of the run."""
 
     @property
     def pending(self) -> list[int]:
@@ -100,7 +99,7 @@ class Manifest:
     """Identifies this checkpoint, also after going back: the id in the plan of its first batch."""
     bolts: dict[str, BoltState] = field(default_factory=dict)
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per spout: rows read, rows it could not read, files it could not read."""
+    """Per spout: rows read, unreadable rows, unreadable files."""
     files: dict[str, SinkFiles] = field(default_factory=dict)
     """Per file sink, the files of this batch, which get their names once it is committed."""
 

@@ -1,8 +1,7 @@
 """Object stores by their URIs: opened once per process, with conditional writes and with requests for many objects.
 
-pyarrow reads and writes the bytes of objects, and is asked again where that helps (``with_retries``). It has no write
-that fails where there is an object already, and asks several times for what is one request; both are left to obstore,
-which knows the stores' own protocols.
+pyarrow reads and writes the bytes of objects, with retries (``with_retries``). It has no write that fails if the object
+exists, and makes several requests where one is enough. obstore does both, as it knows the stores' own protocols.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ _AT_ONCE = 16
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 """Prefixes of the environment variables that hold a store's address and its credentials."""
 _Process: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
-"""The process that asks, and its variables: a store is another one where these have changed."""
+"""A process and its environment variables: a store is opened again if these have changed."""
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 
 
 def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
-    """Returns the file system of a URI, named as ``place_name`` does, opened once per process; and the path inside it.
-    ``options``: whether it may have some (``root_and_path``).
+    """Returns the file system of a URI, named as ``place_name`` does and opened once per process; and the path inside
+    it. ``options``: True if the URI may have options (``root_and_path``).
 
-    Raises ConfigError for a scheme that is not known, EnvironmentMissing where the package that reaches HDFS is not
-    there.
+    Raises ConfigError for an unknown scheme, EnvironmentMissing if the package for HDFS is missing.
     """
     scheme = urlsplit(uri).scheme
     if scheme not in KNOWN:
@@ -54,10 +52,10 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
-    """Create an object where there is none yet, by the store's own conditional write; False where there is one.
+    """Creates an object if there is none yet, by the store's own conditional write; False if there is one.
 
-    ``path`` is as pyarrow writes it, the bucket first. The answer to a write may be lost on its way, and the write
-    comes again: an object with the same bytes counts as created, so each writer writes something of its own.
+    ``path`` is as pyarrow writes it, the bucket first. The answer to a write may be lost, and the write repeated. So an
+    object with the same bytes counts as created, and each writer writes bytes of its own.
     """
     store, key = _store_and_key(uri, path)
     from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -115,9 +113,9 @@ def delete_objects(uri: str, paths: Iterable[str]) -> None:
 
 
 def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
-    """Copy objects of one bucket, several at a time, and then delete those that they were copied from.
+    """Copies objects of one bucket, several at a time, and then deletes the originals.
 
-    Another process may be doing the same, and have deleted some already: then those that they were copied to are there.
+    Another process may be doing the same, and have deleted some originals already: their copies exist then.
     """
     if names:
         store, _ = _store_and_key(uri, names[0][0])

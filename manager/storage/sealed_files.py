@@ -88,14 +88,15 @@ _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
 
 class SealedFolder:
-    """Documents by name, such as ``plans/0000000012``; ``uri`` is that of the file system, None for the local one."""
+    """Documents by name, such as ``plans/0000000012``; ``uri`` is the URI of the file system, None for the local
+    one."""
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, uri: str | None) -> None:
         self.root, self.filesystem, self.uri = root, filesystem, uri
 
     @property
     def place(self) -> str:
-        """The folder as users name it: with its scheme, where it is not on this machine."""
+        """The folder as users name it: with its scheme, unless it is on this machine."""
         at = urlsplit(self.uri or "")
         host = "" if not at.scheme or is_object_store(self.uri) else at.netloc
         return f"{at.scheme}://{host}{self.root}" if at.scheme else self.root
@@ -132,8 +133,8 @@ class SealedFolder:
         write_whole(self.filesystem, self.uri, path, data)
 
     def sync(self) -> None:
-        """Returns once all that was written, moved or deleted here survives a power cut: for the end of a command,
-        because no later batch does it then."""
+        """Returns once all files that were written, moved or deleted here survive a power cut. Called at the end of a
+        command, because no later batch does it."""
         if self.uri is None:
             sync_folder(self.root)
 
@@ -215,7 +216,7 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
 
 
 def required(found: Any, path: str, why: str) -> Any:
-    """Returns the document that was found; raises DamagedCheckpoint, with the reason ``why``, where it is None."""
+    """Returns the document that was found; raises DamagedCheckpoint with the reason ``why`` for None."""
     if found is None:
         raise DamagedCheckpoint(f"{path} is gone", why=why)
     return found
@@ -248,10 +249,10 @@ class Committed:
     batch: str | None = None
     """The key of the batch committed last; None before the first one."""
     manifest: Any = None
-    """Manifest of that batch; None where only ``manifests/`` has it, as in a checkpoint that was copied without its
+    """Manifest of that batch; None if only ``manifests/`` has it, as in a checkpoint that was copied without its
     ``turns``."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Per name, the notes that were replaced together with the state, as they are now."""
+    """Per name, the present notes that were replaced together with the state."""
     first: str | None = None
     """The key of the first batch that can be gone back to; None for any that is kept."""
 
@@ -263,14 +264,14 @@ class Committed:
 
 @dataclass(frozen=True)
 class Owner:
-    """Owner that claims a checkpoint, described for the one that loses it."""
+    """Owner of a checkpoint, described for the run that loses it."""
 
     name: str
     """Name of the owner, such as ``process 4711 on host``."""
     since: int
     """Time of the claim, in microseconds."""
     run: str = ""
-    """The id of the run, which stays the same where it is started again by itself."""
+    """The id of the run, which stays the same if the run restarts itself."""
     command: str = ""
     """The command that claims it, which ends when it has changed the checkpoint; empty for a run."""
 
@@ -289,10 +290,10 @@ class FencedLog:
     def claim(self, owner: Owner, settle: Callable[[Committed | None], Committed], *, again: bool = False) -> Committed:
         """Take the checkpoint over: from now on no run that claimed it before can commit.
 
-        ``again``: this run claimed it before, and wants it only if no other run has claimed it since: else TakenOver.
+        ``again``: this run claimed it before. TakenOver is raised if another run has claimed it since.
 
-        ``settle`` is called with the committed state, perhaps several times; it makes sure that all copies of it exist,
-        and returns the state to commit with the claim. That state is returned.
+        ``settle`` is called with the committed state, perhaps several times. It makes sure that all copies of the state
+        exist, and returns the state to commit with the claim. That state is returned.
         """
         for _ in range(_ATTEMPTS):
             number = max(_numbers(self._files), default=0)

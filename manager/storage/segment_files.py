@@ -65,7 +65,7 @@ AT_ONCE = 16
 
 
 class _CachedPieces:
-    """Pieces of objects by (URI, path, number), the one that was used last at the end."""
+    """Pieces of objects by (URI, path, number), the most recently used one last."""
 
     def __init__(self) -> None:
         self._pieces: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
@@ -137,7 +137,8 @@ def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
 
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
-    """Reads some bytes of an object or a file; fewer where it is cut short. FileNotFoundError where there is none."""
+    """Reads some bytes of an object or a file; fewer if it is too short. Raises FileNotFoundError if it does not
+    exist."""
     if length >= PIECE:
         return fetch_range(uri, path, offset, length)
     numbers = _numbers(offset, length)
@@ -159,10 +160,10 @@ _EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
 _LARGE = 1 << 20
 """Size in bytes of a table from which its section is written piece by piece."""
 _CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
-"""Sections of local files that this process has verified, the one that was read last at the end."""
+"""Sections of local files that this process has verified, the most recent one last."""
 _MOST_CHECKED = 1 << 12
-"""Most sections that are remembered as verified: a section of a batch long ago is no longer read, and if one is, it is
-verified once more."""
+"""Most sections that are remembered as verified. Sections of batches long ago are seldom read, and are verified
+again."""
 
 
 def epoch_prefix(epoch: int) -> str:
@@ -225,7 +226,7 @@ class FileSegments:
         self.verify(ref, self._bytes(ref)[0])
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush local segments to disk before a manifest refers to them; other file systems do so themselves."""
+        """Flush local segments to disk before a manifest refers to them; other file systems flush by themselves."""
         found = sorted(names) if self.uri is None else []
         for name in found:
             sync_file(f"{self.root}/{name}")
@@ -248,7 +249,7 @@ class FileSegments:
                 return file.read(length)
 
     def verify(self, ref: Ref, buffer: pa.Buffer | memoryview) -> None:
-        """Raise DamagedCheckpoint where these are not the bytes of the section."""
+        """Raises DamagedCheckpoint if these are not the bytes of the section."""
         if len(buffer) == ref.length and crc32(buffer, 0) == ref.checksum:
             return
         section = f"the {ref.length:,} bytes from {ref.offset:,} on, {ref.rows:,} rows"
@@ -342,7 +343,7 @@ class FileWriter:
                 self._file.close()
 
     def _remove(self) -> None:
-        """Delete the file. What fails here is not raised: it would hide the first error."""
+        """Deletes the file. A failure is not raised: it would hide the first error."""
         with suppress(StorageError):
             self._close()
         if self._begun:
@@ -435,7 +436,7 @@ class GatherItem:
     segments: NDArray[np.int64]
     """Per section, the place of its segment among the names."""
     extents: NDArray[np.int64]
-    """Shape (sections, 4): the offset, length, number of rows and checksum of each."""
+    """Array of shape (sections, 4): offset, length, number of rows and checksum of each section."""
 
 
 @dataclass(frozen=True)
@@ -448,10 +449,10 @@ class GatherOutcome:
 
 
 def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> GatherOutcome:
-    """Copy sections into a new segment in the folder; each is verified. Sections that lie beside each other are read
-    with one request, several requests at a time.
+    """Copies sections into a new segment in the folder, and verifies each. Adjacent sections are read with one request,
+    several requests at a time.
 
-    Raises DamagedCheckpoint where bytes are not what they were, StorageError where they cannot be read or written.
+    Raises DamagedCheckpoint if bytes have changed, StorageError if they cannot be read or written.
     """
     runs, of_section = _runs(wanted)
     read = _read(store, wanted.names, runs)

@@ -44,7 +44,7 @@ class Ref:
     start: int = 0
     """Rows before this one are not needed any more."""
     earliest_live: int | None = None
-    """A lower bound on the times of the live rows, in microseconds; None where none is live."""
+    """A lower bound on the times of the live rows, in microseconds; None if no row is live."""
     latest_live: int | None = None
     """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
@@ -67,12 +67,11 @@ class Ref:
         return self.earliest_live is not None and self.earliest_live <= time
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of rows still needed where one of the live ones may be at this time or before it; else
-        0."""
+        """Returns the number of rows still needed if a live row may be at this time or before it; else 0."""
         return self.needed if self.has_live_up_to(time) else 0
 
     def segment_names(self) -> tuple[str, ...]:
-        """Returns the name of its segment, and that of its flags."""
+        """Returns the name of its segment, and of the segment with its flags."""
         return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
 
     def has_live_after(self, time: int) -> bool:
@@ -167,8 +166,8 @@ _MANY = 16
 
 
 class Refs(Sequence[Ref]):
-    """References in order. Those that came in one batch are kept as columns, although iteration yields single
-    references; the driver asks the columns as a whole, since it asks those of all tasks."""
+    """References in order. References of one batch are kept as columns, although iteration yields single ones: the
+    driver asks all tasks for totals, which come from the columns."""
 
     __slots__ = ("_parts",)
     __hash__ = None  # type: ignore[assignment]
@@ -178,7 +177,7 @@ class Refs(Sequence[Ref]):
 
     @staticmethod
     def packed(refs: Iterable[Ref]) -> Refs:
-        """References as they are kept where there may be many: those without flags together, as columns."""
+        """Returns references in the form for many: the ones without flags together, as columns."""
         found = Refs()
         for loose, run in groupby(refs, lambda ref: ref.flags is not None):
             some = list(run)
@@ -248,7 +247,7 @@ class Refs(Sequence[Ref]):
 
     @property
     def earliest_live(self) -> int | None:
-        """A lower bound on the times of the live rows, in microseconds; None where none is live."""
+        """A lower bound on the times of the live rows, in microseconds; None if no row is live."""
         found = (part.earliest_live for part in self._parts)
         return min((time for time in found if time is not None), default=None)
 
@@ -282,10 +281,10 @@ _AT = {name: column for column, name in enumerate(_FIELDS)}
 
 @dataclass(frozen=True)
 class RefColumns:
-    """References without flags, in order, as a ``Refs`` keeps them; what concerns all of them makes no object for
+    """References without flags, in order, as a ``Refs`` keeps them. Questions about all of them create no object for
     each.
 
-    Not all have live rows: where they have none, the times are ``NONE``.
+    The times of a reference without live rows are ``NONE``.
     """
 
     names: Sequence[str]
@@ -297,7 +296,7 @@ class RefColumns:
 
     @staticmethod
     def of(refs: Sequence[Ref]) -> RefColumns:
-        """Returns the columns of some references, of which each counts its rows by input, and none has flags."""
+        """Returns the columns of references without flags that count their rows by input."""
         assert not any(ref.flags for ref in refs)
         places = {name: place for place, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
         values = [
@@ -385,7 +384,7 @@ class RefColumns:
 
     @property
     def earliest_live(self) -> int | None:
-        """A lower bound on the times of all live rows, in microseconds; None where none is live."""
+        """A lower bound on the times of all live rows, in microseconds; None if no row is live."""
         live = self._times("earliest_live")
         return int(live.min()) if len(live) else None
 
@@ -396,7 +395,7 @@ class RefColumns:
         return int(live.max()) if len(live) else None
 
     def segment_names(self) -> Iterable[str]:
-        """Returns the names of the segments in which these references are, each once."""
+        """Returns the names of the segments of these references, each once."""
         return (self.names[place] for place in np.unique(self.segments).tolist())
 
     def _times(self, name: str) -> NDArray[np.int64]:
@@ -453,12 +452,13 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
 
 
 def weight_columns(weights: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Returns the columns that say how many events of each stream rows stand for; ``weights`` has a row for each."""
+    """Returns the columns with the number of events of each stream that a row stands for; ``weights`` has a row for
+    each."""
     return {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(weights.T)}
 
 
 def weights_of(table: pa.Table) -> NDArray[np.int64] | None:
-    """Returns the counts in these columns, of shape (rows, streams); None where each row is one event."""
+    """Returns the counts in these columns, of shape (rows, streams); None if each row is one event."""
     weighing = [name for name in table.column_names if name.startswith(WEIGHT_COLUMN)]
     return np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class FieldKind(Enum):
-    """Kind of a field: what it holds, and so how it follows when rows leave a task or come to another one."""
+    """Kind of a field: its content, and so how it changes when rows leave a task or come to another one."""
 
     VALUE = "value"
     """A value of the whole task."""
     POSITION = "position"
-    """A place in the task's queue, or several: the number of events before it. It moves when one of these leaves."""
+    """A position in the task's queue, or several: the number of events before it. It moves when one of these leaves."""
     EVENTS = "events"
-    """Rows that are events and wait beside those of the task: each is where new events like it go."""
+    """Events that wait beside the live events of the task; each goes to the task that new events of its key go to."""
     KEYS = "keys"
     """A row for each key, with the columns of the key: each is where the events of its key go."""
     CODES = "codes"
@@ -52,7 +52,7 @@ STORED = (FieldKind.EVENTS, FieldKind.KEYS, FieldKind.CODES, FieldKind.OWN)
 """Kinds whose fields hold references to stored rows: a ``Ref``, None, or several ``Ref`` by name."""
 
 Merge = Callable[[Sequence[Any]], Any]
-"""Merges the values of one field that several tasks have; none of these values is None."""
+"""Merges the values that several tasks have of one field; none of the values is None."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class StateField:
 
     kind: FieldKind
     merge: Merge | None = None
-    """How the values of tasks become the one of a task that has something of them; None: it begins anew."""
+    """Merges the values of several tasks into the value of a task that takes over parts of them; None: it begins
+    anew."""
     of_all: bool = False
     """True if the values of all tasks are merged, also of those from which nothing came."""
     counts: str = ""
@@ -72,7 +73,8 @@ class StateField:
     """The field with the least value that any key has: a key without a row has this value in the columns ``raised``."""
     raised: tuple[str, ...] = ()
     shown: str = ""
-    """Where a person sees it: a column of the table of tasks, or of stored rows what they say (``state_tables``)."""
+    """Where users see it: a column of the table of tasks or, for stored rows, the name of their table
+    (``state_tables``)."""
 
 
 KEYS_WITH_EVENTS = "keys with events"
@@ -117,12 +119,12 @@ class StoredRows(NamedTuple):
 
     field: str
     key: str
-    """Their name among those of the field, where it holds several; else ""."""
+    """The name of the reference in a field that holds several; else ""."""
     ref: Ref
 
 
 class DeclaredState:
-    """A dataclass whose fields are declared, and what follows from that for each of them."""
+    """A dataclass whose fields are declared; storing, moving and repairing them follow from the declaration."""
 
     @classmethod
     @cache
@@ -159,7 +161,7 @@ class DeclaredState:
         return default if found is None else found
 
     def rows(self, *kinds: FieldKind) -> Iterator[StoredRows]:
-        """Yield the references to its stored rows, of these kinds or of all."""
+        """Yield the references to stored rows of these kinds; of all kinds by default."""
         for name in self.fields_of(*(kinds or STORED)):
             held = getattr(self, name)
             for key, ref in held.items() if isinstance(held, Mapping) else (("", held),):
@@ -167,7 +169,8 @@ class DeclaredState:
                     yield StoredRows(name, key, ref)
 
     def with_rows(self, change: Callable[[Ref], Ref | None], *kinds: FieldKind) -> Self:
-        """The state with other references to its stored rows, of these kinds or of all; None: no row is left."""
+        """Returns the state with changed references to its stored rows of these kinds, or of all; None removes a
+        reference."""
         changed: dict[str, Any] = {}
         for name in self.fields_of(*(kinds or STORED)):
             held = getattr(self, name)
@@ -182,7 +185,7 @@ class DeclaredState:
         return replace(self, **values)  # type: ignore[type-var]
 
     def with_keys(self, count: Callable[[], int]) -> Self:
-        """The state with the number of keys that have live events, where a field counts these."""
+        """Returns the state with the number of keys that have live events, if a field counts them."""
         counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
         return self.with_values(**{name: count() for name in counting}) if counting else self
 
@@ -199,7 +202,8 @@ class DeclaredState:
 
     @classmethod
     def merged(cls, states: Sequence[Any], fed: Iterable[int]) -> dict[str, Any]:
-        """The values of a task that has something of the states with the numbers ``fed``, among all those of a bolt."""
+        """Returns the merged values for a task that takes over parts of the states with the numbers ``fed``, among all
+        states of a bolt."""
         some, found = [states[number] for number in fed], {}
         for name, how in cls.declared().items():
             if how.merge is not None:
@@ -276,7 +280,7 @@ class QueueState(WindowsState):
     settled_count: int = declared(FieldKind.POSITION, 0)
     """Number of events of the queue in final order."""
     accounted: int = declared(FieldKind.POSITION, 0)
-    """Events before this position are in an account: they have been in a window, or can be in none."""
+    """Number of leading events that are in an account: they have been in a window, or can be in none."""
     previous: list[int] | None = declared(FieldKind.POSITION)
     """The [start, stop) positions of the last window fired."""
     previous_frontier: int | None = value(merge=max, of_all=True)
@@ -292,7 +296,7 @@ class AssignedState(WindowsState):
     family: ClassVar[str] = "assigned"
 
     next_end: int | None = value(merge=min, shown="next_due")
-    """When the next window was due after the last evaluation; None where none was open."""
+    """Time of the next window after the last evaluation; None if no window was open."""
     last_end: int | None = value(merge=max, of_all=True, shown="last_end")
     """The latest end of a window that has fired."""
     evaluations: int = value(0, max, of_all=True)
@@ -314,7 +318,7 @@ class AssignedState(WindowsState):
     end_edges: Ref | None = declared(FieldKind.EVENTS)
     """The end edges that wait for their starts."""
     listed: str | None = value()
-    """With which list of keys the task was evaluated last (``ListedKeys.digest``); None where none was listed."""
+    """Digest of the list of keys of the last evaluation (``ListedKeys.digest``); None if no keys were listed."""
     codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
@@ -361,7 +365,7 @@ class PolicyState(KeyedState):
 
     keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="units")
     last_end: int | None = value(merge=max, of_all=True, shown="last_end")
-    """How far time has come in any unit: in the task, or in one of its keys."""
+    """The latest time of any unit: of the task, or of one of its keys."""
 
 
 Windows = TypeVar("Windows", bound=WindowsState)
@@ -389,10 +393,10 @@ class BoltTaskState(DeclaredState):
     shown: Mapping[str, Ref] = declared(FieldKind.CODES, {}, by=WINDOW_KEY_COLUMN, shown="retractable")
     """Per output stream, the rows that a later firing of their windows may retract."""
     needed_until: int | None = value()
-    """Time in microseconds at which ``user`` is needed no more, unless another event comes; None where it is kept."""
+    """Time in microseconds at which ``user`` is no longer needed unless another event comes; None if it is kept."""
 
     def plus(self, *further: BoltTaskState) -> BoltTaskState:
-        """The state with the counts of further states added; all else is unchanged."""
+        """Returns the state with the counts of further states added, and otherwise unchanged."""
         return replace(self, **self.merged([self, *further], ()))
 
     def counted(self, further: Mapping[str, int]) -> BoltTaskState:
@@ -431,7 +435,7 @@ class TaskState:
 
     @property
     def waiting(self) -> list[Ref]:
-        """Events that wait beside the others: end edges whose starts have not come."""
+        """References to events that wait beside the live ones: end edges whose starts have not come."""
         found = (getattr(self.windows, name) for name in self.windows.waiting())
         return [ref for ref in found if ref is not None]
 
@@ -468,7 +472,8 @@ class TaskState:
         return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
 
     def with_rows(self, change: Callable[[Ref], Ref], *kinds: FieldKind) -> TaskState:
-        """The state with other references to its events, and to its other stored rows of these kinds, or of all."""
+        """Returns the state with changed references to its events, and to its other stored rows of these kinds, or of
+        all."""
         return replace(
             self,
             windows=self.windows.with_rows(change, *kinds),
