@@ -207,11 +207,11 @@ def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
-    """Returns the assigners of a bolt whose windows are not runs of the queue; empty where they are.
+    """Returns the assigners of a bolt whose windows are not runs of the queue; empty if they are.
 
-    Windows are assigned where they are per key, of another kind than Storm's, or anchored; where they fire more than
-    once, or hold events with lifetimes; and where a window may miss an admitted event, because only another window of
-    the event is still open (AT-16).
+    Windows are assigned if they are per key, of another kind than Storm's, or anchored; if they fire more than once, or
+    hold events with lifetimes; and if a window may miss an admitted event, because only another window of the event is
+    still open (AT-16).
     """
     if settings.key_trigger is not None or settings.eviction is not None or settings.trigger is not None:
         return ()
@@ -275,7 +275,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
 
 
 def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
-    """Returns the windows of a count of events of each key; None where a bolt has others."""
+    """Returns the windows of a count of events of each key; None if a bolt has other windows."""
     length, slide = settings.length, settings.slide
     if not settings.key or settings.kinds or not isinstance(length, Count) or not isinstance(slide, Count):
         return None

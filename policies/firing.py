@@ -31,8 +31,7 @@ class WindowCapacity:
     events: int | None
     bytes: int | None
     before: NDArray[np.int64]
-    """Cumulative bytes: those of all events before each event, and of all events; one entry more than there are
-    events."""
+    """Cumulative bytes: of all events before each event, and of all events; one entry more than there are events."""
 
     @staticmethod
     def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> WindowCapacity:

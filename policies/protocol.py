@@ -31,7 +31,8 @@ class Action(IntEnum):
     """An eviction policy's decision about one event, when a window fires (ST-19)."""
 
     EXPIRE = 0
-    """The event is not in this window, and in no later one: it is removed, and not asked about again."""
+    """The event is not in this window, and in no later one: it is removed, and the eviction is not called for it
+    again."""
     PROCESS = 1
     """The event is in this window, and is asked about again for the next one."""
     KEEP = 2
@@ -93,8 +94,9 @@ class QueuedEvent:
 class QueuedEvents:
     """Some events in order, as columns, for a policy that decides on arrays. Valid during the call only.
 
-    ``events["price"]`` is a NumPy array of the values of a column; do not write to it. Where one of them is null, whole
-    numbers are floats with NaN, and truth values and texts are objects with None. KeyError for an unknown column.
+    ``events["price"]`` is a NumPy array of the values of a column; do not write to it. If one of them is null, whole
+    numbers are floats with NaN, and truth values and texts are objects with None. Raises KeyError for an unknown
+    column.
     """
 
     __slots__ = ("_columns", "_streams", "_where", "numbers", "timestamps")
@@ -107,7 +109,7 @@ class QueuedEvents:
         where: slice | NDArray[np.int64] = slice(None),
         streams: NDArray[np.object_] | None = None,
     ) -> None:
-        """``where`` are the places of these events in ``columns``, and in ``streams``, which has the name of the stream
+        """``where``: the indices of these events in ``columns``, and in ``streams``, which has the name of the stream
         of each."""
         self.numbers = numbers
         """The number of each event, int64: see ``QueuedEvent.number``."""
@@ -186,7 +188,7 @@ class Policy:
 
     @property
     def columns_read(self) -> frozenset[str] | None:
-        """The columns of ``reads``; None for all. ConfigError where it is something else."""
+        """The columns of ``reads``; None for all. Raises ConfigError for any other value."""
         given = self.reads
         if given is None or given == "*":
             return None if is_own(self) else frozenset()
@@ -200,9 +202,9 @@ class Policy:
         return frozenset(name.strip() for name in names if name.strip())
 
     forget_after: Duration | None = None
-    """Time that a key (a task, without ``with_key``) may be without an event; None for ever. Then, after the moments up
-    to that one, ``on_end`` is called, and all that is kept of the key is forgotten: both states, its events and their
-    number. The next event of the key counts as its first. If both policies set it, the shorter time counts."""
+    """Time that a key (a task, without ``with_key``) may be without an event; None for ever. After that time, and after
+    the moments up to it, ``on_end`` is called, and the key is forgotten: both states, its events and their number. The
+    next event of the key counts as its first. If both policies set it, the shorter time counts."""
 
     def start(self, state: dict[str, Any]) -> None:
         """Called once for each task or key, before its first event: sets its first state. Called again before the first
@@ -216,7 +218,7 @@ _BUILT_IN = "policies.storm"
 
 
 def is_own(policy: Policy) -> bool:
-    """True for a policy of a user's own: its class is not one that windbolt brings, but may be one below it."""
+    """True for a policy of a user's own: its class is not one of windbolt's, but may be a subclass of one."""
     return type(policy).__module__ != _BUILT_IN
 
 
@@ -227,9 +229,9 @@ class EvictionPolicy(Policy):
         """Called with each event once, in order of (time, arrival), before any window that may hold it fires."""
 
     def track_all(self, events: QueuedEvents, context: EvictionContext) -> None:
-        """Called instead of ``track`` where it is overridden: with all events between two windows, or some of them.
+        """Called instead of ``track``, if overridden: with all events between two windows, or some of them.
 
-        The rule that keeps windows independent of the cut: to be called with the first events and then with the others
+        The rule that keeps windows independent of the cut: a call with the first events and then one with the others
         must leave the same state as one call with all of them.
         """
 
@@ -237,15 +239,14 @@ class EvictionPolicy(Policy):
         """Called when a window fires, for each event that has not expired, in order, from the oldest to the last one
         that the window may hold, until the answer is STOP.
 
-        An event that is told to EXPIRE without having been in a window counts as ``unwindowed``. A window that holds no
-        event does not reach the bolt.
+        An event that gets EXPIRE without having been in a window counts as ``unwindowed``. A window that holds no event
+        does not reach the bolt.
         """
         raise NotImplementedError
 
     def evict_all(self, events: QueuedEvents, context: EvictionContext) -> NDArray[np.integer[Any]]:
-        """Called instead of ``evict`` where it is overridden: once for each window that fires, with all events that
-        ``evict`` would be asked about. Returns an Action for each: ``np.where(good, Action.PROCESS, Action.EXPIRE)``.
-        """
+        """Called instead of ``evict``, if overridden: once for each window that fires, with all events for which
+        ``evict`` would be called. Returns an Action for each: ``np.where(good, Action.PROCESS, Action.EXPIRE)``."""
         raise NotImplementedError
 
     def reset(self, context: EvictionContext) -> None:
@@ -253,7 +254,7 @@ class EvictionPolicy(Policy):
 
     @property
     def reach(self) -> Duration | None:
-        """Greatest time after an event at which it can still be in a window; None where time does not decide it.
+        """Greatest time after an event at which it can still be in a window; None if time does not decide it.
 
         Only for windows that end at multiples of a slide: with a reach, an end fires if an event has come within this
         time before it; without one, if an event has come since the end before it.
@@ -261,7 +262,7 @@ class EvictionPolicy(Policy):
         return None
 
     def window_start(self, reference: int) -> int | None:
-        """Returns the start of the window that fires at the reference; both in microseconds. None where it has no
+        """Returns the start of the window that fires at the reference; both in microseconds. None if it has no
         start."""
         return None if self.reach is None else reference - self.reach.micros
 
@@ -274,7 +275,7 @@ class TriggerPolicy(Policy):
     """
 
     event_time: ClassVar[bool | None] = None
-    """The time that the policy needs: that of events (True), the clock (False), or the one that the bolt has (None)."""
+    """The time that the policy needs: event time (True), the clock (False), or the time of the bolt (None)."""
     every: Duration | None = None
     """Interval of ``on_time``, which is called at each multiple of this that passes, if an event has come since the
     multiple before. None: only ``wake_at`` counts."""
@@ -288,12 +289,12 @@ class TriggerPolicy(Policy):
         return False
 
     def track_all(self, events: QueuedEvents, context: TriggerContext) -> NDArray[np.bool_]:
-        """Called instead of ``track`` where it is overridden: with all events between two moments, or some of them.
-        Returns for each event whether a window fires that ends with it. ``context`` is that before the first of them;
-        the state must be left as it is after the last, since ``reset`` is not called for these windows, and ``wake_at``
-        cannot be set.
+        """Called instead of ``track``, if overridden: with all events between two moments, or some of them. Returns for
+        each event True if a window fires that ends with it. ``context`` is the context before the first event. The
+        state must be left as it is after the last event, since ``reset`` is not called for these windows, and
+        ``wake_at`` cannot be set.
 
-        The rule that keeps windows independent of the cut: to be called with the first events and then with the others
+        The rule that keeps windows independent of the cut: a call with the first events and then one with the others
         must give the same answers, and leave the same state, as one call with all of them.
         """
         raise NotImplementedError
@@ -310,21 +311,22 @@ class TriggerPolicy(Policy):
         """Called with each event when it arrives, in order of arrival, before the watermark has reached it: True fires
         at once.
 
-        All events (of the key) that have arrived by then are told to ``track``, in order of (time, arrival), with the
+        ``track`` is first called for all events (of the key) that have arrived, in order of (time, arrival), with the
         moments between them; then a window fires that ends with the last of them. So **it follows arrival**: an event
-        that comes later is after these, whatever its time, and how far time has come does not go back. Decide by the
-        event alone: how much ``track`` has been told when an event arrives depends on where batches end.
-        ``event.number`` is -1. Not called in processing time, where ``track`` is called on arrival.
+        that comes later is after these, whatever its time, and time does not go back. Decide by the event alone: how
+        far ``track`` is when an event arrives depends on where batches end. ``event.number`` is -1. Not called in
+        processing time, where ``track`` is called on arrival.
         """
         return False
 
     def on_end(self, context: TriggerContext) -> Answer:
         """Called at the end of the streams, after all events and moments. True fires a window that ends with the last
-        event; its rows reach the next bolt with the time of the watermark, where that is past this event. Without it
-        nothing fires then, and the events that are in no window stay ``pending``.
+        event; its rows reach the next bolt with the time of the watermark, if the watermark is past this event.
+        Otherwise nothing fires then, and events in no window stay ``pending``.
 
         With ``forget_after`` it is called when the key is forgotten, at that moment; at the end of the streams all keys
-        are. Events that are in no window are then ``purged``."""
+        are forgotten. Events in no window are then ``purged``.
+        """
         return False
 
     def reset(self, context: TriggerContext) -> None:
@@ -343,7 +345,7 @@ def forget_after(*policies: Policy) -> Duration | None:
 
 
 def overrides(policy: Policy, *hooks: str) -> bool:
-    """True if a class of a user's, that of a policy or one above it, defines one of the hooks."""
+    """True if a user's class, of the policy or a base class, defines one of the hooks."""
     return _defines(type(policy), hooks)  # type: ignore[arg-type]  # classes can be hashed
 
 

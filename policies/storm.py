@@ -42,9 +42,9 @@ class ColumnarEvictionPolicy(EvictionPolicy):
     ) -> NDArray[np.int64]:
         """Returns the position of the first event of each window; a window ends before its stop.
 
-        The result must not decrease while references and stops do not, so that what lies before the start of one window
-        is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have the
-        length of the result.
+        If references and stops do not decrease, the result must not either, so that an event before the start of one
+        window is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have
+        the length of the result.
         """
 
 
@@ -260,8 +260,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
 
     def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
-        """Yields ends whose window brings an event that has been in no window: the event's first end, or the next one
-        where that has passed."""
+        """Yields ends whose window brings an event that has been in no window: the event's first end, or the next end
+        if that one has passed."""
         ends = self.bounds.first_end(queue.timestamps[queue.accounted :], self.slide.micros, self.offset.micros)
         if queue.previous_frontier is not None:
             ends = np.maximum(ends, self.last_due(queue.previous_frontier) + self.slide.micros)
@@ -387,7 +387,7 @@ class SliceGrid:
 def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | None) -> LastEnd | None:
     """Returns the end of the last window that can hold an event, of windows of a length in time at every slide.
 
-    None where that does not follow from the event alone: there are no such windows.
+    None if there are no such windows, so that the end depends on other events.
     """
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
@@ -398,10 +398,10 @@ def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | No
 
 
 def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Returns which of these times (int64 microseconds) no window can hold: those between windows that do not touch
+    """Returns a mask of the times (int64 microseconds) that no window can hold: those between windows that do not touch
     (AT-4), and FOREVER.
 
-    None where there are no such times, or the user's own trigger may fire anywhere.
+    None if there are no such times, or the user's own trigger may fire anywhere.
     """
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None

@@ -50,10 +50,9 @@ def advance(
 ) -> NDArray[np.int64]:
     """Returns the mark after each event of one source, in microseconds; updates ``state``.
 
-    ``advancing``: which events advance the watermark (early ones and end edges do not). ``given``: watermarks from the
-    source, NONE where the row is an event (SI-4). ``every``: how often a mark is made; None makes none here, because
-    ticks do. ``delay``, in microseconds, is subtracted from the event's time; -1 puts the mark just past its event
-    (SI-9).
+    ``advancing``: True for events that advance the watermark (early ones and end edges do not). ``given``: watermarks
+    from the source, NONE for events (SI-4). ``every``: how often a mark is made; None makes none here, because ticks
+    do. ``delay``, in microseconds, is subtracted from the time of the event; -1 puts the mark just after it (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
     seen = times[advancing]
@@ -210,7 +209,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Returns which events pass the rules on arrival times; only these advance the watermark."""
+    """Returns a mask of the events that pass the rules on arrival times; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
     through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
@@ -256,7 +255,7 @@ class Admission:
     """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
     closes_after_end: bool
     last_end: LastEnd | None = None
-    """The last window end of an event; None where that depends on other events."""
+    """The last window end of an event; None if that depends on other events."""
     holds_start: bool = False
     """True if windows include their start and not their end."""
     admits_by_own_mark: bool = False
@@ -274,8 +273,8 @@ class Admission:
     def missed(
         self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns which events have missed their last window. An event between two windows is in none, so it is not
-        late (AT-4)."""
+        """Returns a mask of the events that have missed their last window. An event between two windows is in none, so
+        it is not late (AT-4)."""
         return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
 
     def decide(
@@ -287,12 +286,12 @@ class Admission:
         watermark: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        """Decide about events. Returns the assigned times, the codes of the decisions, and the time up to which
+        """Decides about events. Returns the assigned times, the codes of the decisions, and the time up to which
         windows were closed for each event.
 
-        ``source_mark`` and ``watermark`` are the mark of the event's own input, partition or key, and the bolt's
-        watermark, before the event. ``ends`` are the ends of lifetimes. ``end_edges`` are the events that are end
-        edges, which are late by their end (SI-4). All times are in microseconds.
+        ``source_mark`` is the mark of the event's own input, partition or key before the event, ``watermark`` the
+        bolt's watermark. ``ends`` are the ends of lifetimes. ``end_edges`` marks end edges, whose end decides whether
+        they are late (SI-4). All times are in microseconds.
         """
         closed_until = self.closed_at(watermark)
         reference = self._reference(source_mark, watermark)
@@ -345,7 +344,7 @@ class Admission:
         watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Returns the earliest time that a late event can be given: that of its mark, or just after it."""
+        """Returns the earliest time that a late event can be given: its mark, or just after it."""
         if self.admits_by_own_mark:  # behind its own mark no window may be open either
             assert self.last_end is not None
             known = np.where(reference > NONE, reference, watermark)
@@ -375,7 +374,7 @@ def _outlasting(
     reference: NDArray[np.int64],
     end_edges: NDArray[np.bool_] | None,
 ) -> NDArray[np.bool_]:
-    """Returns which late events last beyond their mark, so that they can be cut to begin there."""
+    """Returns a mask of the late events that last beyond their mark, so that they can be cut to begin there."""
     cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
     return cut if end_edges is None else cut & ~end_edges
 

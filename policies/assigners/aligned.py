@@ -1,4 +1,4 @@
-"""Window assigners, decided on whole arrays, and those of aligned windows: tumbling, hopping, hopping with gaps."""
+"""Window assigners, decided on whole arrays; aligned windows are here: tumbling, hopping, hopping with gaps."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class LiveEvents:
     accounted: NDArray[np.bool_] | None = None
     """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
     arrivals: NDArray[np.int64] | None = None
-    """The place of each event by arrival, as far as it is known: events of earlier batches come before those of this
-    one, in any order. None: they arrived in the order that they have here."""
+    """The index of each event by arrival, as far as known: events of earlier batches come before the events of this
+    batch, in any order. None: they are in order of arrival."""
     reaches: NDArray[np.int64] | None = None
-    """Where each row stands for a run of events of one session: up to when they cover time, in microseconds, from the
-    first of them on; of one window by count: the time of the last of them. None: each row is an event."""
+    """Where rows stand for runs of events. For a session: the end of the time that the run covers, in microseconds,
+    from its first event on. For a window by count: the time of the last event. None: each row is an event."""
     weights: NDArray[np.int64] | None = None
     """Number of events that each row stands for. None: each row is an event."""
 
@@ -138,14 +138,14 @@ class WindowAssigner(ABC):
 
     def anchored(self, anchor: int, offset: int) -> WindowAssigner:
         """Returns these windows counted from a moment and shifted from there, both in microseconds; windows that are
-        not counted stay as they are. No window begins before the anchor."""
+        not counted are unchanged. No window begins before the anchor."""
         return self
 
     @property
     def last_end(self) -> LastEnd | None:
         """Maps events (starts, ends of lifetimes) to the end of the last window that can hold each, in microseconds.
 
-        None where that depends on other events.
+        None if that depends on other events.
         """
         return None
 
@@ -153,7 +153,7 @@ class WindowAssigner(ABC):
     def needed_until(self) -> LastEnd | None:
         """Maps events (starts, ends of lifetimes) to the time, in microseconds, from which no window needs each.
 
-        None where that depends on other events: see ``finished``.
+        None if that depends on other events: see ``finished``.
         """
         return self.last_end
 
@@ -184,18 +184,18 @@ class WindowAssigner(ABC):
         it."""
 
     def passed_over(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
-        """Returns which events are known to be in no window although they are not finished; None where there are
-        none."""
+        """Returns a mask of the events that are in no window although they are not finished; None if there are none."""
         return None
 
     @abstractmethod
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns the earliest end > after, in microseconds, of a window that holds one of the present events; None
-        where there is none. Earlier where the events must be looked at before that: one is passed over, for example."""
+        if there is none. It may be earlier if the events must be evaluated before, for example because one is passed
+        over."""
 
     def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
-        """Returns a time > after, in microseconds, before which no present event that is not finished at ``after`` will
-        be, as long as no other comes; None where there is none."""
+        """Returns a time > after, in microseconds, before which no unfinished present event will be finished, if no
+        other event comes; None if there is none."""
         return self.next_end(live, after)
 
     def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
@@ -204,7 +204,7 @@ class WindowAssigner(ABC):
         return self.assign(live, after, FOREVER)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
-        """Yield the windows that an idle timeout closes: those of ``open``."""
+        """Yield the windows of ``open`` that an idle timeout closes."""
         return self.open(live, after)
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -236,11 +236,12 @@ class GridWindows(WindowAssigner):
     @abstractmethod
     def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and of the last window that hold each event and were open when it came, in
-        microseconds; the last is before the first for an event in none. The events are points in time, in any order."""
+        microseconds; for an event in no window, the last is before the first. The events are points in time, in any
+        order."""
 
     def runs(self, live: LiveEvents) -> EventRuns:
-        """Returns runs of events that the same windows hold: those of any event of the run, with the least of
-        ``LiveEvents.closed_until`` in it. The events are points in time, in any order."""
+        """Returns runs of events that are in the same windows: the windows of any event of the run that are open by the
+        least ``LiveEvents.closed_until`` in it. The events are points in time, in any order."""
         return _grid_runs([self], live)
 
 
@@ -458,8 +459,8 @@ def expand_counts(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """Cut windows with these numbers of members into pieces of bounded size: the first window of each, one more than
-    its last, and where the members of each window begin in the piece, one more than there are windows."""
+    """Cuts windows with these numbers of members into pieces of bounded size. Yields the first window of each piece,
+    the first window after it, and the offsets of the members of each window in the piece, with one more for the end."""
     totals = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
@@ -687,13 +688,12 @@ class CalendarWindows(GridWindows):
         return last_ends
 
     def _microsecond_starts(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the start of the microsecond in which each time is: it is in the same window, for either kind of
-        bounds."""
+        """Returns the start of the microsecond of each time, which is in the same window for both kinds of bounds."""
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns all boundaries within the spans begin..finish, in order, and on either side as many as are needed for
-        the windows that share an instant with the span; other boundaries may be omitted."""
+        """Returns all boundaries within the spans begin..finish, in order, and on either side as many as the windows
+        that share an instant with the span need; other boundaries may be omitted."""
         # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
         # That of the first time of day is one of the day before, or after.
         margin = 1 if self.at else 0
@@ -732,7 +732,7 @@ def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
 @lru_cache(maxsize=1 << 14)
 def _starts_in_period(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
     """Returns the start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and
-    for one that is divided, of each part."""
+    for a divided day, of each part."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)

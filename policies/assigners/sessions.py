@@ -256,11 +256,11 @@ class SessionWindows(WindowAssigner):
     def _no_longer_needed(
         self, times: NDArray[np.int64], sessions: RunWindows, forced: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
-        """Returns the sessions whose events are no longer needed, where the clock has closed some.
+        """Returns the sessions whose events are no longer needed, if the clock has closed some.
 
-        The check points of a session depend on its start, and that on the preceding session that the clock closed. So
-        the last session closed that way is still needed. If its check points cannot be found from its own first event,
-        the session before it is needed as well, and so on.
+        The check points of a session depend on its start, and the start depends on the preceding session that the clock
+        closed. So the last session closed by the clock is still needed. If its check points cannot be found from its
+        own first event, the session before it is needed as well, and so on.
         """
         count = len(sessions.lows)
         firsts = times[sessions.lows]
@@ -476,8 +476,8 @@ class CountedWindows(WindowAssigner):
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
     def _ranks(self, live: LiveEvents, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Returns the rank of each event among those of its key since the last window, from 1, and which events count
-        at the limit. A row that stands for several events has the rank of the last of them."""
+        """Returns the rank of each event among the events of its key since the last window, from 1, and a mask of the
+        events that count at the limit. A row that stands for several events has the rank of the last of them."""
         counted = live.starts <= upto
         if not self._leaves_gaps and live.accounted is not None:
             counted &= ~live.accounted

@@ -44,7 +44,7 @@ class Intervals:
     stops: NDArray[np.int64]
     """End of each interval; undefined for intervals without events."""
     crowds: NDArray[np.int64]
-    """Number of events alive in each interval; 0 after the last boundary of a key, and where it is no window."""
+    """Number of events alive in each interval; 0 after the last boundary of a key, and between windows."""
     holders: NDArray[np.int64]
     """Index of an event of the same key."""
     events: NDArray[np.int64]
@@ -58,7 +58,7 @@ class Intervals:
     def between(
         live: LiveEvents, events: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> Intervals:
-        """Returns the intervals of these events (indices), each of which is in those from its beginning to its end
+        """Returns the intervals of these events (indices): each event is in the intervals from its beginning to its end
         (microseconds); it begins before it ends."""
         count = len(events)
         times = np.concatenate([begins, ends])
@@ -211,7 +211,7 @@ class OnsetWindows(WindowAssigner):
     """The window [t, t + 1 us) at every t at which a lifetime of the key begins, with the events alive then (SI-22).
 
     It closes as soon as nothing can begin at t any more, however long its events last. For points it is their snapshot.
-    A lifetime without length is in none. ``LiveEvents.closed_until`` is ignored.
+    A lifetime without length is in no window. ``LiveEvents.closed_until`` is ignored.
     """
 
     by_time_alone = True
@@ -236,7 +236,7 @@ class OnsetWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """The end of the one window that an event must not miss: the one that it begins."""
+        """The end of the only window that an event must not miss: the window at its beginning."""
         return lambda starts, ends: starts + 1
 
     @property
@@ -286,8 +286,8 @@ class SlidingLogWindows(WindowAssigner):
     """The window (t - length, t] at every t at which an event of the key enters or leaves it (AZ-21).
 
     An event enters at its time and leaves ``length`` later. Changes at the same time form one window; empty windows are
-    omitted. An event is in no window that was closed when it came (``LiveEvents.closed_until``), and ends none of
-    these; one for which all had closed is as if it had not come.
+    omitted. An event is in no window that was closed when it came (``LiveEvents.closed_until``), and ends no such
+    window; an event whose windows had all closed has no effect.
 
     Raises ConfigError for a length of zero; ``assign`` raises it for events with lifetimes.
     """
@@ -361,8 +361,8 @@ class SlidingLogWindows(WindowAssigner):
         return RunWindows(ends - self.length.micros, ends, left[held], entered[held])
 
     def _of_late_events(self, live: LiveEvents, closed_until: NDArray[np.int64]) -> Intervals:
-        """Returns the windows where events have missed some: an event may then leave before one that entered before
-        it."""
+        """Returns the windows, if events have missed some of theirs: an event may then leave before one that entered
+        before it."""
         length = self.length.micros
         missed = np.minimum(closed_until, FOREVER - 1)
         events = np.flatnonzero(missed < live.starts + (length - 1))
@@ -388,7 +388,7 @@ class MeetingWindows(WindowAssigner):
 
     how: How
     left: int
-    """Number of the left one of the bolt's two inputs."""
+    """Number of the left input of the bolt's two inputs."""
     edges: bool = False
     """True if the end of an event may become known later. Events without an end are then kept for it."""
 
@@ -449,8 +449,8 @@ class MeetingWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """Returns that of ``OnsetWindows``: how a join treats events without a partner does not change which are late
-        for it."""
+        """Returns ``OnsetWindows.last_end``: the treatment of events without a partner does not change which events are
+        late."""
         return OnsetWindows().last_end
 
     @property
@@ -508,8 +508,8 @@ def _after_all(live: LiveEvents, ends: NDArray[np.int64], after: Limit) -> NDArr
 
 
 def _first_matches(live: LiveEvents, ends: NDArray[np.int64], mine: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns when each event in ``mine`` met its first partner: the later of their starts; FOREVER for none and for
-    others."""
+    """Returns when each event in ``mine`` met its first partner: the later of their starts; FOREVER for events without
+    a partner and for others."""
     matched_at, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
     ours, theirs = np.flatnonzero(mine & lasting), np.flatnonzero(~mine & lasting)
     if not len(ours) or not len(theirs):
@@ -539,8 +539,8 @@ def _counted(
 def _witnesses(
     live: LiveEvents, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Returns which ended events are witnesses: the last to end of each key, if a waiting event of the key began before
-    that end.
+    """Returns a mask of the witnesses among ended events: the last of each key to end, if a waiting event of the key
+    began before that end.
 
     A witness shows that these waiting events have met a partner. An event that ended earlier shows this of no others.
     """
@@ -579,7 +579,7 @@ def _at_moments(live: LiveEvents, events: NDArray[np.int64], moments: NDArray[np
 
 
 def _joined(one: Intervals, other: Intervals) -> Intervals:
-    """Returns the slices of both; where two have the same time and key, that of ``one`` comes first."""
+    """Returns the slices of both; if two have the same time and key, the slice of ``one`` comes first."""
     places = {"first", "stop"}
     columns = {
         each.name: np.concatenate(

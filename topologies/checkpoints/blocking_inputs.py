@@ -80,13 +80,13 @@ class BlockingInput:
     partition: str
     """Name of the partition; empty where partitions are not told apart."""
     watermark: int | None
-    """The watermark that it would allow alone, in microseconds; None where it has delivered nothing."""
+    """The watermark that it would allow alone, in microseconds; None if it has delivered nothing."""
     source: str
     """The name under which its mark is kept: the input, and after a tab the partition."""
     since: int | None
     """The clock since which it has not moved, in microseconds; None where the checkpoint does not tell."""
     since_exactly: bool
-    """True if it delivered last at ``since``; False: it has not moved since then at least."""
+    """True if it delivered last at ``since``; False if it may not have moved for longer."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values; times in ISO 8601."""
@@ -161,9 +161,9 @@ def _shown(time: int | None) -> str | None:
 
 
 def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
-    """Returns the watermark that each input or partition would allow alone, in microseconds; None where it has
-    delivered nothing, or not yet the number of events that moves it. Without those that are idle. Where ticks move
-    watermarks, it is that of the next tick."""
+    """Returns the watermark that each input or partition would allow alone, in microseconds; None if it has delivered
+    nothing, or not yet the number of events that moves it. Idle inputs are left out. If ticks move watermarks, it is
+    the watermark of the next tick."""
     if rules.follows_events:
         marks: dict[str, int | None] = {
             source: _allowed(rules, source, mark)
@@ -273,7 +273,7 @@ class BlockingInputs:
 
     def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
         """Yields sentences on the inputs that hold a bolt's watermark, and on the effect of its idle rules. ``end``:
-        that of the waiting window; ``needed``: the watermark at which it fires."""
+        the end of the waiting window; ``needed``: the watermark at which it fires."""
         rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
@@ -303,8 +303,8 @@ class BlockingInputs:
         return self.kept[-1].bolts[bolt]
 
     def _behind(self, rules: BoltRules, holder: BlockingInput) -> Iterator[str]:
-        """Yields sentences about an input from other bolts: which of them is furthest behind, and what holds that
-        one."""
+        """Yields sentences about an input from other bolts: the bolt that is furthest behind, and the inputs that hold
+        it."""
         origins = [name for name in rules.origins.get(holder.input, ()) if name in self.all_rules]
         if not origins:
             return
@@ -425,7 +425,7 @@ class RegularEvents:
     last: NDArray[np.int64]
     """The end of the last window that holds it; before the first for an event in none."""
     known_last: NDArray[np.int64]
-    """``last`` at the end of the streams, where events without an end last as long as the latest one of their key."""
+    """``last`` at the end of the streams, when events without an end last as long as the latest event of their key."""
     counts: NDArray[np.int64]
     """Number of events that each row stands for."""
 
@@ -447,7 +447,7 @@ class RegularEvents:
         return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the end of the first window that holds an event and ends after ``over``; None where none does."""
+        """Returns the end of the first window that holds an event and ends after ``over``; None if there is none."""
         first = self._first_end_after(over)
         first = first[first <= self.known_last]
         return int(first.min()) if len(first) else None
@@ -469,8 +469,8 @@ def _counted_before(
 def regular_events(
     state: BoltState, store: SegmentStore, rules: BoltRules, windows: AlignedWindows, wanted: str | None
 ) -> RegularEvents:
-    """Returns the events of a bolt, all or those of one key: ``wanted`` is the text of its only column, or of several
-    with commas between them."""
+    """Returns the events of a bolt, all or those of one key. ``wanted`` is the text of a key of one column, or of
+    several with commas between them."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
     for reader in readers_of(state, store, rules):

@@ -1,8 +1,8 @@
-"""A run on a checkpoint, whoever cuts its batches and runs their tasks: opened, noted and cleaned up.
+"""A run on a checkpoint, for both engines: opened, noted and cleaned up.
 
-A checkpoint knows a topic by its name, and goes on at the offset where it stopped: the first records of a topic that
-was deleted and made anew would be passed over, in silence where it has more of them than were read of the old one. So
-the ids that Kafka gives to topics are noted in the checkpoint, and compared when a run starts.
+A checkpoint knows a topic by its name, and continues at the offset where it stopped. If a topic is deleted and made
+anew, its first records would be skipped, in silence if it has more records than were read of the old one. So the
+checkpoint notes the ids that Kafka gives to topics, and a run compares them when it starts.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class ReadTopics:
     def begin(self, files: SealedFolder, log: SourceLog, batch: int, check_owner: Callable[[], None]) -> list[str]:
         """Compare the topics with those that the checkpoint has read up to ``batch``, the last that was committed.
 
-        One that was made anew is read from its beginning, where its spout lets records be lost: returns what is to be
-        said of that. DataError where it does not.
+        A topic that was made anew is read from its beginning, if its spout lets records be lost; the messages about
+        that are returned. Otherwise DataError is raised.
         """
         noted, complaints = _noted_ids(files), []
         for name, spout in self.spouts.items():
@@ -134,8 +134,8 @@ class ReadTopics:
             self.ids[name] = {topic: each.id for topic, each in topics.items() if each.id != UNKNOWN_ID}
 
     def compare(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> None:
-        """DataError where a topic was made anew since the run began; as ``lost``, for who finds himself what was
-        deleted."""
+        """Raises DataError if a topic was made anew since the run began; like ``lost``, for a caller that finds
+        deletions itself."""
         for name, of_spout in ranges.items():
             spout = self.spouts[name]
             passing = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
@@ -143,10 +143,10 @@ class ReadTopics:
                 self._refuse_remade(admin, name, of_spout)
 
     def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
-        """Say which records of a batch were deleted before they were read, where that does not stop the run. DataError
-        where a topic was made anew since the run began.
+        """Returns messages about records of a batch that were deleted before they were read, if that does not stop the
+        run. Raises DataError if a topic was made anew since the run began.
 
-        Called before the records of a batch are read. A broker that does not answer now is asked before the next one:
+        Called before the records of a batch are read. A broker that does not answer now is asked before the next batch:
         its topics are compared before a further batch is committed, or when the next run starts.
         """
         complaints: list[str] = []
@@ -190,7 +190,7 @@ class ReadTopics:
             )
 
     def _is_remade(self, admin: Admin, topic: str, read: Mapping[int, int], known: str | None, now: TopicInfo) -> bool:
-        """True if a topic is not the one that was read: by its id, or if that is unknown, because it ends before the
+        """True if a topic is not the one that was read: by its id or, if that is unknown, because it ends before the
         records that were read."""
         topic_id, partitions = now
         if known is not None and topic_id != UNKNOWN_ID:
@@ -258,12 +258,12 @@ def open_checkpoint(
     keep: int = KEPT_BATCHES,
     attempts: Attempts | None = None,
 ) -> OpenCheckpoint:
-    """Opens the two halves of a checkpoint. CheckpointError, with what to do, where they do not fit each other, the
+    """Opens the two halves of a checkpoint. Raises CheckpointError, with what to do, if they do not fit each other, the
     topology or the start.
 
-    Where there is no lock, a run that has the checkpoint loses it to this one; but a further attempt of a run that had
-    it takes it from no other run. ``first_output``: where the run is to start; None: at its input, or where the run
-    before it did. ``keep``: number of the last batches that are kept.
+    If there is no lock, a run that has the checkpoint loses it to this one; but a further attempt of a run takes it
+    from no other run. ``first_output``: time at which the run starts; None: with its input, or as the run before did.
+    ``keep``: number of the last batches that are kept.
     """
     is_new = halves.uri is None and not halves.has_our_half
     with naming_a_way_back(halves):
@@ -308,8 +308,8 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, fir
 
 
 def make_halves(halves: PairedCheckpoint) -> None:
-    """Makes the folders of a new checkpoint on this machine with permissions for their owner alone, whatever those of
-    the files in them."""
+    """Makes the folders of a new checkpoint on this machine, with permissions for their owner alone, whatever
+    permissions the files in them have."""
     for half in ("windbolt", "spark"):
         with as_storage_error(f"{halves.root}/{half}", "made"):
             os.makedirs(f"{halves.root}/{half}", exist_ok=True)
@@ -375,8 +375,8 @@ def _write(spout: MemorySpout, folder: str) -> None:
 class Cleaning:
     """Calls a function in a thread of its own, once after each batch.
 
-    Deleting waits for the disk, and uses hardly any of the processor. Whoever touches the checkpoint calls ``wait``
-    first. The block ends when the present deletion is done; the next run deletes what is left then.
+    Deleting waits for the disk, and uses hardly any processor time. Call ``wait`` before anything else touches the
+    checkpoint. The block ends when the present deletion is done; the next run deletes the rest.
     """
 
     def __init__(self, clean: Callable[[], None]) -> None:
@@ -453,8 +453,8 @@ class CheckpointedRun(ABC):
         """Sentences about the topics of Kafka for the next report."""
 
     def __enter__(self) -> Self:
-        """Raises CheckpointError or ConfigError where another run has the checkpoint or a sink's folder, and where the
-        checkpoint does not fit; nothing is kept from others then."""
+        """Raises CheckpointError or ConfigError if another run has the checkpoint or a sink's folder, or if the
+        checkpoint does not fit; then nothing stays locked."""
         with ExitStack() as held, during("the start of the run", "nothing is lost"):
             self._hold(held)
             with naming_a_way_back(self.halves):
@@ -469,7 +469,7 @@ class CheckpointedRun(ABC):
         self._held.__exit__(kind, error, trace)
 
     def _hold(self, held: ExitStack) -> None:
-        """Locks out other runs; at the end, tasks end before what they write to is unlocked."""
+        """Locks out other runs; at the end, tasks end before their sinks and checkpoint are unlocked."""
         self.halves.lock.take()
         held.callback(self.halves.lock.release)
         held.callback(self.claims.release)
@@ -534,7 +534,7 @@ class CheckpointedRun(ABC):
         return {name: spout for name, spout in spouts.items() if isinstance(spout, FileSpout)}
 
     def _open_log(self) -> None:
-        """Opens the log of files and offsets by batch, and removes what a run that died has left unfinished."""
+        """Opens the log of files and offsets by batch, and removes the unfinished entries of a run that died."""
         check_registries(self.topology)
         half = self.halves.spark_checkpoint
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
@@ -570,8 +570,8 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
-        """Called when the checkpoint is locked, and nothing is read yet: sets ``executor``. Resources that are put into
-        ``held`` are closed after the executor, which must not be put there."""
+        """Called when the checkpoint is locked, and nothing is read yet: sets ``executor``. Resources in ``held`` are
+        closed after the executor, which must not be put there."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
@@ -579,8 +579,8 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Called when ``topology`` and ``checkpoint`` are set: get ready to read. Returns the spouts of files and those
-        of Kafka, in the order of the sources of the query."""
+        """Called when ``topology`` and ``checkpoint`` are set: prepares reading. Returns the spouts of files and the
+        spouts of Kafka, in the order of the sources of the query."""
 
     @abstractmethod
     def _batches(self) -> None:
@@ -677,8 +677,8 @@ class CheckpointedRun(ABC):
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
         """Returns the plan of a batch, as it was written first.
 
-        A run that has lost the checkpoint may have written it, with other files than the source's log has by now, or at
-        a time before the last batch: that plan is obsolete, and is replaced.
+        A run that has lost the checkpoint may have written it, with other files than the source's log has now, or at a
+        time before the last batch: such a plan is obsolete, and is replaced.
         """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):

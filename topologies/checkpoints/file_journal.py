@@ -1,4 +1,4 @@
-"""The journal that says which files belong to which batch (decisions 38 and 92), also for files that were moved."""
+"""The journal of the files that belong to each batch (decisions 38 and 92), also for files that were moved."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FileLog:
         last change in milliseconds."""
 
     def last_after(self, number: int) -> int | None:
-        """Returns the last entry, if it has files and comes after this one: they belong to a batch that was not
+        """Returns the last entry, if it has files and comes after this one: the files belong to a batch that was not
         planned."""
         return self.latest if self._files and self._files[-1]["batchId"] > number else None
 
@@ -111,11 +111,12 @@ class FileJournal:
         uri: str | None,
         kafka: Mapping[str, Callable[[], Mapping[tuple[str, int], int]]] = MappingProxyType({}),
     ) -> None:
-        """``spouts`` of files in the order of the sources of Spark's query, ``heartbeats`` whether a heartbeat comes
-        after them all. ``kafka``: the spouts of Kafka in between, each with what asks Kafka where a new run begins.
+        """``spouts``: of files, in the order of the sources of Spark's query. ``heartbeats``: True if a heartbeat comes
+        after them all. ``kafka``: the spouts of Kafka in between, each with a function that asks Kafka where a new run
+        begins.
 
-        ``uri`` of the file system, None for the local one: there files are written with checksums, as Spark writes
-        them, and a lock keeps other runs off. CheckpointError where the journal is of other sources.
+        ``uri``: of the file system, None for the local one, where files are written with checksums, as Spark writes
+        them, and a lock keeps other runs off. Raises CheckpointError if the journal is of other sources.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._kafka = {name: (len(self._spouts) + at, begin) for at, (name, begin) in enumerate(kafka.items())}
@@ -160,7 +161,7 @@ class FileJournal:
         return noted
 
     def is_new(self, spout: str, ends: Mapping[tuple[str, int], int]) -> bool:
-        """True if a batch that ends so differs from the one before, or is the first one of a spout of Kafka."""
+        """True if a batch with these ends differs from the one before, or is the first of a spout of Kafka."""
         return self._offsets[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
 
     def plan(
@@ -173,9 +174,9 @@ class FileJournal:
     ) -> int:
         """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
 
-        Of the spouts that are ``begun`` those that are noted belong to it, and ``files`` has none. ``heartbeat``: with
-        a heartbeat, as Spark has one at each trigger. ``ends``: up to which offsets it reads spouts of Kafka.
-        JournalMoved where another run was faster.
+        For spouts that are ``begun`` the noted files belong to it, and ``files`` has none. ``heartbeat``: with a
+        heartbeat, as Spark has one at each trigger. ``ends``: offsets up to which it reads spouts of Kafka. Raises
+        JournalMoved if another run was faster.
         """
         offsets, begun = list(self._offsets), self.begun
         for source, spout in enumerate(self._spouts):
@@ -260,7 +261,7 @@ def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None
 
 
 def write(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
-    """Write a file in place of one that may be there."""
+    """Write a file; an existing one is replaced."""
     path = f"{half.root}/{name}"
     if not is_object_store(uri):
         make_folder(half.filesystem, path.rsplit("/", 1)[0])
@@ -278,10 +279,10 @@ def path_of(entry: Mapping[str, Any]) -> str:
 
 
 def as_uri(path: str) -> str:
-    """Returns a local path, or a URI without quoting, exactly as Spark notes it, because Spark knows by it which files
-    it has read.
+    """Returns a local path, or a URI without quoting, exactly as Spark notes it, because Spark recognises by it the
+    files that it has read.
 
-    Java's URIs keep letters of all alphabets as they are, and quote all spaces and controls of Unicode.
+    Java's URIs keep letters of all alphabets, and quote all spaces and controls of Unicode.
     """
     scheme, sign, rest = path.partition("://")
     if not sign or path.startswith("/"):
@@ -298,8 +299,8 @@ def _other(char: str) -> str:
 
 
 def _interval(entries: Mapping[int, str]) -> int:
-    """Returns the number of entries from one that holds all before it to the next, by the rule with which Spark finds
-    them."""
+    """Returns the number of log entries from one compacted entry, which holds all before it, to the next; Spark finds
+    them by the same rule."""
     compact = sorted(number for number, name in entries.items() if name.endswith(COMPACT))
     if len(compact) > 1:
         return compact[-1] - compact[-2]
@@ -323,12 +324,12 @@ def _compact_json(value: Any) -> str:
 
 
 def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callable[[], None]) -> None:
-    """Empty the entries that belong to no batch yet, before a query starts: Spark lists their files again then.
+    """Empties the entries that belong to no batch yet, before a query starts: Spark then lists their files again.
 
-    For all sources of files, also those of streaming DataFrames. ``check_owner`` raises CheckpointError where another
-    run has taken the checkpoint over. It is called when all has been read: nothing that was there by then belongs to
-    that run, and what that run has noted since is left alone. CheckpointError where Spark's half, in ``root``, cannot
-    be read.
+    For all sources of files, also those of streaming DataFrames. ``check_owner`` raises CheckpointError if another run
+    has taken the checkpoint over. It is called when everything has been read: the entries read belong to this run, and
+    entries that the other run has noted since are left alone. Raises CheckpointError if Spark's half, in ``root``,
+    cannot be read.
     """
     try:
         unplanned = _all_unplanned(filesystem, root)
@@ -358,8 +359,8 @@ def _last_batch(filesystem: pafs.FileSystem, root: str) -> int | None:
 
 
 def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Iterator[tuple[str, str, bool]]:
-    """Yields the files of the logs that have entries after those of a batch, each with the rest of its text, and
-    whether it has a checksum."""
+    """Yields each log file with entries after those of a batch, with the rest of its text, and whether it has a
+    checksum."""
     planned = [] if batch is None else _lines(filesystem, f"{root}/offsets/{batch}")[2:]
     for source in _names(filesystem, f"{root}/sources"):
         if not source.isdigit():
@@ -374,7 +375,7 @@ def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Ite
 
 
 def _last_entry(offset: str) -> int | None:
-    """Returns the last entry that a line of ``offsets/`` names; None where the source is not one of files."""
+    """Returns the last entry that a line of ``offsets/`` names; None if the source does not read files."""
     if offset == "-":
         return -1
     try:
@@ -441,7 +442,7 @@ class Relocation:
         return None
 
     def document(self, values: Any) -> Any:
-        """Returns a plan, or a note of poison input, with its paths as they are now."""
+        """Returns a plan, or a note of poison input, with the present paths."""
         match values:
             case dict():
                 return {name: self.document(each) for name, each in values.items()}
@@ -455,7 +456,7 @@ class Relocation:
         return values
 
     def log(self, text: str) -> str:
-        """Returns a file of the log of a source, with its paths as they are now; any other file is left as it is."""
+        """Returns a file of the log of a source with the present paths; any other file is unchanged."""
         if not self.moved:
             return text
         version, *lines = text.split("\n")
@@ -479,18 +480,19 @@ class Relocation:
 
 
 _LAST = 100
-"""Number of the latest noted files that are checked to find runs that were started elsewhere; this is enough, because a
-run that notes files has first noted all others by its own folder."""
+"""Number of the latest noted files that are checked to find runs that were started elsewhere. This is enough, because a
+run first notes all others by its own folder."""
 
 
 def follow_moved_input(
     halves: PairedCheckpoint, topology: Graph, check_owner: Callable[[], None]
 ) -> dict[str, tuple[str, str]]:
-    """Note the files of spouts with relative paths by the folder in which this run was started, if it is another one.
+    """Notes the files of spouts with relative paths by the folder in which this run was started, if the folder is
+    another one.
 
-    Returns, by spout, where runs were started before and where this one was. A checkpoint knows files by their whole
-    paths. Those that are not where they were, and are in this run's folder, of the same time, are the same files.
-    CheckpointError where they may be others, or copies: they would be read again, or wrongly not at all.
+    Returns, by spout, the folder of earlier runs and the folder of this run. A checkpoint knows files by their whole
+    paths. If a file is missing at its old path, and this run's folder has one of the same time, both are the same file.
+    Raises CheckpointError if they may be other files, or copies: they would be read again, or wrongly skipped.
     """
     of_files = sorted(name for name, node in topology.spouts.items() if not _has_rows(node.spout))
     found: dict[str, tuple[str, str]] = {}

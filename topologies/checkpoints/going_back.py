@@ -272,9 +272,9 @@ class Rollback:
 
 
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
-    """Go back to the state after a batch, so that the next run does the one after it again.
+    """Go back to the state after a batch, so that the next run repeats the batch after it.
 
-    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, where that is not possible.
+    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, if that is not possible.
     """
     with during("looking at what can be gone back to", "nothing was changed"):
         _check(halves, key)
@@ -436,7 +436,7 @@ class Reset:
     """Result of a reset."""
 
     batch: str | None
-    """The batch after which this is the state; None where none has been committed yet."""
+    """The last committed batch, after which this is the state; None if no batch has been committed yet."""
     discarded: dict[str, int] = field(default_factory=dict)
     """For each bolt that starts over, or is gone, the number of its events that were in no window yet. They are purged
     now."""
@@ -445,11 +445,11 @@ class Reset:
 
 
 def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Graph) -> Reset:
-    """Let bolts start over after the last batch of a checkpoint, which the caller has locked.
+    """Lets bolts start over after the last batch of a checkpoint, which the caller has locked.
 
-    ``topology`` is the one to continue with: it may differ from the checkpoint's only in the bolts that are named,
-    which may be new or gone, and in columns of spouts that only these bolts read. ConfigError or CheckpointError,
-    before anything is written, where that is not so.
+    ``topology`` is the one to continue with. It may differ from the checkpoint's only in the named bolts, which may be
+    new or removed, and in columns of spouts that only these bolts read. Otherwise ConfigError or CheckpointError is
+    raised before anything is written.
     """
     with naming_a_way_back(halves):
         manifest = _look(halves, names, topology, check_unclaimed)

@@ -68,8 +68,8 @@ class Findings:
 
 
 def refuse_missing_input(topology: Graph) -> None:
-    """Raises ConfigError for a spout of files on this machine whose files, or the folder of whose pattern, do not
-    exist. UnreachableError where that cannot be seen."""
+    """Raises ConfigError if the files of a spout on this machine do not exist, or the folder of its pattern;
+    UnreachableError if that cannot be seen."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
             refuse_missing(name, node.spout)
@@ -114,7 +114,7 @@ class FirstRows:
     rows: pa.Table
     """Good rows, with the columns that are read from files."""
     reasons: tuple[str, ...] = ()
-    """Why others cannot be read, one text for each."""
+    """Why other rows cannot be read, one text for each."""
 
     @property
     def number(self) -> int:
@@ -123,9 +123,9 @@ class FirstRows:
 
 
 def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> FirstRows:
-    """Reads some rows of the first files, in the order in which a run reads them.
+    """Reads some rows of the first files, in the order of a run.
 
-    Raises DataError for a file that is not what the spout says, UnreachableError for one that cannot be reached.
+    Raises DataError for a file that does not fit the spout, UnreachableError for one that cannot be reached.
     """
     schema, defaults = spout.row_schema(node.outputs[DEFAULT_STREAM]), node.defaults
     rows, reasons = schema.empty_table(), list[str]()
@@ -159,7 +159,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
     """Returns the rows that a user's spout of partitions returns at the beginning, and the number of its partitions;
     nothing is acknowledged.
 
-    Raises SpoutError for its exceptions, and where it returns other rows when it is asked a second time.
+    Raises SpoutError for its exceptions, and if it returns other rows on a second call.
     """
     schema = node.outputs[DEFAULT_STREAM]
     with RangePlanner(node.name, spout) as planner:
@@ -217,8 +217,9 @@ def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -
     """Returns an error for each declared column that no object in the files has; none for other formats, and none for
     columns with a default.
 
-    The first objects decide, except for columns that none of them has: for these all files are searched. They are read
-    by Python alone, so that no file can end this process. Raises UnreachableError for a file that cannot be reached.
+    The first objects decide, except for columns that are in none of them: for these all files are searched. Python
+    alone reads the files, so that no file can end this process. Raises UnreachableError for a file that cannot be
+    reached.
     """
     if spout.format.name not in ("jsonl", "json"):
         return []
@@ -347,11 +348,11 @@ def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
 
 
 def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
-    """Returns the times that a bolt's extractor gives to the first rows of a spout, and the first of those on which it
+    """Returns the times that a bolt's extractor gives to the first rows of a spout, and the first rows on which it
     fails.
 
     A row without a time is a warning, because a run counts it as invalid; it is a problem if no row has a time, or if
-    the extractor fails on a whole table. What the extractor prints goes to standard error.
+    the extractor fails on a whole table. The output of the extractor goes to standard error.
     """
     if not rows.num_rows:
         return Findings()
@@ -708,8 +709,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
 
 
 def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
-    """Reads the first records, where the package for it is there; otherwise tests whether a broker can be connected
-    to."""
+    """Reads the first records, if the package for it is there; otherwise tests the connection to a broker."""
     refusals = []
     for server in spout.servers.split(","):
         host, _, port = server.strip().rpartition(":")

@@ -1,4 +1,5 @@
-"""A checkpoint folder: where it is, who has it, and whether its two halves, Spark's and windbolt's, belong together."""
+"""A checkpoint folder: its place, its owner, and the check that its two halves, Spark's and windbolt's, belong
+together."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ TOPOLOGY, START = "topology", "start"
 FILES = (f"windbolt/{START}.json", *(f"windbolt/{name}" for name in FIRST_FILES), "spark/offsets/0")
 """Files that a run writes into a checkpoint, one in each folder that gets more."""
 GOING_BACK = "going-back"
-"""Note that somebody goes back to an earlier batch; while it is there, no run begins."""
+"""Note of going back to an earlier batch; while it is there, no run begins."""
 RESETTING = "resetting"
 """Note that bolts are about to start over; while it is there, no run begins."""
 ADDING_COLUMNS = "adding-columns"
@@ -142,8 +143,8 @@ START_OVER = "start with a new checkpoint folder (which reads all input again)"
 class PairedCheckpoint:
     """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is windbolt's.
 
-    It is opened for a run (``checkpointed_run.py``), its halves are compared, it is compared with a topology
-    (``topology_fit.py``), and where it is damaged a way back is named.
+    It is opened for a run (``checkpointed_run.py``), its halves are compared with each other and with a topology
+    (``topology_fit.py``), and errors about damage name a way back.
     """
 
     def __init__(self, path: str) -> None:
@@ -164,7 +165,7 @@ class PairedCheckpoint:
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """Raises CheckpointError if the file system cannot be reached; that is no damage, and nothing was written."""
+        """Raises CheckpointError if the file system cannot be reached; that is not damage, and nothing was written."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""Findings about a topology before an engine starts: what keeps a run from succeeding, and what is likely a mistake."""
+"""Findings about a topology before an engine starts: reasons why a run cannot succeed, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _nearest(folder: str) -> str:
 
 
 def _try_writing(folder: str) -> None:
-    """Checks that a file can be written in a folder: one without a name, or one that is deleted at once."""
+    """Checks that a file can be written in a folder: a file without a name, or one that is deleted at once."""
     with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
         pass
 
@@ -95,13 +95,13 @@ def _try_writing(folder: str) -> None:
 
 
 def refuse_before_start(topology: Graph, options: RunOptions) -> None:
-    """Raises the error with which a run would end anyway.
+    """Raises an error that a run would raise anyway.
 
-    CheckpointError where the checkpoint is another topology's; StorageError where a sink's folder cannot be made or
-    written to; ConfigError where input is not there; EnvironmentMissing or ConfigError where input or a sink is in
-    HDFS, which cannot be reached.
+    Raises CheckpointError if the checkpoint is another topology's; StorageError if a sink's folder cannot be made or
+    written to; ConfigError if input is missing; EnvironmentMissing or ConfigError if input or a sink is in HDFS, which
+    cannot be reached.
 
-    It saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks all of it
+    It saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks everything
     again.
     """
     assert options.checkpoint is not None
@@ -144,8 +144,8 @@ def _check_hdfs(topology: Graph) -> None:
 
 
 def check_local(topology: Graph, options: RunOptions) -> None:
-    """Raise ConfigError for what ``run_local`` cannot run, or not with these options; EnvironmentMissing where the
-    package for Kafka is missing."""
+    """Raises ConfigError for parts or options that ``run_local`` does not support; EnvironmentMissing if the package
+    for Kafka is missing."""
     refuse_in_process(options)
     _refuse_spark(topology)
     if options.checkpoint is not None:
@@ -241,7 +241,8 @@ def asking_registries_once(topology: Graph) -> Graph:
 
 
 def find_registries(topology: Graph) -> dict[str, Findings]:
-    """Returns what registries say of the topics of spouts and sinks, by the names of these. Registers nothing."""
+    """Returns the answers of registries about the topics of spouts and sinks, by the names of these. Registers
+    nothing."""
     found: dict[str, Findings] = {}
     for name, node in topology.spouts.items():
         spout = node.spout
@@ -255,7 +256,7 @@ def find_registries(topology: Graph) -> dict[str, Findings]:
 
 
 def _registry_findings(whose: str, ask: Callable[[], Findings]) -> Findings:
-    """The answers of a registry; one that does not answer now may do so when the run begins."""
+    """Returns the answers of a registry; one that does not answer now may do so when the run begins."""
     try:
         with naming(whose):
             return ask()
@@ -376,13 +377,14 @@ def unread_streams(topology: Graph) -> Iterator[str]:
 
 
 def _errors_are_taken(topology: Graph, component: str) -> bool:
-    """True if the errors of a spout or a plain bolt are read: its own, or those of a bolt that reads it."""
+    """True if a sink or bolt reads the errors of a spout or plain bolt: its own error stream, or that of a bolt that
+    reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
     return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
 
 
 def _late_is_lost(topology: Graph, bolt: str) -> bool:
-    """True if late events of a bolt are diverted, to a stream that nothing reads or to none."""
+    """True if late events of a bolt are diverted to a stream that nothing reads, or dropped."""
     node = topology.windowed[bolt]
     settings = node.bolt.settings
     from_spouts = not all(node.origins)
@@ -439,8 +441,8 @@ def _of_windows(topology: Graph, stream: Stream) -> bool:
 
 
 def find_reordering(topology: Graph) -> dict[str, Findings]:
-    """Returns a warning for each bolt whose watermark advances between the events of a batch, and which gets these not
-    in the order in which they arrived; by the names of the bolts."""
+    """Returns a warning for each bolt whose watermark advances between the events of a batch although it gets them out
+    of order of arrival; by the names of the bolts."""
     found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 

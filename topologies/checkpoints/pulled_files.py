@@ -1,9 +1,9 @@
-"""Rows of a spout that can be read once only, in files of the checkpoint: there before a batch uses them.
+"""Rows of a spout that can be read only once, in files of the checkpoint, written before a batch uses them.
 
-Such a spout is one that a user has written, or a DataFrame of Spark's in a checkpoint that was begun over Spark
-Connect. A file holds the rows of a batch, and the offset behind them; of a spout of partitions, which can be read
-again, it holds the ranges in place of the rows. The last file tells where the spout continues; files that no batch has
-yet are the next batches, whatever happened to the run that wrote them.
+Such a spout is a user's, or a DataFrame of Spark's in a checkpoint that was begun over Spark Connect. A file holds the
+rows of a batch, and the offset behind them; for a spout of partitions, which can be read again, it holds the ranges in
+place of the rows. The last file has the offset at which the spout continues. Files of no batch yet are the next
+batches, whatever happened to the run that wrote them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reader(Protocol):
         """True if ``acknowledge`` is to be called."""
 
     def pull(self) -> Pulled | None:
-        """Returns the next rows; None where there are none now. What it returned before is kept in a file by then."""
+        """Returns the next rows; None if there are none now. The rows returned before are in a file by then."""
 
     def acknowledge(self, offset: Any) -> None:
         """Called when a batch is committed, with the rows before this offset."""
@@ -100,9 +100,9 @@ class PulledFiles(WatchedFiles):
         keep: int,
         check_owner: Callable[[], None],
     ) -> None:
-        """``open_reader`` is given the offset behind what was read before, None at the beginning. It is called once,
-        and again where the run that had the checkpoint before has read on. ``keep``: number of batches that the run can
-        go back to. ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
+        """``open_reader`` is given the offset behind the rows read before, None at the beginning. It is called once,
+        and again if the run that had the checkpoint before has read on. ``keep``: number of batches that the run can go
+        back to. ``check_owner`` raises CheckpointError if another run has taken the checkpoint over."""
         super().__init__(name, spout)
         self._open_reader, self._keep, self._check_owner = open_reader, keep, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
@@ -137,7 +137,7 @@ class PulledFiles(WatchedFiles):
             self._offsets.pop(number, None)
 
     def partitions(self, paths: Sequence[str]) -> list[str]:
-        """Returns the partitions of the source as of the batch with these files; none where the source has none."""
+        """Returns the partitions of the source as of the batch with these files; empty if the source has none."""
         last = max(map(_number, paths), default=self._last)
         return [*self._offset(last)] if last >= 0 and isinstance(self.spout, PulledRanges) else []
 
@@ -175,8 +175,8 @@ class PulledFiles(WatchedFiles):
             numbers = self._numbers()
 
     def _reader(self, behind: int) -> Reader:
-        """Returns the reader of what comes behind a file: another one where the run that had the checkpoint before has
-        read on meanwhile, so that its rows come first."""
+        """Returns the reader of the rows behind a file: a new one if the run that had the checkpoint before has read on
+        meanwhile, so that its rows come first."""
         if self._opened is not None and self._behind != behind:
             opened, self._opened = self._opened, None
             opened.close()

@@ -84,13 +84,13 @@ def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> Gi
 
 
 def without_dictionary(column: pa.Array) -> pa.Array:
-    """Returns the values themselves, where they are stored as places in a dictionary."""
+    """Returns the values themselves, if they are stored as indices into a dictionary."""
     kind = value_type(column.type)
     return column if kind == column.type else column.cast(kind)
 
 
 def as_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns values as they are stored."""
+    """Returns values in their stored form."""
     if not pa.types.is_dictionary(kind):
         return values
     found = values.dictionary_encode()
@@ -162,8 +162,7 @@ class GivenEvents:
 
     @staticmethod
     def of(bolt: str, given: Any) -> GivenEvents:
-        """Makes the given rows; DataError where this is no table, or where it does not say for each row, and once,
-        which event it is."""
+        """Makes the given rows. Raises DataError if they are no table, or do not identify each event exactly once."""
         table = _as_table(bolt, given)
         missing = [name for name in KNOWN_BY if name not in table.column_names]
         if missing:
@@ -344,7 +343,7 @@ class TaskRows:
             ) from None
 
     def _decides(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns for which rows a column must not change: a column of windbolt's own, or one that decides where the
+        """Returns the rows in which a column must not change: a column of windbolt's own, or one that decides where the
         event belongs."""
         if name in self._own:
             return np.ones(len(rows), np.bool_)
@@ -377,7 +376,7 @@ class TaskRows:
         return bare if bare in self._own else name
 
     def _with(self, name: str, rows: NDArray[np.int64], values: GivenValues) -> pa.Array:
-        """Returns a whole column with the values given in these rows."""
+        """Returns a whole column with the given values in these rows."""
         column = _one_array(self.table.column(name))
         places = np.arange(len(column))
         places[rows] = len(column) + np.arange(len(rows))
@@ -425,10 +424,11 @@ _Of = tuple[int, int]
 def with_repaired(
     task: TaskReader, live: RetainedEvents, different: NDArray[np.bool_], gone: NDArray[np.bool_]
 ) -> PaneStates:
-    """The states of open windows; those that have fired and hold events that are different are to fire again, and one
-    that has not fired and holds no event any more is forgotten.
+    """Returns the states of open windows after a repair. Windows that have fired and hold changed events fire again; a
+    window that has not fired and holds no event any more is forgotten.
 
-    ``live`` are the events as they were, ``different`` and ``gone`` are masks over them."""
+    ``live`` are the events as they were, ``different`` and ``gone`` are masks over them.
+    """
     panes = _fired_panes(task)
     touched, left = defaultdict[_Of, list[_Span]](list), defaultdict[_Of, list[_Span]](list)
     for of, span, members in _windows_with(task, live, different):
@@ -446,8 +446,7 @@ def with_repaired(
 
 
 def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns which of these events are in a window that has fired, and that would have too few events to fire again
-    without those that are gone."""
+    """Returns the events in fired windows that would have too few events to fire again without the removed ones."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
@@ -487,7 +486,8 @@ def _windows_with(
 
 
 def _supersedes(one: _Span, other: _Span, *, merging: bool) -> bool:
-    """True if a firing of one window supersedes that of the other: it is the same, or they merge and overlap."""
+    """True if a firing of one window supersedes a firing of the other: it is the same window, or they merge and
+    overlap."""
     return one == other or (merging and one[0] < other[1] and other[0] < one[1])
 
 
@@ -511,7 +511,7 @@ def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> Non
 
 
 Reason = tuple["NDArray[np.bool_]", str]
-"""Which rows cannot be taken out, and why."""
+"""Mask of the rows that cannot be taken out, and the reason."""
 
 
 def _of_queue(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
@@ -562,8 +562,8 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
 
 
 def _open_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By kind of window, which of these events are in one that is still to fire, and which are in none that is still to
-    come."""
+    """Returns two masks for each kind of window: the events in a window that has yet to fire, and the events that no
+    later window can hold."""
     windows = windows_of(task, live)
     span = reached_span(task, live, windows)
     still = np.zeros((len(windows.assigners), len(live)), np.bool_)
@@ -614,7 +614,7 @@ def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWr
 
 
 class _RetainedRewrite:
-    """The events that a task holds, section by section; those in which nothing is different stay where they are."""
+    """The events that a task holds, section by section; sections without a change stay where they are."""
 
     def __init__(self, task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> None:
         self.task, self.correction, self.writer = task, correction, writer
@@ -666,8 +666,8 @@ class _RetainedRewrite:
         return held.take(np.flatnonzero(self.correction.kept[rows]))
 
     def _with_fewer(self, windows: WindowsState) -> WindowsState:
-        """The state with what follows from its events. Windows may be looked at for one that is no more; nothing is due
-        then."""
+        """Returns the state without what followed from removed events. An evaluation may find nothing due for a removed
+        window."""
         live, places = live_events_of(self.task)
         if live is not None:
             live = live.take(np.flatnonzero(self.correction.kept[places]))
@@ -725,7 +725,7 @@ class BoltRepair:
         return BoltRepair(name, state, tuple(_corrections(name, tasks, columns, *given)))
 
     def written(self, writer: SegmentWriter) -> BoltState:
-        """Write what is different; returns the state of the bolt with it. What was in no window yet is purged."""
+        """Writes the changes; returns the state of the bolt with them. Events that were in no window yet are purged."""
         tasks = list(self.state.tasks)
         for task, correction in self.corrections:
             tasks[task.number] = rewrite_task(task, correction, writer)
@@ -785,17 +785,17 @@ def repair(
 ) -> pa.Table:
     """Take a savepoint whose stored events have other values; ``state.repair("ck/", "new/", {"revenue": rows})``.
 
-    ``events``: by bolt, rows of ``state.read(checkpoint, bolt)["events"]`` with the values that they are to have: a
-    pyarrow table, a DataFrame of pandas, or a list of dicts. An event that is not among them stays as it is, and so
-    does a column that they lack. ``without``: by bolt, the rows of events that are taken out; those that were in no
-    window yet are ``purged`` in the accounts.
+    ``events``: by bolt, rows of ``state.read(checkpoint, bolt)["events"]`` with their new values: a pyarrow table, a
+    DataFrame of pandas, or a list of dicts. Events that are not among the rows do not change, and neither do columns
+    that the rows lack. ``without``: by bolt, the rows of events to remove; those that were in no window yet are
+    ``purged`` in the accounts.
 
-    The checkpoint stays as it is, and no run may be on it. A run goes on from the destination, a folder or a store that
-    holds nothing yet. Returns the table of ``state.bolts`` of it. If this is interrupted, no run begins there, and to
-    call it again starts over.
+    The checkpoint does not change, and no run may be on it. A run can continue from the destination, a folder or a
+    store that is empty before. Returns the ``state.bolts`` table of the destination. If this is interrupted, no run
+    begins there; another call starts over.
 
-    ConfigError for a bolt that is not there, and for one that keeps sums; DataError for a row that is not stored, for
-    one that would belong elsewhere, for a value that its column cannot hold, and for an event that cannot be taken out;
+    Raises ConfigError for an unknown bolt, and for one that keeps sums; DataError for a row that is not stored, for one
+    that would belong elsewhere, for a value that its column cannot hold, and for an event that cannot be removed;
     CheckpointError as for a savepoint. Nothing is written then.
     """
     place, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))

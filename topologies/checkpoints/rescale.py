@@ -1,8 +1,8 @@
 """Gives bolts of a checkpoint more or fewer tasks.
 
-The state after the last batch is laid out again, and the manifest that names it replaces the one before in one step: a
-process that dies earlier leaves the checkpoint as it was, and some files that the next run deletes. Where no lock keeps
-runs off, the checkpoint is claimed first, and a run that has it stops.
+The state after the last batch is rearranged, and its manifest replaces the one before in one step. A process that dies
+earlier leaves the checkpoint unchanged, and some files that the next run deletes. If no lock keeps runs off, the
+checkpoint is claimed first, and a run that has it stops.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> d
 
 
 def _user_state_of(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserState, dict[str, pa.Table]]:
-    """The JSON part and the tables of what a task has from now on."""
+    """Returns the JSON part and the tables of a task's state after the move."""
     plain: UserState = {}
     tables: dict[str, pa.Table] = {}
     for name, first in saved[0].items():
@@ -230,7 +230,7 @@ def _user_state_of(task: int, saved: Sequence[UserState], route: Route) -> tuple
 
 
 def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
-    """The rows of a task; ``columns`` are those of the fields that events are grouped by, in types of their own."""
+    """Returns the rows of a task; ``columns`` are the columns of the grouping fields, in their own types."""
     keys = [route.as_keys(table.select(list(columns))) for table in tables]
     return [table.filter(pa.array(route.of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
 
@@ -258,8 +258,8 @@ Change = Callable[[pa.Table, int], pa.Table]
 
 
 class TaskMove:
-    """Moves what the tasks of one bolt keep: first the events, from which the tasks of keys are learned, and then each
-    field as it is declared."""
+    """Moves the state of the tasks of one bolt: first the events, which show the tasks of keys, and then each field as
+    it is declared."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class TaskMove:
         self._windows = [task.windows for task in before]
         self._family = type(self._windows[0])
         self._former_tasks: list[set[int]] = [set() for _ in range(route.parallelism)]
-        """Per new task, the old ones of which it has something."""
+        """Per new task, the old tasks of which it takes over parts."""
         self._codes = [self._codes_of(state) for state in self._windows]
         self._note_kept()
         queued = self._family.in_queue()
@@ -464,10 +464,10 @@ class TaskMove:
         return change
 
     def _with_floor(self, task: int, how: StateField, table: pa.Table | None) -> tuple[int | None, pa.Table | None]:
-        """The floor of a new task, and the rows of keys above it.
+        """Returns the floor of a new task, and the rows of keys above it.
 
-        A task that has keys of several has the least of their floors; the keys that had a higher one have it as marks
-        of their own, so that no window of theirs is evaluated again.
+        A task with keys of several old tasks gets the least of their floors. Keys that had a higher floor keep it as
+        marks of their own, so that no window of theirs is evaluated again.
         """
         floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
         own = {floors[number] for number in self._former_tasks[task]}
@@ -527,11 +527,11 @@ def move_tasks(
     topology: Graph | None = None,
     attempts: Attempts | None = None,
 ) -> Rescaled:
-    """Give bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
+    """Gives bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
 
-    ``topology``: for bolts that move their state by a method; without one the note of the last run is enough for all
-    others. ``attempts``: those of the run that does this. CheckpointError or ConfigError, naming all that cannot be,
-    before anything is written.
+    ``topology``: for bolts that move their state by a method; without it, the note of the last run is enough for all
+    others. ``attempts``: of the run that does this. Raises CheckpointError or ConfigError, naming all problems, before
+    anything is written.
     """
     move = _look(halves, wanted, topology, check_unclaimed)
     if not move.changed:
@@ -649,8 +649,7 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, to
 def moved_state(
     bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, stateful: StatefulTaskBolt | None = None
 ) -> BoltState:
-    """The state of a bolt as its tasks have it from now on. ``stateful``: the bolt itself, where it keeps a state of
-    its own."""
+    """Returns the state of a bolt for its new tasks. ``stateful``: the bolt itself, if it keeps a state of its own."""
     before = bolt.tasks
     if route.rules.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
         fresh = [TaskState(type(before[0].windows)()) for _ in range(1, route.parallelism)]

@@ -104,10 +104,10 @@ def take_savepoint(
     """Write the state after the last batch of a checkpoint to another place, whole.
 
     The caller has locked the checkpoint for reading; in an object store that does not keep runs off, and the savepoint
-    is refused if one is in progress. ``moved``: folders of input files, where they were and where they are. ``change``:
-    a change of the state there; None: no change.
+    is refused if a run is in progress. ``moved``: old and new folders of input files. ``change``: a change of the state
+    there; None: no change.
 
-    CheckpointError, with what to do, where there is no state, or where the target is not empty.
+    Raises CheckpointError, with what to do, if there is no state, or if the target is not empty.
     """
     with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
         committed, manifest = read_committed(source.files), check_halves(source)
@@ -237,11 +237,11 @@ class _SavepointWriter:
                 yield name
 
     def _documents(self) -> None:
-        """Writes the notes that go with the state, and the plans of batches that were begun; not the notes that name
-        the old place: the sinks, the runs, and the graph, which has both ends of the topology.
+        """Writes the notes that belong to the state, and the plans of batches that were begun. Notes that name the old
+        place are left out: the sinks, the runs, and the graph, which has both ends of the topology.
 
-        A repair leaves the plans behind: the rows of these batches are others now, and a sink must not take them for
-        those that it may have already.
+        A repair leaves the plans out: it changes the rows of these batches, and a sink must not take them for rows that
+        it may have already.
         """
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY):
@@ -256,7 +256,7 @@ class _SavepointWriter:
                     target.write(f"{folder}/{key}", self.relocation.document(found))
 
     def _pulled_rows(self, folder: str = PULLED) -> None:
-        """Copies the rows of spouts that can be read once only, and up to where these have been read."""
+        """Copies the rows of spouts that can be read only once, and the offsets behind them."""
         for entry in entries(self.source.filesystem, f"{self.source.root}/{folder}"):
             name = f"{folder}/{entry.base_name}"
             if entry.base_name.startswith("."):

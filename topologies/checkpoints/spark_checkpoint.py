@@ -32,8 +32,8 @@ _SUMMED = 512
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     """Returns the text of a file that Spark wrote.
 
-    Raises DamagedCheckpoint where it is gone or does not fit its ``.crc``, StorageError where it cannot be read. Where
-    there is no ``.crc``, as on object stores and on HDFS, which protect their files themselves, it is not compared.
+    Raises DamagedCheckpoint if it is gone or does not fit its ``.crc``, StorageError if it cannot be read. Without a
+    ``.crc`` it is not compared, as on object stores and on HDFS, which protect their files themselves.
     """
     folder, base = path.rsplit("/", 1)
     data = _bytes(filesystem, path)
@@ -54,7 +54,7 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
 
 
 def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
-    """Writes a file as Spark does: it is there whole or not at all; ``summed``: with its ``.crc``.
+    """Writes a file as Spark does, so that it exists whole or not at all; ``summed``: with its ``.crc``.
 
     At no moment is there a wrong checksum: a file without one is not compared.
     """
@@ -71,7 +71,7 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
 
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
-    """Write a file where there is none yet, without a checksum; False where there is one with another text."""
+    """Writes a file without a checksum, if there is none yet; False if there is one with another text."""
     return create_whole(uri, path, text.encode(), _draft_of)
 
 
@@ -156,7 +156,7 @@ class SparkCheckpoint:
         return len(self.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
 
     def read(self, name: str) -> str:
-        """Returns the text of a file; DamagedCheckpoint where it is not what was written."""
+        """Returns the text of a file; raises DamagedCheckpoint if it has changed since it was written."""
         return read_spark_file(self.filesystem, f"{self.root}/{name}")
 
     def check(self, batch: int) -> None:
@@ -176,8 +176,8 @@ class SparkCheckpoint:
                 self.check_source(source, number)
 
     def check_batch(self, batch: int) -> None:
-        """Checks that all parts are there that a return to the end of a batch needs; DamagedCheckpoint where one is
-        not."""
+        """Checks that all parts exist that are needed to go back to the end of a batch; raises DamagedCheckpoint if one
+        is missing."""
         for number in range(max(batch - 1, 0), batch + 1):
             self.read(f"offsets/{number}")
         if batch > 0 and batch not in self.commits():
@@ -215,21 +215,21 @@ class SparkCheckpoint:
             self.read(name)
 
     def entries(self, source: int) -> dict[int, str]:
-        """Returns the files of the log of a source, by number; every tenth holds those of all before it as well."""
+        """Returns the files of the log of a source, by number; every tenth also holds the entries of all before it."""
         names = self.names(f"sources/{source}")
         plain = {int(name): name for name in names if name.isdigit()}
         whole = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
         return plain | whole
 
     def chain(self, source: int, last: int) -> list[str]:
-        """Returns the files that Spark reads if this is the last entry of a source's log, as far as they are there."""
+        """Returns the existing files that Spark reads if this is the last entry of a source's log."""
         return _chain(source, self.entries(source), last)
 
     def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
-        """Returns the entries of the log of a source of files, one for each file; that it is whole is checked
-        elsewhere.
+        """Returns the entries of the log of a source of files, one for each file; another check makes sure that it is
+        whole.
 
-        ``entries``: those of its files that count; None: those that are there now.
+        ``entries``: the log files that count; None: all that are there now.
         """
         counted = self.entries(source) if entries is None else entries
         names = _chain(source, counted, max(counted, default=-1))
@@ -349,10 +349,10 @@ class Partitions:
     delivering: int
     """Number of partitions that bring something, at most."""
     ranges: tuple[OffsetRange, ...] | None = None
-    """Offsets that each of these brings, in order of topic and partition; None if Spark's logs alone do not tell, as
-    where partitions have gone."""
+    """Offsets of each partition in this batch, in order of topic and partition; None if Spark's logs alone do not tell,
+    as after partitions have gone."""
     left: tuple[OffsetRange, ...] = ()
-    """The same without what is gone, where partitions have gone or go back."""
+    """The offsets without partitions that have gone or go back."""
 
 
 @dataclass(frozen=True)
@@ -486,7 +486,7 @@ class SourceLog:
         return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
 
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
-        """Returns the files of one entry; every tenth file of the log holds those of all before it as well."""
+        """Returns the files of one entry; every tenth file of the log also holds the entries of all before it."""
         path = f"sources/{source}/{number}"
         if path_type(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
             path += ".compact"
@@ -500,8 +500,8 @@ class SourceLog:
 def _ranges(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
 ) -> tuple[tuple[OffsetRange, ...] | None, tuple[OffsetRange, ...]]:
-    """Returns the offsets between the ends of two batches, None if a partition has gone, or one goes back; and those
-    that are left then.
+    """Returns the offsets between the ends of two batches, None if a partition has gone, or goes back; and the offsets
+    without such partitions.
 
     A new partition begins with its first record, offset 0; Spark refuses another beginning as lost records.
     """
@@ -514,8 +514,8 @@ def _ranges(
 
 
 def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the end of each partition, in order of topic and partition. ``offsets``: those of a Kafka source, as
-    Spark logs them."""
+    """Returns the end of each partition, in order of topic and partition. ``offsets``: of a Kafka source, as Spark logs
+    them."""
     by_partition = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
     return dict(sorted(by_partition.items()))
 

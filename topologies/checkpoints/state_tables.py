@@ -1,4 +1,4 @@
-"""``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone."""
+"""``windbolt.state``: the content of a checkpoint, as tables, from the checkpoint alone."""
 
 from __future__ import annotations
 
@@ -74,11 +74,12 @@ _EVENT_COLUMNS = pa.schema(
 
 
 def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa.Schema) -> pa.Table:
-    """A row for each stored event, or for each partial sum of several.
+    """Returns a row for each stored event, or for each partial sum of several.
 
-    ``row`` numbers what a task stores, in the order in which its parts are named and read: by it an event of this batch
-    is known again. ``events`` says for how many a row stands, ``pending`` how many of these are in no window yet.
-    ``lifetime_end`` is there where events have lifetimes. ``columns`` are the user's; of sums those of the key.
+    ``row`` numbers the rows that a task stores, in the order of its parts, and identifies an event in this batch.
+    ``events`` is the number of events that a row stands for, ``pending`` the number of these that are in no window yet.
+    ``lifetime_end`` is a column if events have lifetimes. ``columns`` are the user's columns; for sums, the columns of
+    the key.
     """
     parts = []
     for task in tasks:
@@ -91,7 +92,7 @@ def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa
 
 
 def own_columns(rows: EventRows) -> list[str]:
-    """The columns of the table that are windbolt's, of these rows; one of the user's of such a name has a prefix."""
+    """Returns the columns of the table that are windbolt's; a user's column with such a name gets a prefix."""
     return [*_EVENT_COLUMNS.names, *(["lifetime_end"] if rows.ends is not None else [])]
 
 
@@ -147,23 +148,23 @@ _VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.s
 _DAY = 86_400_000_000
 
 View = Callable[[TaskReader, str, pa.Table], Iterator[tuple[str, pa.Table]]]
-"""Makes of stored rows, which have a name where a field holds several, what a person is shown: parts of tables, each
-with the name of the table."""
+"""Makes tables for users from stored rows: parts of tables, each with the name of the table. If a field holds several
+tables of rows, they have names."""
 
 
 def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dict[str, pa.Table]:
-    """The tables of what tasks keep, as their fields are declared; ``keys`` are the columns of the key. ``only``: of
-    what is shown under these names (``_VIEWS``).
+    """Returns the tables of the state of tasks, as its fields are declared; ``keys`` are the columns of the key.
+    ``only``: tables with these names (``_VIEWS``).
 
-    ``keys``: a row for each key and kind of record. ``watermark`` where each key has one; ``last_end``, the end of the
-    last window that held an event, where windows without events fire; ``timer``, ``empty``, ``time_of_day`` and
-    ``cache`` (JSON) of triggers and rules of steps.
+    ``keys``: a row for each key and kind of record. ``watermark`` if each key has one; ``last_end``, the end of the
+    last window that held an event, if windows without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache``
+    (JSON) of triggers and rules of steps.
 
     ``policies``, for a bolt with policies of a user's own: a row for each task, or for each key. ``events`` have been
-    told, up to the ``time``; ``fired`` is the end of the window that the trigger fired last, and ``events_since`` have
-    been told after it; ``next_moment`` is what the trigger has asked for; at ``forgotten_at`` all of the row is
-    forgotten, unless an event comes by then (``forget_after``). ``trigger`` and ``eviction`` are the states of the two
-    policies, as JSON; the eviction is told of events when a window fires, so far of ``eviction_events``.
+    tracked, up to the ``time``. ``fired`` is the end of the window that the trigger fired last, and ``events_since``
+    have been tracked after it. ``next_moment`` is the moment that the trigger has asked for. At ``forgotten_at`` the
+    whole row is forgotten, unless an event comes before (``forget_after``). ``trigger`` and ``eviction`` are the states
+    of the two policies, as JSON; the eviction tracks events when a window fires, so far ``eviction_events``.
 
     ``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
     ``retractable.STREAM`` for the rows of firings that a later one may retract.
@@ -213,7 +214,7 @@ def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
 
 
 def _marks(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The watermarks of keys, none of which is behind what the arrivals allow."""
+    """Returns the watermarks of keys; none is behind the bound by arrivals."""
     marks = np.maximum(table.column(MARK_COLUMN).to_numpy(), task.state.key_floor)
     yield "keys", _of_keys(task, table, {"watermark": time_column(marks)}, MARK_COLUMN, PREVIOUS_COLUMN)
 
@@ -236,7 +237,7 @@ def _records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, p
 
 
 def _of_keys(task: TaskReader, table: pa.Table, given: Mapping[str, pa.Array], *hidden: str) -> pa.Table:
-    """Rows of the table of keys: some of its columns, and those of the key."""
+    """Returns rows of the table of keys: some of its columns, and the columns of the key."""
     count = table.num_rows
     own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": table.column(KEY_COLUMN), **given}
     columns = {column.name: own.get(column.name, pa.nulls(count, column.type)) for column in _KEY_COLUMNS}
@@ -250,8 +251,8 @@ def _day(micros: int | None, zone: str | None) -> str | None:
 
 
 def _states(task: TaskReader, _: str, stored: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The states of the keys of a bolt without windows: ``state`` with a row for each value of each key that is no
-    table, and a table for each state that is one, with the key of each row."""
+    """Returns the states of the keys of a bolt without windows. ``state`` has a row for each value of each key that is
+    no table; a state that is a table gets a table of its own, with the key of each row."""
     keys = stored.select([name for name in stored.column_names if not _is_own(name)])
     values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
     rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
@@ -332,12 +333,12 @@ _AT_MOST = 1 << 20
 
 
 def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
-    """A row for each open window.
+    """Returns a row for each open window.
 
-    ``kind`` is its place among the kinds of windows that the bolt has; ``firings`` how often it has fired already.
-    ``end`` is null where events decide when it fires; ``start`` where the window counts events. Windows of a count that
-    are not by key, and those of policies of a user's own, are not there: which events they hold is known when they
-    fire. ``keys`` are the columns of the key.
+    ``kind`` is its index among the bolt's kinds of windows; ``firings`` the number of times that it has fired. ``end``
+    is null if events decide when it fires, ``start`` if the window counts events. Windows of a count without a key, and
+    windows of a user's own policies, are missing: their events are known only when they fire. ``keys`` are the columns
+    of the key.
     """
     found = [part for task in tasks for part in _OPEN.get(task.state.windows.family, _none)(task, clock)]
     return joined(found, columns_beside(_WINDOW_COLUMNS, keys, "key."))
@@ -417,7 +418,7 @@ _OPEN = {"queue": _of_queue, "assigned": _assigned, "triggered": _triggered}
 def _firings(
     panes: PaneStates, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns how often windows have fired, and which of them a firing has closed."""
+    """Returns the number of firings of each window, and a mask of the windows that a firing has closed."""
     fired, closed_early = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
     columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -430,7 +431,7 @@ def _firings(
 
 
 def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> pa.Table | None:
-    """The key of each of these events, under the names that it has at the first input."""
+    """Returns the key of each of these events, under its names at the first input."""
     shown = list(key_columns(task.rules)) if any(task.rules.keys) else []
     if not shown:
         return None
@@ -498,7 +499,7 @@ def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
 
 
 def account_table(bolt: BoltState) -> pa.Table:
-    """A row for each input of a bolt: received, each account, pending, and what is counted beside them."""
+    """Returns a row for each input of a bolt: received, each account, pending, and the counts beside the accounts."""
     found = bolt.accounts.of_streams(bolt.pending)
     names = list(next(iter(found.values()), {}))
     counts = {name: pa.array([counts[name] for counts in found.values()], pa.int64()) for name in names}
@@ -506,7 +507,7 @@ def account_table(bolt: BoltState) -> pa.Table:
 
 
 def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
-    """A row for each task: what it holds, its last and next window, what it has done so far."""
+    """Returns a row for each task: its stored events, its last and next window, and its work so far."""
     states = [task.state for task in tasks]
     streams = [len(task.bolt.accounts.streams) for task in tasks]
     stored = [sum(ref.needed for ref in state.refs) for state in states]
@@ -527,8 +528,8 @@ def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
 
 
 def watermark_table(bolt: BoltState) -> pa.Table:
-    """A row for each input, or partition of one: its own watermark where it has one, the latest time that it has shown,
-    the clock when it last delivered, and whether it is left out because it is idle."""
+    """Returns a row for each input, or partition of one: its own watermark if it has one, the latest time that it has
+    shown, the clock when it last delivered, and True if it is left out because it is idle."""
     sources, rows = bolt.watermark.sources, []
     for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
         stream, _, partition = name.partition("\t")
@@ -550,15 +551,16 @@ def watermark_table(bolt: BoltState) -> pa.Table:
 
 Result = TypeVar("Result")
 _ATTEMPTS = 5
-"""How often a checkpoint is read again because a run has meanwhile deleted what was about to be read."""
+"""Number of times that a checkpoint is read again because a run has meanwhile deleted files that were about to be
+read."""
 
 
 @checked
 def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None) -> pa.Table:
-    """A row for each windowed bolt of a checkpoint: tasks, watermark, accounts, windows fired, rows emitted.
+    """Returns a row for each windowed bolt of a checkpoint: tasks, watermark, accounts, windows fired, rows emitted.
 
-    ``batch``: after an earlier one that is kept, ``7`` or ``"7-close"``; None: after the last. Nothing is changed, and
-    a run may be in progress. Raises CheckpointError where there is no checkpoint, or not that batch.
+    ``batch``: after an earlier batch that is kept, ``7`` or ``"7-close"``; None: after the last. Nothing is changed,
+    and a run may be in progress. Raises CheckpointError if there is no checkpoint, or not that batch.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     return _undisturbed(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
@@ -577,10 +579,10 @@ def read(
 ) -> StoredState:
     """Reads a windowed bolt's state in a checkpoint, as tables; ``state.read("ck/", "revenue").to_pandas("windows")``.
 
-    ``bolt`` may be left out if there is only one. ``task``: of this task alone. ``key``: only of this key; of several
-    columns with commas between them. ``since`` and ``until``, datetimes or ISO 8601: only events from ``since`` on and
-    before ``until``, and windows that end there. ``batch``: after an earlier one that is kept, ``7`` or ``"7-close"``;
-    None: after the last.
+    ``bolt`` may be omitted if there is only one. ``task``: of this task alone. ``key``: only of this key; for a key of
+    several columns, its values with commas between them. ``since`` and ``until``, datetimes or ISO 8601: only events
+    from ``since`` on and before ``until``, and windows that end there. ``batch``: after an earlier batch that is kept,
+    ``7`` or ``"7-close"``; None: after the last.
 
     Nothing is changed, and a run may be in progress. Raises CheckpointError if there is no checkpoint, one of another
     format, or not that batch; ConfigError for a bolt, task or key that it does not have.
@@ -622,7 +624,7 @@ def _read(
 
 
 def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
-    """The columns of a bolt's stored events, as far as they are the user's, and those of its key."""
+    """Returns the columns of a bolt's stored events that are the user's, and the columns of its key."""
     columns = written_schema(rules.columns)
     shown = [columns.field(each) for each in key_columns(rules) if each in columns.names]
     stored = list(columns) if rules.sums is None else [column for column in columns if column.name in rules.key]
@@ -682,16 +684,16 @@ def _moment(name: str, given: datetime | str | None) -> int | None:
 
 @checked
 def begin(checkpoint: str | os.PathLike[str], topology: Graph, events: Mapping[str, Any]) -> pa.Table:
-    """Make a new checkpoint whose windows hold events from before; ``state.begin("ck/", topology, {"orders": table})``.
+    """Make a new checkpoint whose windows hold earlier events; ``state.begin("ck/", topology, {"orders": table})``.
 
     ``events``: by spout, rows with its columns in order of arrival: a pyarrow table, a DataFrame of pandas, or a list
-    of dicts or tuples. They take the way of all events, as one batch before the first: watermarks move, windows fire
-    and bolts are called; but what goes to sinks is discarded. The first run on the checkpoint then reads the input from
-    its beginning, on either engine: leave out of it what was given here.
+    of dicts or tuples. They are processed like all events, as one batch before the first: watermarks move, windows fire
+    and bolts are called; but output to sinks is discarded. The first run on the checkpoint then reads the input from
+    its beginning, on either engine: remove the given events from it.
 
-    Returns the table of ``state.bolts``. Raises ConfigError for a spout that the topology does not have, and where a
-    watermark follows the partitions of Kafka; DataError for rows without a usable time; CheckpointError where something
-    is at that place. If it is interrupted, no run begins on the checkpoint, and to call it again starts over.
+    Returns the table of ``state.bolts``. Raises ConfigError for a spout that the topology does not have, and if a
+    watermark follows the partitions of Kafka; DataError for rows without a usable time; CheckpointError if something is
+    at that place. If it is interrupted, no run begins on the checkpoint; another call starts over.
     """
     check_built("state.begin", topology)
     place = os.fspath(checkpoint)

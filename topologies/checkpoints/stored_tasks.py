@@ -59,8 +59,8 @@ def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
 
 
 def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
-    """Returns a table of windbolt's columns and the user's. A column of the user's with the name of one of windbolt's
-    gets a prefix."""
+    """Returns a table of windbolt's columns and the user's. A user's column with the name of one of windbolt's gets a
+    prefix."""
     columns = dict(own)
     for name, column in zip(users.column_names, users.columns, strict=True):
         columns[f"{prefix}{name}" if name in own else name] = column
@@ -85,8 +85,8 @@ def columns_beside(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> 
 
 
 def joined(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
-    """Joins tables one after another; a column that a table lacks is null there. ``columns`` are those that the result
-    has in any case; rows may have them in other types."""
+    """Joins tables one after another; a column that a table lacks is null there. ``columns``: the columns that the
+    result always has; rows may have them in other types."""
     if not parts:
         return columns.empty_table()
     if all(part.schema.equals(columns, check_metadata=True) for part in parts):
@@ -153,8 +153,8 @@ class Selection:
 
 
 def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
-    """Returns which rows have a key in these columns: the text of its only value, or of several with commas between
-    them. A time is in ISO 8601, of any zone."""
+    """Returns a mask of the rows that have a key in these columns: the text of a single value, or of several with
+    commas between them. A time is in ISO 8601, of any zone."""
     parts = [key] if len(columns) == 1 else key.split(",")
     if len(parts) == len(columns):  # else a text has a comma in it
         kinds = [value_type(table.schema.field(name).type) for name in columns]
@@ -164,7 +164,7 @@ def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.boo
 
 
 def texts_of(column: pa.ChunkedArray) -> list[str]:
-    """Returns the values of a key as a person names them, by what is shown: times as ISO 8601, true and false."""
+    """Returns the values of a key as users write them: times as ISO 8601, true and false."""
     kind = value_type(column.type)
     if not pa.types.is_timestamp(kind):
         return [str(value).lower() if isinstance(value, bool) else str(value) for value in column.to_pylist()]
@@ -194,20 +194,21 @@ def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
 
 
 def windows_of(task: TaskReader, live: RetainedEvents) -> AssignedWindows:
-    """Returns the windows of these events; the codes of their keys tell the keys apart."""
+    """Returns the windows of these events; their keys are told apart by code."""
     assigners = task.rules.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.rules.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
 def reached_span(task: TaskReader, live: RetainedEvents, windows: AssignedWindows) -> Span:
-    """Up to where the windows of each of these events have been evaluated."""
+    """Returns the limits up to which the windows of each of these events have been evaluated."""
     reached = reached_limit(task, live)
     return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
 
 
 def reached_limit(task: TaskReader, live: RetainedEvents) -> Limit:
-    """Up to where the windows of these events have been evaluated: one time, or one for each of them in this order."""
+    """Returns the limit up to which the windows of these events have been evaluated: one time, or one for each event in
+    this order."""
     rules = task.rules
     if not (rules.per_key and rules.event_time) or live.keys is None:
         return NONE if task.bolt.frontier is None else task.bolt.frontier
@@ -230,13 +231,13 @@ class EventRows:
     times: NDArray[np.int64]
     payload: pa.Table
     streams: NDArray[np.int8] | None
-    """The input of each row; -1 where it stands for events of several. None: the only input."""
+    """The input of each row; -1 if it stands for events of several inputs. None: the only input."""
     counts: NDArray[np.int64]
     """Number of events that each row stands for."""
     pending: NDArray[np.int64]
-    """Number of these that are in no window yet, and may still be in one."""
+    """Number of these events that are in no window yet, and may still be in one."""
     ends: NDArray[np.int64] | None = None
-    """The ends of their lifetimes; None where they have none."""
+    """The ends of their lifetimes; None without lifetimes."""
     edge: bool = False
     """True if they are ends of events whose starts have not come yet."""
 
@@ -246,7 +247,7 @@ class EventRows:
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Reads what one task keeps; nothing is read before it is asked for."""
+    """Reads the state of one task; each part is read only when asked for."""
 
     bolt: BoltState
     number: int
@@ -281,8 +282,8 @@ class TaskReader:
         return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
 
     def kept(self, name: str) -> pa.Table | None:
-        """The stored rows of a field of the state of its windows, by the name of the field or the one that it is shown
-        under; None where there are none."""
+        """Returns the stored rows of a field of the state of its windows, by the name of the field or of its table;
+        None if there are none."""
         ref = self.state.windows.get(name)
         return None if ref is None else self.store.read(ref)
 
@@ -309,7 +310,7 @@ class StoredQueue:
 
     events: Events
     state: QueueState
-    """Its positions are places among these events."""
+    """The state of the joined queue; its positions are indices into these events."""
 
     @staticmethod
     def of(task: TaskState, store: SegmentStore) -> StoredQueue | None:
@@ -319,10 +320,10 @@ class StoredQueue:
 
     @staticmethod
     def joined(parts: Sequence[StoredQueue], state: QueueState) -> StoredQueue:
-        """Several queues as one, with the values of ``state``; its positions follow from where their events now are.
+        """Joins several queues, with the values of ``state``; its positions follow from the new places of their events.
 
         An event that was in no account may come before one that was: it is in no window any more. The last window of
-        the joined queue is the latest of theirs, of all of them that fired it.
+        the joined queue is the latest of their last windows, from all queues that fired it.
         """
         events = Events.concat([part.events for part in parts])
         order = stable_order(events.timestamps)
@@ -369,8 +370,8 @@ class StoredQueue:
 
 
 def columns_of(events: Events, *, routing: bool = False) -> pa.Table:
-    """The columns of events of a queue; those of the key of partial sums by their own names, and, for ``routing``, no
-    others of these."""
+    """Returns the columns of events of a queue. For partial sums these are the columns of the key by their own names;
+    for ``routing``, nothing else."""
     table = pa.Table.from_batches([events.payload])
     if events.weights is None:
         return table
@@ -433,9 +434,9 @@ class StoredState:
     clock: int | None
     """Clock of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]
-    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` where policies of
-    one's own decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` where windows may take
-    back what they emitted."""
+    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` if a user's own
+    policies decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` if windows may take back
+    their output."""
 
     def __getitem__(self, name: str) -> pa.Table:
         """Returns a table by its name. ConfigError where there is none."""
@@ -475,10 +476,10 @@ class StoredState:
 
     @checked
     def write(self, folder: str | os.PathLike[str], format: FormatName = "parquet") -> list[str]:
-        """Write each table as a file of a folder, such as ``events.parquet``; files that are there are replaced.
+        """Write each table as a file of a folder, such as ``events.parquet``; existing files are replaced.
 
-        The folder may be a URI. Returns the paths. ConfigError for an unknown format, SchemaError where a format cannot
-        hold a column.
+        The folder may be a URI. Returns the paths. Raises ConfigError for an unknown format, SchemaError if a format
+        cannot hold a column.
         """
         chosen = file_format(format, "writing")
         filesystem, inside, _ = locate(os.fspath(folder))

@@ -50,7 +50,7 @@ from windowing.timestamps import show
 
 
 def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
-    """Returns a sentence for each change of what a checkpoint depends on; code, lag, late streams and sinks may
+    """Returns a sentence for each change of a rule that a checkpoint depends on; code, lag, late streams and sinks may
     change."""
     changed = []
     if before.name != now.name:
@@ -75,8 +75,8 @@ def _kept_rules(rules: TopologyRules) -> dict[str, dict[str, Any]]:
 
 
 def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules:
-    """Returns the rules without these bolts, and without the columns of spouts: bolts have the columns that they read
-    themselves."""
+    """Returns the rules without these bolts, and without the columns of spouts, since bolts list the columns that they
+    read."""
     spouts = {name: {"kind": spout["kind"]} for name, spout in rules.spouts.items()}
     return replace(rules, spouts=spouts, bolts={name: bolt for name, bolt in rules.bolts.items() if name not in names})
 
@@ -173,7 +173,7 @@ def _comes_from_spouts(column: str, node: WindowedNode, topology: Graph, new: di
 def check_fit(
     halves: PairedCheckpoint, topology: Graph, first_output: int | None = None, *, allow_rescale: bool = False
 ) -> None:
-    """Raises CheckpointError where there is a checkpoint that is another topology's, or began at another output.
+    """Raises CheckpointError if the checkpoint at the place is another topology's, or began at another output.
 
     Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
     None for any. ``allow_rescale``: other numbers of tasks are no error, because the caller moves the state.
@@ -189,7 +189,7 @@ def check_fit(
 def check_topology(
     halves: PairedCheckpoint, topology: Graph, note: TopologyRules, *, allow_rescale: bool = False
 ) -> None:
-    """Raises CheckpointError, with all that differs, where a topology is not the one that was noted."""
+    """Raises CheckpointError, with all differences, if a topology is not the one that was noted."""
     now = TopologyRules.of(topology)
     note = NewColumns.of(note, now, topology).note
     known = note.with_tasks(now.tasks if allow_rescale else noted_tasks(halves))
@@ -243,8 +243,8 @@ def wanted_tasks(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
-    """Reads the manifest of the last batch. If a run is in progress, the one that was listed last may be gone when it
-    is read; then there is a later one."""
+    """Reads the manifest of the last batch. With a run in progress, the manifest that was listed last may be gone when
+    it is read; then there is a later one."""
     keys = halves.files.names("manifests")
     while keys:
         try:
@@ -269,10 +269,10 @@ def add_columns(
 ) -> dict[str, dict[str, str | None]]:
     """Gives the stored events of a checkpoint the new columns of a topology; the caller has locked the checkpoint.
 
-    Returns the columns per windowed bolt, each with the default that the events get, in words; None where they get
-    nulls. CheckpointError, before anything is written, where the topology does not fit otherwise (``check_fit``). If
-    the process dies meanwhile, a run of the same topology completes the work, and no other run begins. ``attempts``:
-    those of the run that does this, which claims the checkpoint where no lock keeps others off.
+    Returns the columns per windowed bolt, each with the default that the events get, in words; None for nulls. Raises
+    CheckpointError, before anything is written, if the topology does not fit otherwise (``check_fit``). If the process
+    dies meanwhile, a run of the same topology completes the work, and no other run begins. ``attempts``: of the run
+    that does this, which claims the checkpoint if no lock keeps others off.
     """
     with naming_a_way_back(halves):
         new = _look(halves, topology, first_output)
@@ -391,13 +391,13 @@ SinkNote = dict[str, Any]
 
 
 def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
-    """Add the sinks of a topology to those of earlier runs; ``batch`` is the last that was committed.
+    """Adds the sinks of a topology to the note of earlier sinks; ``batch`` is the last that was committed.
 
-    Sinks of earlier runs that the topology no longer has are noted with the last batch that may have written there:
-    later files in their folders are somebody else's.
+    Sinks that the topology no longer has are noted with the last batch that may have written there: later files in
+    their folders belong to somebody else.
 
-    No rows depend on this note: one that is damaged is rewritten. If an earlier sink is missing in it, its files are
-    found again when that sink is used again (delivering.refuse_later).
+    No rows depend on this note, so a damaged one is rewritten. If an earlier sink is missing in it, its files are found
+    when that sink is used again (``commit.refuse_later``).
     """
     known: list[SinkNote] = []
     with suppress(*UNREADABLE):
@@ -449,12 +449,12 @@ class RunNote:
     engine: str
     began: int
     continues: int | None
-    """The batch after which it continued; None where it began the checkpoint."""
+    """The batch after which it continued; None if it began the checkpoint."""
     ended: int | None = None
     """End of the run; None while it is in progress, and if it died."""
     how: str | None = None
-    """Outcome of the run: ``finished``, ``stopped``, ``failed``, or ``restarting`` where it failed and is started
-    again; None with ``ended``."""
+    """Outcome of the run: ``finished``, ``stopped``, ``failed``, or ``restarting`` after a failure from which it
+    restarts; None with ``ended``."""
     error: str | None = None
     """Error that ended a failed run; for one in progress, the reason of its last restart."""
     restarts: int = 0
@@ -465,10 +465,10 @@ class RunNote:
 
 @contextmanager
 def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: Attempts) -> Iterator[None]:
-    """Note a run that begins and ends with the block; ``summary`` says whether it was stopped. All attempts of a run
-    are one note.
+    """Notes a run that begins and ends with the block; ``summary`` says if it was stopped. All attempts of a run are
+    one note.
 
-    In object stores runs are not noted: one that has lost the checkpoint to another must write nothing there.
+    In object stores runs are not noted: a run that has lost the checkpoint must write nothing there.
     """
     if files.uri is not None:
         yield
@@ -487,7 +487,7 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
 
 
 def note_change(files: SealedFolder, changed: str) -> None:
-    """Note among the runs what was done to a checkpoint, in words; not in object stores, where no run is noted."""
+    """Notes a change of a checkpoint among the runs, in words; not in object stores, where no run is noted."""
     if files.uri is None:
         now = system_clock()
         note = RunNote(run=uuid.uuid4().hex, engine="", began=now, continues=None, ended=now, changed=changed)
@@ -533,7 +533,7 @@ def checkpoint_at(folder: str) -> PairedCheckpoint:
 
 
 def known_rules(halves: PairedCheckpoint) -> TopologyRules:
-    """Returns the rules of the last run on a checkpoint. CheckpointError where it does not have them."""
+    """Returns the rules of the last run on a checkpoint. Raises CheckpointError if they are missing."""
     known = noted_rules(halves)
     if known is None:
         raise CheckpointError(
@@ -545,8 +545,8 @@ def known_rules(halves: PairedCheckpoint) -> TopologyRules:
 
 
 def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules], naming: str = "{}") -> str:
-    """Returns the name of the only bolt with windows. ConfigError where there are several, or none; ``naming`` is how
-    one of several is named, with its name in braces."""
+    """Returns the name of the only bolt with windows. Raises ConfigError if there are several, or none. ``naming``: how
+    to name one of several, with its name in braces."""
     if len(known) != 1:
         raise ConfigError(
             f"which bolt of checkpoint {halves.path!r} is meant?",
@@ -557,7 +557,7 @@ def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules], nami
 
 
 def rules_of(known: Mapping[str, BoltRules], bolt: str, key: str | None) -> BoltRules:
-    """Returns the rules of a bolt. ConfigError where there is no such bolt, or it has no key and one is asked for."""
+    """Returns the rules of a bolt. Raises ConfigError for an unknown bolt, and for a key if the bolt has none."""
     if bolt not in known:
         raise ConfigError(
             f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, known)}",

@@ -64,10 +64,10 @@ class Explanation:
         self.state: BoltState = self.manifest.bolts[question.bolt]
         self.blocking = BlockingInputs(all_rules, kept)
         self.regular = self.rules.regular(self.state.anchor)
-        """Its windows of time that begin at regular times; None for others."""
+        """Its windows of time that begin at regular times; None for other windows."""
 
     def without_windows(self) -> WhyAnswer:
-        """Of a bolt that is called for events as they come."""
+        """Answers for a bolt that is called for events as they come."""
         words = f"{self.question.bolt!r} has no windows: it is called for an event in the batch with which that comes."
         return self.answer(WhyReason.NOTHING, words)
 
@@ -88,8 +88,8 @@ class Explanation:
         )
 
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
-        """The ends of the windows that hold events and have not fired, with how many they hold so far; of windows that
-        begin at regular times, and of ``most`` of them at most."""
+        """Returns the ends of the windows that hold events and have not fired, with their numbers of events so far.
+        Only for windows that begin at regular times, and at most ``most`` of them."""
         over = None if self.rules.per_key else self.over  # of each key something else is over, and not listed
         return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
 
@@ -123,7 +123,8 @@ class Explanation:
         return replace(answer, window_end=end, waiting=waiting)
 
     def _waiting_ends(self, windows: AlignedWindows) -> RegularEvents | OpenEnds:
-        """The events of windows that may fire: where a firing closes a window, its events may be kept for others."""
+        """Returns the ends of the events' windows that may fire: after a firing has closed a window, its events may be
+        kept for others."""
         if not self.rules.fires_once:
             return self._events_of(windows)
         ends = Counter[int]()
@@ -245,7 +246,7 @@ class Explanation:
         )
 
     def shut_window(self, end: int, kept: int) -> WhyAnswer:
-        """Of one that a firing has closed."""
+        """Answers for a window that a firing has closed."""
         held = f"{events_in_words(kept)}{self.for_key} {'is' if kept == 1 else 'are'}"
         return self.answer(
             WhyReason.FIRED,
@@ -333,7 +334,7 @@ class OpenWindow:
     """None where its events decide when it fires."""
     events: int
     firings: int
-    """How often it has fired already."""
+    """Number of times that it has fired."""
     key: str | None
     """The values of its key with commas between them; None where windows hold the events of all keys."""
 
@@ -530,7 +531,8 @@ class OtherWindows:
         return [{**row, "key": key} for row, key in zip(table.to_pylist(), keys, strict=True)]
 
     def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Tells what the policies have been told, and their states: of one task or key, or of several in all."""
+        """Describes the events that the policies have tracked, and their states: of one task or key, or of several
+        together."""
         trigger, eviction = self.by.rules.policies
         keyed = any(self.by.rules.keys)
         says = f"{trigger} fires when its hooks say so" if trigger else f"{eviction} says what a window holds"
@@ -674,15 +676,15 @@ def why(
     key: str | None = None,
     window: datetime | str | None = None,
 ) -> WhyAnswer:
-    """Why a window of a bolt has not fired, from the checkpoint alone; ``print(why("ck/", "revenue"))``.
+    """Explains why a window of a bolt has not fired, from the checkpoint alone; ``print(why("ck/", "revenue"))``.
 
-    ``bolt``: its name; None where only one has windows. ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is
+    ``bolt``: its name; None if only one has windows. ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is
     that time (UTC) of the day of the last watermark; None: the next window that holds events. ``key``: only events of
-    this key count; of several columns with commas between them.
+    this key count; for a key of several columns, its values with commas between them.
 
-    Nothing is changed, and no run is disturbed: a run on the checkpoint may be in progress. Raises CheckpointError
-    where there is no checkpoint, or one of an older form; ConfigError for a bolt or a key that it does not have, and
-    where several bolts have windows and none is named.
+    Nothing is changed or disturbed: a run on the checkpoint may be in progress. Raises CheckpointError if there is no
+    checkpoint, or one of an older format; ConfigError for a bolt or a key that it does not have, and if several bolts
+    have windows and none is named.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     all_rules = known_rules(halves).bolts

@@ -88,7 +88,7 @@ class KeyMarks(Protocol):
 
 
 class KeyCoder(Protocol):
-    """Tells the keys of arriving events apart from each other, and from those of the events of earlier batches."""
+    """Distinguishes the keys of arriving events from each other, and from the keys of earlier batches."""
 
     def __call__(self, arriving: RetainedEvents) -> NDArray[np.int64]:
         """Returns the codes of the keys of arriving events, in order of arrival. Reads the events of earlier
@@ -122,15 +122,15 @@ class Decisions:
     codes: NDArray[np.int8]
     """Code of the ``Decision`` about each event."""
     marks: NDArray[np.int64]
-    """Watermark in microseconds with which each event was compared: its own, or that of the bolt; NONE before the
+    """The watermark in microseconds with which each event was compared: its own, or the bolt's; NONE before the
     first."""
     closed_until: NDArray[np.int64]
     """Windows that end up to this time, in microseconds, were closed when the event came."""
     evaluate_before: list[int]
-    """Indices of events before which windows must be evaluated, up to ``closed_until`` there."""
+    """Indices of events before which windows must be evaluated, up to the ``closed_until`` of the event."""
     adjusted: NDArray[np.bool_]
-    """Events with another time than they came with, in a window or in a gap. Events that were turned away after all are
-    not among them: they have no time."""
+    """Events with another time than they came with, in a window or in a gap. Events that were turned away have no time,
+    and are not among them."""
     out_of_order: NDArray[np.bool_]
     """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; for
     duplicates this is not known."""
@@ -186,7 +186,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
 def _by_watermark(
     node: WindowedNode, events: Incoming
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-    """Returns the times, decisions and closed limits of events; those of each input by the late action of its source
+    """Returns the times, decisions and closed limits of events; each input follows the late action of its source
     (SI-17)."""
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
@@ -329,11 +329,11 @@ def late_rows(
     watermarks: NDArray[np.int64],
     opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
-    """Returns events that were turned away, with the columns of the late stream; ``watermarks`` are NONE where there is
-    none. Times are in microseconds. Columns of these names from an earlier late stream are replaced; that happens only
-    in a test that records streams, because ``build()`` refuses it.
+    """Returns events that were turned away, with the columns of the late stream; ``watermarks`` are NONE before the
+    first one. Times are in microseconds. Columns of these names from an earlier late stream are replaced, which happens
+    only in a test that records streams: ``build()`` refuses it.
 
-    ``opened``: the starts and ends of the windows that they would open, where these decide that events are late.
+    ``opened``: the starts and ends of the windows that the events would open, if these decide that events are late.
     """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
@@ -354,8 +354,7 @@ def late_rows(
 
 
 def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the start and the end of the last window that could have held each event; NONE where that is not
-    known."""
+    """Returns the start and the end of the last window that could have held each event; NONE if unknown."""
     end = node.last_end
     if end is None:
         unknown = np.full(len(times), NONE, np.int64)
@@ -406,10 +405,10 @@ _CONTENT = 300
 def record(
     node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: EmitRows, copies: int = 1
 ) -> None:
-    """Enter events into the accounts and traces, and divert the late and early ones that are not dropped.
+    """Enter events into the accounts and traces, and divert the late and early events that are not dropped.
 
-    ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError where a late
-    event stops the run. Invalid rows have been recorded when they were read.
+    ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError if a late event
+    stops the run. Invalid rows have been recorded when they were read.
     """
     if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.traced:
         ledger.count_all(node, "received", events.inputs, len(events.times), copies)
@@ -491,8 +490,8 @@ def _trace(
 def _trace_decisions(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    """Trace each event with the time it came with, the time it got, and the watermark it was compared with. ``row`` is
-    its number in the source, where that is known."""
+    """Trace each event with its original time, the time it got, and the watermark it was compared with. ``row`` is its
+    number in the source, if known."""
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
     kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)

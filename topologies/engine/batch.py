@@ -56,8 +56,7 @@ class BatchPlan:
     splits: Sequence[SourceSplit | MergedSplits] = ()
     """The splits in order of arrival."""
     ingest: Callable[[Context], list[Output]] | None = None
-    """Reads input that does not come in splits, such as a streaming DataFrame; its events arrive after those of the
-    splits."""
+    """Reads input without splits, such as a streaming DataFrame; its events arrive after the events of the splits."""
     closing: bool = False
     """True for the end of a run, after the batch of this number."""
     advances: Mapping[str, TimeAdvance] = field(default_factory=dict)
@@ -186,8 +185,8 @@ class BatchProgress:
         self.take(outcome.output, self._origin(item.bolt, item.task))
 
     def _origin(self, bolt: str, task: int) -> str:
-        """Names a task of a bolt, and how many tasks there are of the bolts before it, and of itself: with other
-        numbers, rows come to it in another order, and leave it in another one."""
+        """Returns the name of a task, with the number of tasks of the bolts before it and of its own bolt: other
+        numbers change the order of the rows."""
         node = self.context.topology.windowed[bolt]
         before = [each.name for each in self.context.topology.windowed.values() if each.level < node.level]
         return f"{bolt}.{task}of{'-'.join(str(len(self.state.bolts[name].tasks)) for name in (*before, bolt))}"
@@ -263,7 +262,7 @@ class RunExecutor(Executor, Protocol):
 
     @property
     def slots(self) -> int:
-        """Number of tasks that run concurrently, as of now."""
+        """Number of tasks that run concurrently now."""
         ...
 
     def load(self, topology: Graph) -> None: ...

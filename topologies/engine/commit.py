@@ -58,7 +58,7 @@ class Claims:
         self._held: list[int] = []
 
     def take(self) -> None:
-        """Raises ConfigError if another run has locked one of the folders; none is locked then."""
+        """Locks all folders. Raises ConfigError if another run has locked one of them; then no folder stays locked."""
         try:
             for node in self.topology.sinks.values():
                 if isinstance(node.sink, FileSink):
@@ -98,11 +98,11 @@ class Claims:
 def prepare_folders(
     topology: Graph, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
 ) -> None:
-    """Create the folders of file sinks, and check what lies there before a run writes beside it.
+    """Creates the folders of file sinks, and checks their contents before a run writes there.
 
-    ``committed`` is the manifest that was committed last; its files are published, in case the run before died between
-    the two. None for a new run, which must not mix its files with those of another. ``planned`` says whether a batch
-    has been planned. ``epoch`` is that of the run's claim.
+    ``committed``: the manifest that was committed last. Its files are published, in case the run before died between
+    the commit and that. None for a new run, which must not mix its files with those of another. ``planned``: True if a
+    batch has been planned. ``epoch``: the number of the run's claim.
     """
     if committed is not None:
         publish(committed, again=True)
@@ -153,8 +153,8 @@ def publish(manifest: Manifest, *, again: bool = False) -> None:
 
 
 def tidy_folders(topology: Graph, epoch: int = 0) -> None:
-    """Delete the unpublished files that failed attempts left in the folders of file sinks; not those of a run that has
-    claimed the checkpoint since. Afterwards all renamed files survive a power cut."""
+    """Deletes the unpublished files of failed attempts in the folders of file sinks, but not the files of a run that
+    has claimed the checkpoint since. Afterwards all renamed files survive a power cut."""
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, uri = locate(node.sink.path)
@@ -241,7 +241,7 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
 
 def _is_left(base: str, ending: str, epoch: int) -> bool:
     """True if a name is that of an unpublished file of a task, by this owner or an earlier one: ``.<batch>-<epoch>-<32
-    hexadecimal digits>.<format>``, without the epoch where a lock excludes other owners."""
+    hexadecimal digits>.<format>``, without the epoch if a lock excludes other owners."""
     stem = os.path.splitext(base)[0]
     is_draft = stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
     return base.endswith(ending) and is_draft and epoch_of(base) <= epoch
@@ -284,7 +284,7 @@ def no_catalog(sink: str) -> ConfigError:
 
 
 LINE = 80
-"""Length of a line where there is no terminal and COLUMNS is not set."""
+"""Length of a line if there is no terminal and COLUMNS is not set."""
 _FIRST, _NEXT, _GAP = "   ", "     ", "  "
 
 
@@ -312,8 +312,8 @@ def _text(value: object) -> str:
 def write_rows(
     node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames | None
 ) -> None:
-    """Writes the rows of a batch to a sink that the driver serves. ``frames``: None where no sink is one of the
-    engine's, as in tests, whose sinks are all in memory."""
+    """Writes the rows of a batch to a sink that the driver serves. ``frames``: None if the engine has no sinks of its
+    own, as in tests, whose sinks are all in memory."""
     sink, key = node.sink, batch.key
     refs = [rows.ref for rows in sink_rows]
     match sink:
@@ -345,7 +345,7 @@ def _call(name: str, sink: FunctionSink, rows: object, batch: SinkBatch) -> None
 
 
 def tells_others(node: SinkNode) -> bool:
-    """True if a sink cannot take rows back: its receivers never hear that a batch was not committed."""
+    """True for a sink that cannot take rows back: its receivers never hear that a batch was not committed."""
     return isinstance(node.sink, FunctionSink | KafkaSink | TableSink)
 
 

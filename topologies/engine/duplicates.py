@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class AdmittedSoFar:
-    """The arriving events that are admitted, as they come: those accepted, except duplicates found so far.
+    """The arriving events that are admitted so far: the accepted ones, except for duplicates found.
 
-    ``DuplicateFinder`` turns duplicates away; ``IsLive`` asks which events have been admitted.
+    ``DuplicateFinder`` marks duplicates; ``IsLive`` asks which events have been admitted.
     """
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:
@@ -60,8 +60,8 @@ class IsLive(Protocol):
     """Tells which events are live while events arrive one after another."""
 
     def __call__(self, place: int, row: int) -> bool:
-        """True if the event at index ``place``, counting those of earlier batches first, is live when row ``row`` of
-        this batch arrives. Calls must not go back in ``row``."""
+        """True if the event at index ``place`` is live when row ``row`` of this batch arrives. Indices count the events
+        of earlier batches first. Calls must not go back in ``row``."""
         ...
 
 
@@ -180,7 +180,7 @@ class LiveByQueue:
         return place in self._alive
 
     def _advance_to(self, row: int, *, fed: bool) -> bool:
-        """Advance the time to that of a row's arrival; returns whether something may have changed."""
+        """Advance the time to the arrival of a row; returns True if something may have changed."""
         if self._node.event_time:
             mark = int(self._marks[row])
             if mark == NONE or (self._frontier is not None and mark <= self._frontier):
@@ -216,7 +216,7 @@ class IncomingIds:
     held: RetainedEvents
     """Times, inputs, keys and lifetimes of the events, without payload except for the columns of the key."""
     marks: NDArray[np.int64]
-    """The watermark before each in microseconds; that of its key where each key has its own."""
+    """The watermark in microseconds before each event: of its key, if each key has its own."""
     evaluate_before: Sequence[int] = ()
     """Has the meaning of ``Decisions.evaluate_before``."""
 
@@ -311,8 +311,8 @@ def _as_held(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | No
 
 
 def key_columns(node: WindowedNode) -> list[str]:
-    """Returns the columns of the payload that the assigners of a bolt ask for: those of the key, if each null is a key
-    of its own."""
+    """Returns the columns of the payload that the assigners of a bolt need: the columns of the key, if each null is a
+    key of its own."""
     if not any(each.by_side for each in node.assigners):
         return []
     return list(dict.fromkeys(name for names in node.keys for name in names))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 Reasons: TypeAlias = "NDArray[Any] | None"
-"""Why each row is invalid, "" where it is valid; None where all are valid."""
+"""The reason why each row is invalid, "" for a valid row; None if all rows are valid."""
 
 
 def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reasons:
@@ -190,7 +190,7 @@ class ReadTimes(NamedTuple):
     reasons: Reasons
     """Reasons why rows have no time."""
     cut: NDArray[np.bool_] | None = None
-    """True for times that were finer than microseconds; None where none was."""
+    """True for times that were finer than microseconds; None if there were none."""
 
 
 def read_times(node: WindowedNode, table: pa.Table) -> ReadTimes:
@@ -413,7 +413,7 @@ class TimedRows:
 
     times: NDArray[np.int64]
     codes: NDArray[np.int8]
-    """The code of a ``Decision`` for each: by its arrival, or that it is invalid or a watermark."""
+    """The ``Decision`` code of each row, by its arrival time; or the code for an invalid row or a watermark."""
     reasons: Reasons
     started: NDArray[np.int64]
     """The start of each event, before any adjustment."""
@@ -422,7 +422,7 @@ class TimedRows:
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
     given: NDArray[np.int64] | None = None
-    """The watermark where the row is a watermark; NONE where it is an event."""
+    """The watermark, if the row is a watermark; NONE for an event."""
     gaps: NDArray[np.int64] | None = None
     """The session gap of each event; None where all events share one gap."""
     arrived: int | None = None
@@ -430,7 +430,7 @@ class TimedRows:
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time that was finer than microseconds and was cut here; None where there is none."""
     arrivals: NDArray[np.int64] | None = None
-    """When each row arrived; NONE where that is unreadable, and for watermarks."""
+    """The arrival time of each row; NONE if it is unreadable, and for watermarks."""
 
     @property
     def invalid(self) -> NDArray[np.int64]:
@@ -443,8 +443,8 @@ def timed(
 ) -> TimedRows:
     """Give each row of an input its time and lifetime, and decide by its arrival time whether it is early or late.
 
-    ``brought`` are the times that rows of another bolt bring along; None for those of a spout. ``clock`` is that of
-    their arrival; both are in microseconds.
+    ``brought``: the times of rows from another bolt; None for the rows of a spout. ``clock``: the clock at arrival.
+    Both are in microseconds.
     """
     settings = node.bolt.settings
     times, wrong_times, cut = _times(node, input_index, table, brought, clock)
@@ -490,7 +490,7 @@ def timed(
 
 
 def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Returns which rows had a time that was cut: that of the event, or another of its times in a column of
+    """Returns the rows with a time that was cut to microseconds: the event's time, or another time column of
     nanoseconds."""
     settings = node.bolt.settings
     others = (
@@ -508,7 +508,7 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
 def _times(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
 ) -> ReadTimes:
-    """Returns the time of each row: the one that it brings along, that of its field, or the clock."""
+    """Returns the time of each row: the time that it came with, the time in its field, or the clock."""
     if not node.event_time:
         kept = brought if node.clocked and node.clocked[input_index] else None
         return ReadTimes(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
@@ -529,8 +529,8 @@ def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[n
 
 
 def _inserted_watermarks(name: str | None, table: pa.Table) -> tuple[NDArray[np.int64] | None, Reasons]:
-    """Returns the watermarks that the source inserted, NONE for events; None where this input has no column for them or
-    no watermark."""
+    """Returns the watermarks that the source inserted, NONE for events; None if this input has no such column, or no
+    watermark."""
     if name is None or name not in table.column_names:
         return None, None
     column = table.column(name)
@@ -564,10 +564,10 @@ def as_moment(given: datetime | str) -> int:
 
 
 def read_from(topology: Graph, first_output: int) -> int | None:
-    """Time in microseconds from which input is needed; None where all input is.
+    """Time in microseconds from which input is needed; None if all input is needed.
 
-    It is the first output minus the longest window, minus how early an event may be, since it may have arrived that
-    long before its time. A source that can seek to a time starts there.
+    It is the first output minus the longest window, minus the time by which events may be early, since an event may
+    have arrived that long before its time. A source that can seek to a time starts there.
     """
     needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
     known = [reach for reach in needed if reach is not None]
@@ -581,7 +581,7 @@ class FirstOutput:
     time: int
     """Windows that end before this time are not emitted."""
     read_from: int | None
-    """Events from before this time are skipped; None where none is."""
+    """Events from before this time are skipped; None skips nothing."""
     inputs: frozenset[tuple[str, int]]
     """The (bolt, input index) that spouts reach before any window."""
 
@@ -599,8 +599,8 @@ class FirstOutput:
         return end < self.time and bolt in self._bolts
 
     def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
-        """Returns which events are older than ``read_from``, by their arrival time if they have one, else by their
-        event time.
+        """Returns the events older than ``read_from``, by their arrival time if they have one, else by their event
+        time.
 
         Events with unreadable times are not older: they are reported on admission.
         """
@@ -624,10 +624,10 @@ class FirstOutput:
         return older
 
     def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:
-        """True if all rows of a file are older than ``read_from``, by columns in which they are all alike.
+        """True if all rows of a file are older than ``read_from``, by columns with one value in the whole file.
 
-        ``shared`` holds these, in one row. True only if the bolts that read the spout take their times from one of
-        these columns, and nothing else reads the spout or its unreadable rows.
+        ``shared`` holds these columns, in one row. True only if the bolts that read the spout take their times from one
+        of these columns, and nothing else reads the spout or its unreadable rows.
         """
         stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())

@@ -57,8 +57,8 @@ def in_this_process(function: Callable[[], T]) -> T:
 
 
 _NOTE = struct.Struct("=?qqqq")
-"""Format of the record: whether there is a start, start, end, number of events plus one, and number of windows, the
-first of which this is; no events mean that no bolt is being called."""
+"""Format of the record: True if there is a start, start, end, number of events plus one, and number of windows from
+this one on. Number 0 means that no bolt is being called."""
 SIZE = _NOTE.size
 
 
@@ -124,7 +124,7 @@ def worker_position() -> WorkerPosition | None:
 _NEVER = float("inf")
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.25
 _FOLLOWING = 20
-"""Number of further interrupts that an interrupt after the first may trigger by itself."""
+"""Number of interrupts that each interrupt after the first may itself trigger."""
 _CHECKS = 20
 """Number of turns of a loop within which Python checks for a pending exception: the first, or one after it."""
 _monotonic = time.monotonic
@@ -139,10 +139,9 @@ class _CancelInterrupt(BaseException):
 class TooLong(BaseException):
     """Raised in a call that exceeded its limit. It is not an Exception, so that ``except Exception`` does not catch it.
 
-    The first interrupt leaves the function time for cleanup. From the second on, each interrupt has the next one
-    pending when it is caught, which is raised as soon as Python checks for it: in the handler that would continue, or
-    at the next iteration of its loop. After some of these the watchdog has to interrupt again, so that a function that
-    wants to end can.
+    The first interrupt leaves the function time for cleanup. If the function catches the second one, the next is
+    already pending, and so on: it is raised as soon as Python checks for it, in the handler or at the next iteration of
+    its loop. After a number of these the watchdog must interrupt again, so that a function that wants to end can.
     """
 
     def __init__(self) -> None:
@@ -179,7 +178,7 @@ class _CallingThread:
         """True if an interrupt is about to be raised."""
         self.interrupts = 0
         self.spare = 0
-        """Number of further interrupts that the last one may trigger by itself."""
+        """Number of further interrupts that the last one may itself trigger."""
         self.limit = _NEVER
         """The shortest limit in seconds that the watchdog has been told."""
         self.another: dict[int, object] = defaultdict(partial(_raise_in, self.thread, TooLong))
@@ -294,9 +293,9 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
 def _settle(caller: _CallingThread) -> None:
     """Cancel a pending interrupt, and wait for one about to be raised.
 
-    Raising NULL is not used for it, since it has one effect: CPython 3.11 and 3.12 keep checking for a pending
-    exception until one has arrived in any thread, and a function traced by a debugger or by coverage is not even
-    started until then.
+    Raising NULL would cancel it too, but has a side effect: CPython 3.11 and 3.12 then keep checking for a pending
+    exception until one has arrived in any thread, and until then do not even start a function that a debugger or
+    coverage traces.
     """
     while caller.interrupting:
         time.sleep(0)
@@ -341,7 +340,7 @@ def raised_as(
     **more: str,
 ) -> Iterator[None]:
     """Turns an exception of users' code into an error of this class, with the line of the code. ``more``: further
-    arguments of the class, such as ``sink=``. Errors of the classes ``unchanged`` pass as they are."""
+    arguments of the class, such as ``sink=``. Errors of the classes ``unchanged`` pass unchanged."""
     try:
         yield
     except unchanged:
@@ -355,11 +354,11 @@ def raised_as(
 def bolt_failure(
     bolt: str, batch: int, where: str | Callable[[], str], *, task: int | None = None, columns: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Turn an exception of a user's bolt into a BoltError that says where it happened. A CheckpointError passes
+    """Turns an exception of a user's bolt into a BoltError with the place of the failure. A CheckpointError passes
     unchanged.
 
-    ``where`` is the place as text, or a function that is called for it after a failure. ``columns`` are those that the
-    bolt reads: an unknown key may be a misspelling of one of them.
+    ``where`` is the place as text, or a function that is called for it after a failure. ``columns``: the columns that
+    the bolt reads, since an unknown key may be a misspelling of one of them.
     """
     try:
         yield
@@ -379,8 +378,8 @@ def failed(
     columns: Sequence[str] = (),
     of_window: bool = False,
 ) -> BoltError:
-    """Returns the BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: it was called
-    with a window."""
+    """Returns the BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: True if it was
+    called with a window."""
     do = SMALLER if of_window and isinstance(error, MemoryError) else FIX
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
@@ -398,9 +397,9 @@ def cause(error: BaseException, columns: Sequence[str]) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Returns where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``: the innermost frame
-    outside windbolt, Python and installed packages. If the user's code is an installed package itself, it is the
-    innermost frame of that package: the first one that windbolt calls. Empty if there is no such frame."""
+    """Returns where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``. This is the
+    innermost frame outside windbolt, Python and installed packages; if the user's code is an installed package, the
+    innermost frame of the first package that windbolt calls. Empty if there is no such frame."""
     raised_in = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in raised_in if not _is_windbolt_or_python(frame.filename)]
     frames = [frame for frame in frames if not frame.filename.startswith(_GENERATED)] or frames
@@ -502,7 +501,7 @@ class TaskFailure:
         return cls(**{**values, "classes": tuple(values["classes"])})
 
     def error(self) -> WindboltError:
-        """Returns the error to raise in the driver: of the same class, if it is known there, else of the nearest known
+        """Returns the error to raise in the driver: of the same class if the driver knows it, else of the nearest known
         base class."""
         known = {_name(each): each for each in _all_classes()}
         error_class = next((known[name] for name in self.classes if name in known), WindboltError)

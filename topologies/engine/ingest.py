@@ -209,7 +209,7 @@ class ArrivingEvents:
         self._tables: list[pa.Table] = []
         self._tasks: list[NDArray[np.int64]] = []
         self._arrivals: list[dict[str, Any]] = []
-        """The columns from which the watermark is computed, where it follows the events."""
+        """The columns from which the watermark is computed, if it follows the events."""
         self._partitions: dict[str, int] = {}
         """The partitions of the events so far, and their codes."""
         self.count = 0
@@ -228,7 +228,7 @@ class ArrivingEvents:
         """Add rows of an input.
 
         ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition
-        of all rows, or of each, with its spout; "" where there is none.
+        of all rows, or of each, with the name of its spout; "" without a partition.
         """
         node, rows, settings = self._node, table.num_rows, self._node.bolt.settings
         columns = conform_input(table, node.schema)
@@ -370,8 +370,8 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
 
 
 def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[int, ...]:
-    """Returns the bytes of events by column of a bolt's windows; empty for a bolt of windbolt's own, for which advice
-    on columns is of no use: counting takes some microseconds a column."""
+    """Returns the bytes of events by column of a bolt's windows. Empty for a bolt of windbolt's own, which needs no
+    advice on columns: counting takes some microseconds a column."""
     return tuple(column.nbytes for column in columns) if is_users_class(type(node.bolt)) else ()
 
 
@@ -443,7 +443,8 @@ class _QueuedRows:
 
 
 class Staging:
-    """Collects what one task produces for others, and writes it as one segment with a section per receiving task."""
+    """Collects the rows that one task produces for others, and writes them as one segment with a section per receiving
+    task."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._topology = context, context.topology

@@ -66,7 +66,7 @@ class TopicInfo(NamedTuple):
     """A topic that exists."""
 
     id: str
-    """As Java writes it; ``UNKNOWN_ID`` where the broker gives none."""
+    """The id as Java writes it; ``UNKNOWN_ID`` if the broker gives none."""
     partitions: int
 
 
@@ -83,11 +83,11 @@ class Admin(Protocol):
         ...
 
     def ends(self, places: Collection[Place], *, first: bool = False) -> dict[Place, int]:
-        """The offset after the last record of partitions, or that of the ``first`` one."""
+        """Returns the offset after the last record of partitions, or the offset of the ``first`` record."""
         ...
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
-        """The size in bytes of the largest message that topics take; empty where that may not be queried."""
+        """Returns the size in bytes of the largest message that topics take; empty if that may not be queried."""
         ...
 
     def makes_topics(self) -> bool:
@@ -100,8 +100,8 @@ AdminOf = Callable[[str, str, Mapping[str, str]], AbstractContextManager[Admin]]
 
 
 def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int]:
-    """The topics that a spout names, and the number of partitions of each. Raises ConfigError where one is missing,
-    UnreachableError where Kafka does not answer."""
+    """Returns the topics that a spout names, and the number of partitions of each. Raises ConfigError if one is
+    missing, UnreachableError if Kafka does not answer."""
     whose = f"spout {name!r}"
     with opened(whose, spout.servers, spout.options) as admin:
         there = _topics(admin, spout.topics)
@@ -123,8 +123,8 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
 
 
 def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
-    """All topics; asked again where one is missing that is wanted: a broker hears of a new topic a moment after the
-    one that has made it."""
+    """Returns all topics. Asks again if a wanted topic is missing: a broker hears of a new topic a moment after the
+    broker that has made it."""
     there, wanted = admin.topics(), set(wanted)
     for pause in _PAUSES:
         if wanted <= there:
@@ -140,7 +140,7 @@ def since_1970(moment: datetime) -> int:
 
 
 def check_sinks(opened: AdminOf, topology: Graph) -> None:
-    """Raise UnreachableError where a sink's Kafka does not answer, ConfigError where topics are missing.
+    """Raises UnreachableError if a sink's Kafka does not answer, ConfigError if topics are missing.
 
     If the brokers create topics themselves, none is missing.
     """
@@ -189,7 +189,7 @@ def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable
 
 
 def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
-    """The topics of a sink that accept smaller records than its rows were made to fit; empty where that may not be
+    """Returns the topics of a sink that accept smaller records than its rows were made to fit; empty if that may not be
     queried."""
     topics = [topic for topic in sink.topics if topic in there]
     if sink.largest is None or not topics:
@@ -206,7 +206,7 @@ def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterat
 
 
 def no_answer(whose: str, servers: str, why: str, *, transient: bool) -> UnreachableError:
-    """The error for servers that do not answer, or not as expected."""
+    """Returns the error for servers that do not answer, or not as expected."""
     return UnreachableError(
         f"{whose}: Kafka at {servers} does not answer",
         why=why,
@@ -226,7 +226,7 @@ def deleted_unread(why: str) -> DataError:
 
 
 def ends_earlier(why: str) -> DataError:
-    """The error for a partition that ends before what was read of it, where a spout may lose nothing."""
+    """Returns the error for a partition that ends before the offset already read, for a spout that may lose nothing."""
     return DataError(
         "a topic of Kafka's ends before what was read of it",
         why=f"{why}: it was deleted and made anew, or its brokers have lost records",
@@ -297,7 +297,7 @@ class RecordFile:
         return f"topic {self.topic}, partition {self.partition}"
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the events, as from Spark; none where the range has no record."""
+        """Yields the events, as from Spark; nothing if the range has no record."""
         spout = topology.spouts[self.component].spout
         assert isinstance(spout, KafkaSpout)
         tables = list(self.tables(spout.record))
@@ -305,7 +305,7 @@ class RecordFile:
             yield from Records(self.component, tables).read(topology)
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yields these columns of the records, as many records at a time as Java has gathered; timestamps are Kafka's
+        """Yields these columns of the records, in tables as large as Java has gathered; timestamps are Kafka's
         milliseconds."""
         with pa.memory_map(self.path) as source, pa.ipc.open_stream(source) as reader:
             for batch in reader:
@@ -394,7 +394,7 @@ class _Timed(NamedTuple):
     out_of_range: NDArray[np.bool_] | None
     """True for records with a timestamp that does not fit into microseconds; None where there are none."""
     bad: pa.Table
-    """These records as bad rows."""
+    """Returns these records as bad rows."""
 
     @classmethod
     def of(cls, table: pa.Table) -> _Timed:
@@ -452,8 +452,8 @@ def ingest_records(
     context: Context,
     slots: int,
 ) -> list[Output]:
-    """Ingest the records of a batch, given by spout; those of the spouts in ``merged`` by about ``slots`` tasks, in
-    order of (timestamp, topic, partition, offset)."""
+    """Ingest the records of a batch, given by spout. The records of the spouts in ``merged`` are ingested by about
+    ``slots`` tasks, in order of (timestamp, topic, partition, offset)."""
     splits: list[SourceSplit | MergedSplits] = []
     for name in (name for name in context.topology.spouts if name in records):
         splits.extend([MergedSplits(records[name])] if name in merged else records[name])
@@ -461,7 +461,7 @@ def ingest_records(
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
-    """Returns rows as records. The id of each is ``name`` and its number, counted from ``first``.
+    """Returns rows as records. The id of each record is ``name`` and its number, counted from ``first``.
 
     ``topic`` is for rows without a topic of their own. Raises DataError for a row that has neither.
     """

@@ -57,7 +57,7 @@ class TraceContexts:
 
 
 def carries_contexts(schema: pa.Schema) -> bool:
-    """True if events of these columns may carry trace contexts."""
+    """True if events with these columns may carry trace contexts."""
     index = schema.get_field_index(TRACEPARENT)
     return index >= 0 and bool(pa.types.is_string(schema.field(index).type))
 
@@ -135,8 +135,8 @@ def _id(name: object) -> str | None:
 
 
 def due_at(node: WindowedNode, window: TupleWindow) -> int:
-    """Returns the watermark, in processing time the clock, from which a fired window was due, in microseconds; FOREVER
-    if only the end of its batch made it fire, as before its end or with the end of the streams."""
+    """Returns the watermark, in processing time the clock, from which a fired window was due, in microseconds. FOREVER
+    for a window that fired only because its batch or the streams ended."""
     settings, pane = node.bolt.settings, window.pane
     if window.fired_by in (FiredBy.CLOSE, FiredBy.ARRIVAL) or (pane is not None and pane.timing is Timing.EARLY):
         return FOREVER
@@ -223,8 +223,8 @@ def joined_rows(
 
 
 def ids_of(traced: State) -> pa.Table:
-    """Returns the ids of the events that folded rows stand for, as a table like that of events; ``traced`` is the
-    tracing state of the rows."""
+    """Returns the ids of the events that folded rows stand for, in the table of event ids; ``traced`` is the tracing
+    state of the rows."""
     ids = [name for row_events in _traced_events(traced) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 

@@ -90,7 +90,7 @@ def need_confluent(what: str) -> None:
 
 
 def has_confluent() -> bool:
-    """True if the package is there."""
+    """True if the package is installed."""
     try:
         confluent()
     except ImportError:
@@ -119,7 +119,7 @@ def check_spout_options(name: str, spout: KafkaSpout) -> None:
 
 
 def confluent() -> ModuleType:
-    """The package. Raises ImportError where it is missing."""
+    """Returns the package. Raises ImportError if it is missing."""
     import confluent_kafka
 
     return confluent_kafka
@@ -226,7 +226,7 @@ class LibrdkafkaAdmin(Admin):
         return {topic: TopicInfo(_id(each.topic_id), len(each.partitions)) for topic, each in descriptions.items()}
 
     def ends(self, places: Collection[Place], *, first: bool = False, committed: bool = False) -> dict[Place, int]:
-        """``committed``: not what is behind the first transaction that is open."""
+        """Returns the ends of partitions. ``committed``: only up to the first open transaction."""
         spec = _admin_module().OffsetSpec
         return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
 
@@ -276,7 +276,7 @@ class LibrdkafkaAdmin(Admin):
 
 
 def _id(found: Any) -> str:
-    """As Java writes it."""
+    """Returns an id as Java writes it."""
     return UNKNOWN_ID if found is None else str(found).replace("+", "-").replace("/", "_")
 
 
@@ -353,7 +353,7 @@ class Topics:
         return dict(self._ask(self._first))
 
     def all_batches(self, before: Ends) -> Iterator[tuple[Ends, list[str]]]:
-        """The ends of each batch up to the present end of the topics, with what is to be said about it."""
+        """Yields the ends of each batch up to the present end of the topics, with messages for the user."""
         until, complaints = self._until(before)
         while True:
             ends = self._limited(before, until)
@@ -363,7 +363,7 @@ class Topics:
             before, complaints = ends, []
 
     def next_batch(self, before: Ends) -> tuple[Ends, list[str]]:
-        """The ends of the next batch; ``before`` where nothing is new; with what is to be said about it."""
+        """Returns the ends of the next batch, or ``before`` without news; and messages for the user."""
         until, complaints = self._until(before)
         return self._limited(before, until), complaints
 
@@ -392,8 +392,8 @@ class Topics:
         return latest, complaints
 
     def _limited(self, before: Ends, until: Ends) -> Ends:
-        """The ends of a batch of at most as many records as the spout has them, shared out by how many each partition
-        has waiting: the arithmetic is that of Spark's connector."""
+        """Returns the ends of a batch of at most as many records as the spout allows, shared out by the number that
+        each partition has waiting, with the arithmetic of Spark's connector."""
         limit = self.spout.records_per_batch or RECORDS_PER_BATCH
         waiting = {place: size for place, end in until.items() if (size := end - before.get(place, 0)) > 0}
         total = sum(waiting.values())
@@ -469,8 +469,8 @@ class RangeReader:
         self._partitions: dict[Place, _Partition] = {}
 
     def read(self, ranges: Iterable[OffsetRange]) -> tuple[list[Records], list[str]]:
-        """The records of ranges that have some, in order of topic and partition, and what is to be said of records
-        that are gone. Raises DataError where the spout may lose none, UnreachableError where none came for long."""
+        """Returns the records of the ranges that have some, in order of topic and partition, and messages about records
+        that are gone. Raises DataError if the spout may lose none, UnreachableError if no record came for long."""
         wanted = {(each.topic, each.partition): each for each in ranges}
         if not wanted:
             return [], []
@@ -493,7 +493,7 @@ class RangeReader:
             consumer.close()
 
     def _go_to(self, wanted: Mapping[Place, OffsetRange]) -> None:
-        """Have records fetched from where these ranges begin."""
+        """Fetch records from the beginnings of these ranges."""
         here = self._partitions
         if self._consumer is not None and all(
             place in here and here[place].at == each.start for place, each in wanted.items()
@@ -702,7 +702,7 @@ class Senders:
         self._errors: deque[Any] = deque(maxlen=1)
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: Sequence[SinkRows], store: SegmentStore) -> None:
-        """Write rows to Kafka, and wait until all are written. Raises the first error of one that is not."""
+        """Write rows to Kafka, and wait until all are written. Raises the first error of a row that is not."""
         sink = node.sink
         assert isinstance(sink, KafkaSink)
         missing = missing_topics(self._opened, node.name, sink, (store.read(rows.ref) for rows in sink_rows))
@@ -745,7 +745,7 @@ class Senders:
         return self._producers[name]
 
     def _forget(self, name: str) -> None:
-        """Let go of a producer, with what it has not sent."""
+        """Drop a producer, with the records that it has not sent."""
         producer = self._producers.pop(name, None)
         self._known.pop(name, None)
         if producer is not None:
@@ -754,8 +754,8 @@ class Senders:
 
 
 def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) -> int:
-    """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. Raises the first
-    error of one that was not written."""
+    """Sends messages (``key``, ``value``, ``headers``) to a topic, in order; returns their number. Raises the first
+    error of a message that was not written."""
     whose = f"topic {topic!r}"
     producer, failed, number = made("Producer", whose, writing_settings(whose, servers, {})), list[tuple[str, Any]](), 0
     for number, message in enumerate(messages, 1):

@@ -1,8 +1,8 @@
-"""Merges input that lies in several parts (partitions of a topic, or files) into one order, that of a key of its rows.
+"""Merges input in several parts (partitions of a topic, or files) into one order, by a key of its rows.
 
-Each part is read by a task of its own, which writes its rows with their keys. The driver computes the order of the
-batch from the keys alone and cuts it into runs. A run is a split like any other: a task takes its rows from the parts,
-in order, and routes them. So only this file knows of parts.
+A task for each part writes its rows with their keys. The driver computes the order of the batch from the keys alone and
+cuts it into runs. A run is a split like any other: a task takes its rows from the parts, in order, and routes them. So
+only this file knows of parts.
 """
 
 from __future__ import annotations
@@ -152,10 +152,10 @@ def replace_merged(
 
 
 def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
-    """Cut the merged order of all rows of some parts into about as many runs as there are slots.
+    """Cuts the merged order of all rows of some parts into about as many runs as there are slots.
 
     Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
-    the greatest so far, so its rows stay in the order in which they lie there.
+    the greatest so far, so its rows keep their order.
     """
     keys, bad, keys_before = _all_keys(parts, store)
     sizes = [len(part_keys) for part_keys in keys]
@@ -202,7 +202,8 @@ def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 def _all_keys(
     parts: Sequence[MergeInput], store: SegmentStore
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
-    """Per part: its keys, which rows are bad (None where none is), and the greatest key before it in its source."""
+    """Returns for each part its keys, a mask of its bad rows (None without bad rows), and the greatest key before it in
+    its source."""
     keys: list[NDArray[np.int64]] = []
     bad: list[NDArray[np.bool_] | None] = []
     keys_before: list[int] = []

@@ -164,7 +164,7 @@ def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, 
 
 
 class _WrittenSections:
-    """The sections for the tasks of some bolts, in columns: those of one bolt after another, in order of arrival."""
+    """The sections for the tasks of some bolts, as columns: one bolt after another, in order of arrival."""
 
     def __init__(self, parts: Mapping[str, Sequence[Sections]]) -> None:
         self._parts = parts
@@ -182,7 +182,7 @@ class _WrittenSections:
         self._bolts = np.repeat(np.arange(len(counts)), counts)
 
     def groups(self, processes: int) -> list[NDArray[np.int64]]:
-        """Returns the segments, by their places, whose sections are to be copied together; none where that saves too
+        """Returns the segments, as indices, whose sections are to be copied together; empty if that saves too
         little."""
         receiving = [len(np.unique(self._tasks[self._bolts == bolt])) for bolt in range(len(self._parts))]
         readers = min(processes, max(receiving, default=0))
@@ -216,7 +216,7 @@ class _WrittenSections:
     def regrouped(
         self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
-        """Returns all sections where they are now, by bolt; those of each group have been gathered."""
+        """Returns the present places of all sections, by bolt, after each group has been gathered."""
         names = [each.name for each in gathered] + self._names
         segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
         for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
@@ -250,7 +250,7 @@ def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 _ORIGIN = 8
-"""Length, in hexadecimal digits, of the id that distinguishes a checkpoint from others."""
+"""Length, in hexadecimal digits, of the id that distinguishes checkpoints."""
 
 
 class MicroBatch:
@@ -283,7 +283,7 @@ class MicroBatch:
         None where nobody asks for it."""
         self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
         """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
-        windows that have fired, by bolt and by the end of the window; None where nobody asks for it."""
+        windows that have fired, by bolt and by the end of the window; None if nobody asks for them."""
         self.on_rejected_events: Callable[[Sequence[RejectedEvent]], None] | None = None
         """Called after the commit with some of the events that the batch did not admit; None where nobody asks for
         it."""
@@ -309,8 +309,8 @@ class MicroBatch:
         """Run a batch and commit it.
 
         ``query`` is the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report
-        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: files that
-        have no name yet then get it from the next ``MicroBatch`` on the checkpoint.
+        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: the next
+        ``MicroBatch`` on the checkpoint then names the files that have no name yet.
         """
         key = batch_key(plan.batch, plan.closing)
         phases = Phases(key, self.checkpoint, self._phase_started)
@@ -464,8 +464,8 @@ class Rehearsal:
         """Run a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch is run
         again.
 
-        ``before`` is called before each attempt. Returns None where the batch had been committed before the crash, so
-        that nothing is left to run. After an exception the state is that before the batch.
+        ``before`` is called before each attempt. Returns None if the batch had been committed before the crash, so that
+        nothing is left to run. After an exception the state is the one before the batch.
         """
         try:
             if crash_at is not None:

@@ -38,8 +38,8 @@ def error_rows(
 ) -> pa.Table:
     """Returns rows as rows of the error stream.
 
-    ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None where they are
-    no longer known. ``reasons`` has one entry per row.
+    ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None if unknown.
+    ``reasons`` has one entry per row.
     """
     wrong = python_columns(rows)
     return pa.table(
@@ -69,7 +69,7 @@ class Unusable:
     input_index: int
     rows: pa.Table
     positions: NDArray[np.int64] | None
-    """Positions in the source; None where they are no longer known."""
+    """Positions in the source; None if unknown."""
     reasons: list[str]
     """Reasons why each event cannot be used."""
     file: str = ""
@@ -133,7 +133,7 @@ def refuse_end_edges(
 
 
 def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
-    """Traces events that were admitted, and then found to be invalid, where they have ids."""
+    """Traces events that were admitted and then found to be invalid, if they have ids."""
     if ledger.traced:
         for name, reason in zip(event_ids(rows), reasons, strict=False):
             ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
@@ -142,8 +142,9 @@ def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledge
 def refuse_unreadable(
     topology: Graph, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
-    """Count unreadable rows of a spout, or those on which a plain bolt failed, as invalid at every bolt that they would
-    have reached, and emit them on the error streams, its own and those of the bolts. ``bad`` are its error rows."""
+    """Counts unreadable rows of a spout, or rows on which a plain bolt failed, as invalid at every bolt that they
+    would have reached. Emits them on the error streams of the spout or bolt and of these bolts. ``bad`` are its
+    error rows."""
     if not len(bad):
         return
     ledger.note_unreadable(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
@@ -207,7 +208,8 @@ class PlainBolts:
         self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
 
     def run(self, node: PlainNode, input_index: int, rows: Rows, failures: Failures) -> Iterator[tuple[str, Rows]]:
-        """Yield (stream, rows) that a bolt emits for rows of one of its inputs; add those on which it fails."""
+        """Yields (stream, rows) that a bolt emits for rows of one of its inputs; adds the rows on which it fails to
+        ``failures``."""
         for task in range(node.copies(input_index)):
             bolt = self._bolt(node, task)
             emitted = (
@@ -244,9 +246,9 @@ class PlainBolts:
     def _batch_by_batch(
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
     ) -> Iterator[tuple[str, Rows]]:
-        """Call the bolt with all rows, or, where rows have times, with the rows of one time after another, so that its
-        output gets that time; and rows with cut times apart from the others, so that its output is counted in the same
-        way. Where these alternate too often, only the spout counts cut times (decision 99).
+        """Call the bolt with all rows; or, if rows have times, with the rows of one time after another, so that its
+        output gets that time. Rows with cut times are passed apart from the others, so that the output is counted the
+        same way. If these alternate too often, only the spout counts cut times (decision 99).
 
         The output has no partition, because it is unknown which input row each output row came from.
         """

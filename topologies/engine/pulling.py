@@ -93,8 +93,8 @@ class Caller(Generic[OwnSpout]):
             ) from error
 
     def table(self, call: str, rows: EmittedRows, schema: pa.Schema, defaults: Defaults) -> pa.Table:
-        """Returns the rows of the user's spout as a table of the columns of ``schema``. Raises SpoutError if they have
-        others."""
+        """Returns the rows of the user's spout as a table with the columns of ``schema``. Raises SpoutError for other
+        columns."""
         with self.raising_spout_errors(call, _NOTHING_LOST):  # a generator's errors
             try:
                 completed = in_their_zone(defaults.completed(rows), schema, self.spout.timezone)
@@ -154,22 +154,22 @@ class Pulled:
     rows: pa.Table
     """The rows; for a spout of partitions, the ranges in which they are."""
     offset: Any
-    """Offset behind the rows; for a spout of partitions, that of each partition by its name."""
+    """Offset behind the rows; for a spout of partitions, the offset of each partition by its name."""
 
 
 class Puller:
     """A user's spout during a run."""
 
     def __init__(self, name: str, pulled: PulledSpout, offset: Any = None) -> None:
-        """``name`` of the spout in the topology; ``offset`` behind what was pulled before, None at the beginning."""
+        """``name``: of the spout in the topology. ``offset``: behind the rows pulled before, None at the beginning."""
         self._caller = Caller(name, pulled.spout)
         self._schema = pulled.outputs()[DEFAULT_STREAM]
         self._defaults = Defaults.of(pulled.defaults, self._schema)
         self._offset = offset
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """Returns the next rows; None where there are none now. SpoutError for exceptions of the user's code, and where
-        it returns something else."""
+        """Returns the next rows; None if there are none now. Raises SpoutError for exceptions of the user's code, and
+        for a wrong return value."""
         limit = limit or self._caller.spout.rows_per_batch
         parts: list[pa.Table] = []
         number, started = 0, time.monotonic()
@@ -240,11 +240,11 @@ class Puller:
 _RANGES = pa.schema([("partition", pa.string()), ("start", pa.string()), ("end", pa.string())])
 """The ranges of a batch, in order of arrival; offsets as JSON."""
 _NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
-"""Categories of characters that names of partitions lack: control characters, halves of others, and line breaks."""
+"""Categories of characters that names of partitions must not have: control characters, surrogates, and line breaks."""
 
 
 class RangePlanner:
-    """A user's spout of partitions during a run: what the next batch reads of each."""
+    """Plans the ranges that each batch of a run reads from the partitions of a user's spout."""
 
     def __init__(self, name: str, ranged: RangedSpout, ends: Mapping[str, Any] | None = None) -> None:
         """``name`` of the spout in the topology; ``ends``: up to which offset batches have each known partition."""
@@ -254,8 +254,8 @@ class RangePlanner:
         self._copied: Caller[PartitionedSpout] | None = None
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """Returns the ranges of the next batch, and how far each partition is then; None where nothing is new: there is
-        no new partition, and no partition has moved. SpoutError as for ``Puller.pull``."""
+        """Returns the ranges of the next batch, and the offset of each partition behind them. None without news: no new
+        partition, and no new rows. Raises SpoutError as ``Puller.pull`` does."""
         names = self._caller.tried(self._names)
         starts = {name: self._ends[name] if name in self._ends else self._begin(name) for name in names}
         ends = self._limited(starts, limit or self._given.rows_per_batch)
@@ -298,7 +298,7 @@ class RangePlanner:
 
     @property
     def _caller(self) -> Caller[PartitionedSpout]:
-        """A copy of the user's spout, as each task has one: what was opened cannot be sent to tasks."""
+        """A copy of the user's spout, as each task has one: an opened spout cannot be sent to tasks."""
         if self._copied is None:
             self._copied = copied(self._name, self._given)
         return self._copied
@@ -392,7 +392,7 @@ def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanne
 
 
 def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
-    """Returns a copy of a user's spout to be called: each process and each task has one of its own."""
+    """Returns a copy of a user's spout to be called: each process and each task has its own copy."""
     caller = Caller(name, spout)
     with caller.raising_spout_errors("__copy__()", "nothing was read"):
         return Caller(name, copy.copy(spout))
@@ -423,8 +423,8 @@ class RangeSource:
     ranges: tuple[PartitionRange, ...]
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the rows of the ranges: together, or where they are to be merged, each by itself. SpoutError for
-        exceptions of the user's code, and where it returns something else than rows of its columns."""
+        """Yields the rows of the ranges: together, or each range by itself if they are to be merged. Raises SpoutError
+        for exceptions of the user's code, and for return values that are not rows of its columns."""
         node = topology.spouts[self.component]
         spout = node.spout
         assert isinstance(spout, RangedSpout | PulledRanges)
@@ -468,7 +468,7 @@ def _shuffle_offset(partition: str) -> int:
 def read_range(
     caller: Caller[PartitionedSpout], wanted: PartitionRange, schema: pa.Schema, defaults: Defaults
 ) -> pa.Table:
-    """Returns the rows of a range, in these columns. SpoutError as for ``RangeSource.read``."""
+    """Returns the rows of a range, in these columns. Raises SpoutError as ``RangeSource.read`` does."""
 
     def once() -> pa.Table:
         with caller.raising_spout_errors(wanted.call, "no row is lost: the next run reads the same range"):

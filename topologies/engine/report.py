@@ -49,9 +49,9 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
 def open_windows(node: WindowedNode, state: BoltState) -> int | None:
     """Returns an upper bound on the number of windows that hold events and would fire if the streams ended now.
 
-    It is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as the kind of
-    window allows, and without a key there is at most one window for each end in time. None where the events would have
-    to be read, as for lifetimes in windows on a grid, or where a policy of the user's decides.
+    The bound is exact for the windows of key triggers. Otherwise each stored event may be in as many windows as the
+    kind of window allows, and without a key there is at most one window for each end in time. None if the events would
+    have to be read, as for lifetimes in windows on a grid, or if a user's policy decides.
     """
     found = [family_of(node).open_windows(node, state, task) for task in state.tasks]
     known = [count for count in found if count is not None]
@@ -68,7 +68,7 @@ class BoltReport:
     watermark: int | None
     """The watermark in microseconds; None before the first."""
     new_watermark: int | None
-    """The watermark emitted in this batch, in microseconds; None if none was."""
+    """The watermark emitted in this batch, in microseconds; None if it emitted none."""
     behind: int | None
     """Lag of the watermark behind the latest event seen, in microseconds; None where either is unknown."""
     windows: int
@@ -76,16 +76,16 @@ class BoltReport:
     fired: int
     """Number of windows fired so far."""
     open: int | None
-    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None where it is
-    not known without reading these events."""
+    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None if that is
+    unknown without reading the events."""
     accounts: dict[str, int]
     """Totals so far, ``pending`` among them."""
     streams: dict[str, dict[str, int]]
     """The accounts per input stream, with the metrics and the skipped events."""
     metrics: dict[str, int] = field(default_factory=dict)
-    """Counts of what the time rules found so far, whatever happened to the events (AZ-24)."""
+    """Counts by the time rules so far, whatever happened to the events (AZ-24)."""
     delay: int | None = field(default=None, compare=False)
-    """Lag of the greatest watermark behind the clock, in microseconds (AZ-23); None where there is no watermark.
+    """Time by which the greatest watermark is behind the clock, in microseconds (AZ-23); None without a watermark.
 
     Excluded from comparison: it depends on when the run took place.
     """
@@ -99,8 +99,8 @@ class BoltReport:
     counters: dict[str, int] = field(default_factory=dict)
     """Counters of the bolt and of its trigger's rule so far, by name."""
     inputs: dict[str, int] = field(default_factory=dict)
-    """The watermark, in microseconds, that each input alone would allow, or each partition where these are told apart;
-    without those that have delivered nothing. The least of them holds the bolt's watermark back."""
+    """The watermark, in microseconds, that each input alone would allow, or each partition if partitions have marks.
+    Inputs that have delivered nothing are missing. The least watermark holds back the bolt."""
     idle: tuple[str, ...] = ()
     """The inputs or partitions that do not hold the watermark back, since they have been silent longer than allowed."""
 
@@ -187,9 +187,9 @@ class BatchReport:
 def frame_of(reports: Sequence[BatchReport]) -> pd.DataFrame:
     """Returns a row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
 
-    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are those of the batch; ``bolt``, ``watermark``,
+    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are about the batch; ``bolt``, ``watermark``,
     ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts (``received``, ``late`` and others, so far)
-    those of the bolt. Times are in UTC; a watermark is NaT before the first one, and where it is the end of time.
+    about the bolt. Times are in UTC; a watermark is NaT before the first one, and at the end of time.
     """
     import pandas as pd
     import pyarrow as pa

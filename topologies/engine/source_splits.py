@@ -259,7 +259,7 @@ class FileSource:
     poison: tuple[PoisonInput, ...] = ()
     """The poison in the file, which is no longer read."""
     lines: tuple[int, int] | None = None
-    """Range (start, stop) of lines to read alone, in order to find one that is poison; None for all."""
+    """Range (start, stop) of lines to read alone, in order to find a poison line; None for all."""
     rows: tuple[int, int] | None = None
     """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
 
@@ -292,7 +292,7 @@ class FileSource:
             )  # fmt: skip
 
     def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
-        """Read the whole split, retrying what is unreachable, since disks, networks and stores recover."""
+        """Reads the whole split. Retries unreachable sources, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
                 return self._whole(node, spout)
@@ -397,12 +397,12 @@ def file_splits(
     poison: Sequence[PoisonInput] = (),
     first: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
-    """Returns the splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, where files can
-    be divided.
+    """Returns the splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, if files can be
+    divided.
 
-    ``poison`` are the parts of the files that are left out. Very many files share splits, since each split becomes a
-    segment. The files of a spout that merges stay together. Those whose folders say that they are older than the
-    ``first`` output of the run needs are left out.
+    ``poison``: parts of the files to leave out. Very many files share splits, since each split becomes a segment. The
+    files of a merging spout stay together. Files are left out if their folders say that they are older than the
+    ``first`` output of the run needs.
     """
     if first is not None:
         files = [found for found in files if not _is_skipped(topology, *found, first)]

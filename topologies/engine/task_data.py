@@ -66,14 +66,14 @@ class SourceBatch:
     source: str = ""
     """Path that the rows come from, for messages."""
     clock: int | None = None
-    """The clock at arrival in microseconds; None where it is the batch's."""
+    """The clock at arrival in microseconds; None for the clock of the batch."""
     shuffle_offset: int | NDArray[np.int64] = 0
-    """Offset of the first row in a shuffle grouping, or one per row where they are from several sources. It keeps the
+    """Offset of the first row in a shuffle grouping, or one per row if they are from several sources. It keeps the
     first rows of many small files from all going to one task."""
     merge_keys: NDArray[np.int64] | None = None
     """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
     bad_merge_keys: NDArray[np.int64] | None = None
-    """Merge keys of the unreadable rows, where they are known."""
+    """Merge keys of the unreadable rows, if known."""
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time that was finer than microseconds and was cut; None where there are none."""
     partition: str | RowPartitions = ""
@@ -100,9 +100,9 @@ class Rows:
     shuffle_offsets: NDArray[np.int64] | int = 0
     """Offset of a shuffle grouping for the source of the rows, or one per row."""
     partition: str | RowPartitions = ""
-    """The partition of the rows with its spout, or one per row; "" where it is unknown."""
+    """The partition of the rows with the name of its spout, or one per row; "" if unknown."""
     file: str = ""
-    """The file that their positions are in; "" where they are from no file of a user's."""
+    """The file to which the positions refer; "" if the rows are from no file of a user's."""
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time that was cut to microseconds in reading; None where there are none."""
 
@@ -148,7 +148,7 @@ class SinkRows:
     origin: str
     """The bolt and task that emitted them, such as ``revenue.2``; ``input`` for rows that came with the input."""
     first: int
-    """Number of the first row among those of this origin, in order of arrival."""
+    """Number of the first row among the rows of this origin, in order of arrival."""
 
 
 @dataclass(frozen=True)
@@ -282,8 +282,8 @@ class UnadmittedSections:
 
 @dataclass
 class UnadmittedEvents:
-    """Events that the tasks of one bolt have yet to admit, in order of arrival: what one task has read, or all that
-    the tasks of a batch have."""
+    """Events that the tasks of one bolt have yet to admit, in order of arrival: the events that one task has read, or
+    all events of a batch."""
 
     sections: list[Sections] = field(default_factory=list)
     """Sections of one reader after another."""
@@ -293,7 +293,7 @@ class UnadmittedEvents:
     order: list[Ref] = field(default_factory=list)
     """Sections with the order of arrival, where the watermark follows it."""
     count: int = 0
-    """Number of events; one that goes to every task counts once."""
+    """Number of events; an event that goes to every task counts once."""
 
     def add(self, later: UnadmittedEvents) -> None:
         """Add the events that a further task has read."""
@@ -308,7 +308,7 @@ class UnadmittedEvents:
         return [*([Sections.concat(self.sections)] if self.sections else []), *order]
 
     def elsewhere(self, parts: Sequence[Sections]) -> UnadmittedEvents:
-        """Returns these events, where the sections of ``as_parts`` lie elsewhere."""
+        """Returns these events, after the sections of ``as_parts`` have moved."""
         whole, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
         firsts = [self._first_of_each()] if self.sections else []
         return UnadmittedEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
@@ -345,15 +345,15 @@ class BoltWork:
     """Cost of a bolt, in one task or in several together."""
 
     seconds: float = 0.0
-    """Wall time of its tasks. For a windowed bolt: admitting, reading, firing, and writing what it emits, without the
-    plain bolts behind it; for aggregates also the adding up of events as they come."""
+    """Wall time of its tasks. For a windowed bolt: admitting, reading, firing, and writing its output, without the
+    plain bolts behind it; for aggregates also the folding of events."""
     columns: frozenset[str] | None = frozenset()
     """The columns that a windowed bolt has asked its windows for; None for all."""
     called: int = 0
     """Number of windows that it was called with."""
     column_bytes: tuple[int, ...] = ()
-    """Bytes of the events that were kept for a windowed bolt of a user's class, by column of its windows, in the order
-    of the schema; empty where none were."""
+    """Bytes of the events kept for a windowed bolt of a user's class, by column of its windows, in the order of the
+    schema; empty without such events."""
     large_window: tuple[int, int] | None = None
     """Bytes of the largest window that a windowed bolt was called with, and bytes of memory of that process, if the
     window was more than an eighth of the memory; else None."""
@@ -415,8 +415,8 @@ def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
 
 @cache
 def memory_of_process() -> int | None:
-    """Returns the bytes of memory that this process can have: those of the machine, or fewer where a container has a
-    limit; None where that is not known."""
+    """Returns the bytes of memory that this process can have: the memory of the machine, or the limit of a container;
+    None if unknown."""
     try:
         known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):  # not on every system
@@ -525,7 +525,7 @@ class ToAdmit:
     """The events that a task has yet to admit, and the watermarks with which it admits them."""
 
     sections: UnadmittedSections | None = None
-    """Sections with these events; None where there are none."""
+    """Sections with these events; None without events."""
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
     watermark: int = NONE
@@ -574,7 +574,7 @@ class FireItem:
     admit: ToAdmit = ToAdmit()
     end: BatchEnd = BatchEnd()
     anchor: int | None = None
-    """Time in microseconds from which aligned windows are counted, where that is the first clock of the run."""
+    """Time in microseconds from which aligned windows are counted, if that is the first clock of the run."""
     share: Share = Share()
 
     def needed_refs(self) -> Iterator[Ref]:

@@ -94,8 +94,8 @@ def ingest(split: SourceSplit, context: Context) -> Output:
 
 
 def fire(item: FireItem, context: Context) -> FireOutcome:
-    """Admit the events that arrived for one task of a windowed bolt, fire its windows up to the frontier, and route
-    what the bolt emits."""
+    """Admits the events that arrived for one task of a windowed bolt, fires its windows up to the frontier, and routes
+    the output of the bolt."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.needed_refs())
@@ -198,7 +198,7 @@ class SumsFile:
     sums: FrameSums
     path: str
     size: int
-    """How many sums there are; less than 0 where the rows are needed."""
+    """Number of sums; less than 0 if the rows are needed."""
 
     @classmethod
     def written(cls, sums: FrameSums, path: str) -> SumsFile:
@@ -247,9 +247,9 @@ class _Columns:
     """Sums by columns, each with an entry for each sum."""
 
     partitions: int
-    """From how many partitions there are some: a key may have a sum of each."""
+    """Number of partitions with sums: a key may have a sum in each."""
     rows: int
-    """How many rows have been added up."""
+    """Number of rows that have been added up."""
     times: NDArray[np.int64]
     """The last microsecond of the slice."""
     keys: list[pa.Array]
@@ -285,7 +285,7 @@ class _Partition:
     def __init__(self, sums: FrameSums, numbers: NDArray[np.uint8], at: int) -> None:
         self._sums, self._numbers = sums, numbers
         self.at = at
-        """Up to where it has read."""
+        """Position up to which it has read."""
 
     def columns(self) -> _Columns:
         sums = self._sums
@@ -315,7 +315,7 @@ class _Partition:
         null: NDArray[np.bool_],
         lengths: NDArray[np.int64],
     ) -> pa.Array:
-        """A column of the key: numbers as they are, and texts by their places among those at the end."""
+        """Returns a column of the key: numbers are stored as they are, texts as indices into the texts at the end."""
         mask = null if null.any() else None
         if letter in "TX":
             start, self.at = self.at, self.at + int(lengths.sum())

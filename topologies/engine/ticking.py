@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[UnadmittedSections], clock: int) -> int:
-    """Returns the latest event time so far in microseconds, whatever task has the event; the clock in processing time.
+    """Returns the latest event time so far in microseconds, over all tasks; in processing time, the clock.
 
-    NONE where there is no event. Of the events of other windowed bolts only live ones count, and those that ``arrived``
-    in this batch: the others are behind the watermark. On other inputs no event is later than ``latest``.
+    NONE without events. From other windowed bolts only live events count, and events that ``arrived`` in this batch:
+    all others are behind the watermark. On other inputs no event is later than ``latest``.
     """
     if not node.event_time:
         return clock
@@ -78,7 +78,7 @@ def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
 
 
 def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Returns the partition code of each event, -1 where it has none, and the partition name of each code."""
+    """Returns the partition code of each event, -1 without a partition, and the partition name of each code."""
     if column is None:
         return None, ()
     whole = column.unify_dictionaries().combine_chunks()
@@ -90,11 +90,11 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
 
 
 def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> None:
-    """Set the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
+    """Sets the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
 
-    Such a stream promises that none of its events lies before the open windows of that bolt. Where this bolt gives the
-    events another time, this time may be earlier than the one they came with (the start of a window rather than its
-    end). The promise is then lowered by the largest difference seen, and there is none before the first event.
+    Such a stream promises that none of its events lies before the open windows of that bolt. This bolt may give an
+    event an earlier time than it came with, such as the start of a window instead of its end. The promise is then
+    lowered by the largest difference seen, and there is none before the first event.
     """
     mark = state.bolts[node.name].watermark
     for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
@@ -117,7 +117,7 @@ def _promised(topology: Graph, state: Manifest, origin: Origin) -> int | None:
 
 
 def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
-    """Returns a time, in microseconds, before which the bolt will emit nothing; None where it is not known yet."""
+    """Returns a time, in microseconds, before which the bolt will emit nothing; None if unknown."""
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
@@ -189,7 +189,7 @@ def move_watermark(
 
 
 def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
-    """Returns the clock in microseconds at the first event of a batch, or at its end where it has none."""
+    """Returns the clock in microseconds at the first event of a batch, or at its end if it has no events."""
     return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
 
 
@@ -267,10 +267,9 @@ def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
 def frontiers_of(
     node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance, new_watermark: int | None
 ) -> Frontiers:
-    """Returns a bolt's frontiers: of its last evaluation, and of the one that is possible now, None if none is.
+    """Returns a bolt's frontiers: of its last evaluation, and of the one possible now; None if there is none.
 
-    ``new_watermark``: emitted by this batch; None if it has emitted none. Nothing behind the last evaluation is
-    evaluated.
+    ``new_watermark``: emitted by this batch; None if it has emitted none. A frontier never goes back.
     """
     previous = bolt_state.frontier
     if advance.close and node.bolt.settings.close_fires:
@@ -316,8 +315,8 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
-    """Returns a lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16), or,
-    behind windowed bolts alone, the time before which these emit nothing; NONE where there is none."""
+    """Returns a lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16) or, if
+    all inputs are windowed bolts, the time before which these emit nothing; NONE without a bound."""
     arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
     if not node.bolt.settings.watermark_per_key:
         return NONE
@@ -395,8 +394,8 @@ def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvanc
 
 
 def _may_fire_otherwise(node: WindowedNode, task: TaskState, end: BatchEnd) -> bool:
-    """True if a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or a window
-    early or once more, by a trigger or because it was repaired."""
+    """True if a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or because
+    a window fires early or again, by a trigger or after a repair."""
     settings = node.bolt.settings
     return bool(task.refs) and (
         settings.panes is not None or (settings.watermark_per_key and end.floor > task.key_floor)
@@ -432,8 +431,8 @@ task holds."""
 
 
 def in_shares(topology: Graph, items: Sequence[FireItem], slots: int) -> list[FireItem]:
-    """Returns the items; those of bolts with independent windows are split into as many shares as there are slots for
-    each item.
+    """Returns the items, where those of bolts with independent windows are split into as many shares as there are slots
+    for each item.
 
     The shares of a task follow one another, so their rows are in the order of the windows.
     """

@@ -1,4 +1,4 @@
-"""The rules of a topology as plain values: what its checkpoint keeps of them, and which of them must not change."""
+"""The rules of a topology as plain values, which its checkpoint keeps, with the rules that must not change."""
 
 from __future__ import annotations
 
@@ -109,25 +109,25 @@ def in_words(value: Any) -> str:
 
 
 STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
-"""Settings on which the state in a checkpoint depends; the others may change between two runs, or may change as long
-as the windows, their policies and the kind of time stay as they are."""
+"""Settings on which the state in a checkpoint depends. The others may change between two runs, some of them only while
+the windows, their policies and the kind of time stay the same."""
 
 
 def _kept(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
-    """Declares a rule on which stored state depends, so that it is the same in all runs on a checkpoint.
+    """Declares a rule on which stored state depends, so that all runs on a checkpoint must have the same.
 
-    ``called``: its name for people; empty if the field holds several rules by their names. ``of``: returns what must
-    not change, None where there is nothing such; by default the value of the field.
+    ``called``: its name for users; empty if the field holds several rules by their names. ``of``: returns the part that
+    must not change, None if there is none; by default the value of the field.
     """
     return field(metadata={"called": called, "of": of})
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoltRules:
-    """The rules of a windowed bolt as plain JSON: all that can be said about it, and its state, without its code.
+    """The rules of a windowed bolt as plain JSON: a complete description of the bolt and its state, without its code.
 
     Times are in microseconds. Rules that ``_kept`` declares stay the same as long as a checkpoint is used; the others
-    may change between two runs. Whoever adds a field, or changes the meaning of one, raises ``FORMAT``.
+    may change between two runs. A new field, or a new meaning of one, needs a higher ``FORMAT``.
     """
 
     parallelism: int = _kept("parallelism")
@@ -145,8 +145,8 @@ class BoltRules:
     columns: str = _kept("columns")
     """The columns of its windows, as a declaration."""
     decisive: list[list[str]]
-    """For each input, the columns that decide where its events belong, and when: those of its key and of its grouping,
-    and those that rules of time name."""
+    """For each input, the columns that decide where its events belong, and when: the columns of its key and of its
+    grouping, and the columns that time rules name."""
     state: dict[str, str] | None = _kept("state")
     """For each state of a stateful bolt, its type; None for other bolts."""
 
@@ -162,9 +162,9 @@ class BoltRules:
     trigger: str = _kept("trigger")
     """The class of its trigger policy."""
     key_trigger: str | None = _kept("trigger of keys")
-    """The class of the trigger that fires the windows of keys; None where none does."""
+    """The class of the trigger that fires the windows of keys; None without such a trigger."""
     policies: list[str]
-    """The names of its trigger and its eviction where policies of a user's own decide, "" for one that windbolt brings;
+    """The names of its trigger and its eviction if a user's own policies decide, with "" for a policy of windbolt's;
     else empty."""
     forget_after: int | None
     """Time for which its policies remember a key or a task without events; None for ever."""
@@ -175,7 +175,7 @@ class BoltRules:
     assigners: list[dict[str, Any]] = _kept("windows", lambda rules: rules.assigners or None)
     """The assigners that form its windows (``plain``); empty if the windows are runs of a queue."""
     length: int | None
-    """Length of windows of time that begin at regular times; None for others."""
+    """Length of windows of time that begin at regular times; None for other windows."""
     slide: int | None
     offset: int
     """For windows at regular times: the shift of their ends from the multiples of the slide. For windows that are
@@ -190,9 +190,10 @@ class BoltRules:
     """Its sums, kept in place of events: the columns ``by`` which it adds up, and the partial aggregates (``plain``);
     None if its windows need the events themselves."""
     versions: str | None = _kept("versions")
-    """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+    """The input whose events are versions, which end when the next version of their key begins; None without such an
+    input."""
     settings: dict[str, Any] = _kept("", lambda rules: rules.settings)
-    """Further settings on which the state depends, by name, where they are not Storm's."""
+    """Further settings on which the state depends, by name, if they differ from Storm's."""
 
     # When they fire.
     event_time: bool = _kept("time", lambda rules: "event time" if rules.event_time else "processing time")
@@ -202,11 +203,11 @@ class BoltRules:
     event at the end belongs to the window."""
     first_past_end: int | None
     """For windows that fire early or for late events: how far the watermark must be past the end of a window for its
-    firing at the end, which is not the last one; None for others."""
+    firing at the end, after which it may fire again; None for other windows."""
     fires_once: bool
     """True if the first firing of such a window is the only one."""
     least_at_end: int
-    """Least number of events for which a window fires at its end, where it may fire more than once."""
+    """Least number of events with which a window fires at its end, for windows that may fire more than once."""
     empty_windows: bool
     """True if windows without events fire too."""
 
@@ -221,8 +222,8 @@ class BoltRules:
     greatest: bool
     """True if the watermark is the greatest of the marks; False: the least."""
     marks: dict[str, dict[str, int | None]]
-    """For each input, how its events move its watermark: ``count``: with one of so many events (0: only the source
-    moves it); or ``span``: with an event that is so much later than the last that moved it; neither where ticks do; and
+    """For each input, the events that move its watermark. ``count``: one event of so many (0: only the source moves
+    it). ``span``: an event that is so much later than the last that moved it. Neither is set if ticks move it.
     ``delay`` as above."""
     imports: dict[str, str]
     """For each input that takes the watermarks of another input, and makes none by its own events, that other input."""
@@ -233,18 +234,18 @@ class BoltRules:
     """True if the idle timeout runs from the end of a window, if that is after the last event."""
     partition_idle_timeout: int | None
     late_tolerance: int | None
-    """Time that the watermark stays behind the estimated arrival time; None where it does not follow the clock."""
+    """Time that the watermark stays behind the estimated arrival time; None if it does not follow the clock."""
 
     # How the state of its tasks can be moved to other tasks.
     types: str
     """The fields of ``grouped`` of the first input with their types, as a declaration; empty where there are none."""
     fixed: list[str]
-    """Reasons why no state can be moved; empty where it can."""
+    """Reasons why no state can be moved; empty if it can."""
     whole: list[str]
-    """Reasons why tasks can be joined as a whole, but not divided; empty where they can be divided."""
+    """Reasons why the state of tasks can be joined as a whole, but not divided; empty if it can be divided."""
     state_keys: dict[str, list[str]]
     """The states of a stateful bolt that are kept by key, and their columns, in the order of the fields of the first
-    input; none for one that is the same in all tasks."""
+    input; None for a state that is the same in all tasks."""
     state_by_method: bool
     """True if the bolt has a method that moves its state."""
 
@@ -444,8 +445,8 @@ def has_method(bolt: StatefulTaskBolt) -> bool:
 
 
 def _declared(kind: pa.DataType) -> pa.DataType:
-    """Returns the type that users can declare in place of this one, with equal hashes for equal values, so that these
-    go to the same tasks; the type itself if there is no other."""
+    """Returns the type that users can declare in place of this one and that has equal hashes for equal values, so that
+    these go to the same tasks; the type itself if there is no other."""
     if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
         return pa.int64()
     return _SAME_HASHES.get(value_type(kind), value_type(kind))
@@ -460,7 +461,7 @@ def _state_keys(bolt: StatefulTaskBolt, fields: Sequence[str]) -> dict[str, list
 
 
 def _columns(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]) -> list[str] | None:
-    """Returns the columns of a state that hold these fields; None where it does not have them."""
+    """Returns the columns of a state that hold these fields; None if they are missing."""
     if isinstance(key, Mapping):
         return [key[name] for name in fields] if set(fields) <= set(key) else None
     given = [key] if isinstance(key, str) else list(key)
@@ -486,8 +487,8 @@ def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[
 
 
 def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
-    """Yields a reason if rows are shuffled after this bolt: they go to tasks by the number that their task has emitted
-    before."""
+    """Yields a reason if rows are shuffled after this bolt: their tasks then depend on the number of rows that their
+    task has emitted before."""
     waiting: list[Stream] = [(node.name, stream) for stream in node.outputs]
     seen = set(waiting)
     while waiting:

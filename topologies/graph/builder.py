@@ -1,6 +1,5 @@
-"""Composing a topology by name, as with Storm's TopologyBuilder; every mistake is found here, and all are reported
-together.
-"""
+"""Composes a topology by name, as Storm's TopologyBuilder does. Every mistake is found here, and all are reported
+together."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def _grouped(read: Input, bolt: TaskBolt) -> Input:
 
 
 def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
-    """Returns the columns of a stream that form the bolt's key; none where it has none."""
+    """Returns the columns of a stream that form the bolt's key; empty without a key."""
     if isinstance(bolt, Join):
         return bolt.keys_by_stream.get(stream, ())
     return bolt.settings.key or bolt.groups_by or ()
@@ -129,10 +128,11 @@ def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
 
 
 def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
-    """Yields the mistakes in idle timeouts of bolts that read a union or one that passes some of its events on (AT-22).
+    """Yields the mistakes in idle timeouts of bolts that read a union, or a bolt that passes some of its events on
+    (AT-22).
 
-    Such a bolt releases an event once time is past it, so its last event only by its own timeout. The bolt behind it
-    then has that event, but no watermark past it: its windows close only by a timeout of its own.
+    Such a bolt releases an event once time is past it, so it releases its last event only by its own timeout. The next
+    bolt then has that event, but no watermark past it, and closes the event's windows only by its own timeout.
     """
     for reader in bolts.values():
         if not reader.event_time or reader.bolt.settings.watermark_per_key or not all(reader.origins):
@@ -224,7 +224,7 @@ def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
 
 def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]) -> Iterator[ConfigError]:
     """Yields an error for each bolt whose windows would stay open until the end of the streams, because all inputs must
-    bring watermarks and one of them has none. ``schemas``: those of all streams."""
+    bring watermarks and one of them has none. ``schemas``: the columns of all streams."""
     for node in bolts.values():
         settings = node.bolt.settings
         field, imports = settings.watermark_field, settings.watermark_imports or {}
@@ -300,7 +300,7 @@ def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
 def feedback_loops(
     spouts: Iterable[tuple[str, object]], sinks: Sequence[SinkDeclarer | SinkNode]
 ) -> Iterator[ConfigError]:
-    """Yields an error for each spout that would read what a sink writes, as new events, in the next batch or run."""
+    """Yields an error for each spout that would read the output of a sink as new events, in the next batch or run."""
     outputs = {each.name: output_file(each.sink) for each in sinks if isinstance(each.sink, FileSink)}
     for name, spout in spouts:
         read = read_among(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
@@ -330,7 +330,7 @@ def _comes_back(sink: KafkaSink, spout: KafkaSpout) -> bool:
 
 
 def build_graph(declared: DeclaredTopology) -> Graph:
-    """Returns the graph of these parts; TopologyError with all mistakes where there are any."""
+    """Returns the graph of these parts; raises TopologyError with all mistakes if there are any."""
     return _Compilation(declared).graph()
 
 

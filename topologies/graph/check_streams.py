@@ -74,15 +74,15 @@ def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Returns the fields by which an input is grouped, with their types; none where it lacks one, which another check
-    reports."""
+    """Returns the fields by which an input is grouped, with their types; empty if the input lacks one, which another
+    check reports."""
     assert isinstance(each.grouping, FieldsGrouping)
     names = each.grouping.fields
     return [(name, schema.field(name).type) for name in names] if set(names) <= set(schema.names) else []
 
 
 def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that all events that a bolt groups come to one task; those of windows per key do so already."""
+    """Checks that all events that a bolt groups come to one task; with windows per key they always do."""
     by = bolt.groups_by
     for label, grouping in () if by is None or bolt.settings.key else _apart(bolt, by):
         fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
@@ -94,7 +94,7 @@ def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that events which a window join compares come to one task; those of windows per key do so already."""
+    """Checks that events that a window join compares come to one task; with windows per key they always do."""
     keys = bolt.joined
     if keys is None or (bolt.settings.key and not bolt.temporal) or bolt.parallelism == 1:
         return
@@ -323,7 +323,7 @@ def imports(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that partitions that are said to exist are those of an input that has the column (AT-20)."""
+    """Checks that declared partitions are partitions of an input that has the column (AT-20)."""
     settings = bolt.settings
     for label in settings.partitions if isinstance(settings.partitions, Mapping) else ():
         if label not in bolt.labels:

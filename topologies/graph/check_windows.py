@@ -59,7 +59,7 @@ class CheckedBolt:
 
     @property
     def temporal(self) -> bool:
-        """True for a temporal join, whose key is that of the join."""
+        """True for a temporal join, whose key is the key of the join."""
         return self.joined is not None and any(kind.of_temporal_join for kind in self.settings.kinds)
 
     @property
@@ -147,8 +147,8 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error if rows have the time at which their window starts, and the watermark of the next bolt follows
-    the ends of windows: the rows would be late there."""
+    """Yields an error if rows have the start of their window as time and the watermark of the next bolt follows the
+    ends of windows: the rows would be late there."""
     settings = bolt.settings
     ends_promised = settings.output_watermark is OutputTime.END
     if settings.output_time is OutputTime.START and ends_promised and bolt.event_time:
@@ -160,7 +160,7 @@ def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _last_microsecond(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for rows at the last microsecond of windows, if these hold their end."""
+    """Yields an error for rows at the last microsecond of windows that hold their end."""
     settings = bolt.settings
     if settings.output_time is OutputTime.LAST and bolt.event_time and not _leaves_out_its_end(settings):
         yield bolt.fault(

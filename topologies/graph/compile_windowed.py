@@ -133,11 +133,11 @@ def with_source_time(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> WindowSettings:
-    """Returns the settings of bolt ``name``, with the rules of its sources where it names none itself (SI-18).
+    """Returns the settings of bolt ``name``, with the rules of its sources if it names none itself (SI-18).
 
-    ``carried``: which inputs bring the times and the watermark of a windowed bolt along. ``times``: by component, the
-    rules of the spouts that it reads without a window between, None for a spout without any. Raises ConfigError where
-    these do not fit together.
+    ``carried``: True for inputs that bring the times and the watermark of a windowed bolt along. ``times``: by
+    component, the rules of the spouts that it reads without a window between, None for a spout without rules. Raises
+    ConfigError if these contradict each other.
     """
     if set(RULES) <= settings.given:
         return settings
@@ -161,14 +161,14 @@ def with_source_time(
 
 
 class SourceRules:
-    """The rules that were asked for at sources, and the bolts that have them from there.
+    """The rules that were asked for at sources, and the bolts that take them from there.
 
     A rule of a source is a default for all bolts that read it (SI-17): at least one of them must use it.
     """
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
-        """For each setting and call: for each bolt that has it from a source, the reason why it changes nothing
+        """For each setting and call: for each bolt that takes it from a source, the reason why it changes nothing
         there."""
 
     def note(
@@ -198,7 +198,7 @@ def _asked_at_sources(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> tuple[tuple[str, str], ...]:
-    """Returns the rules of a bolt that were asked for by name at its sources: (setting, argument), as in
+    """Returns the rules that were asked for by name at the sources of a bolt: (setting, argument), as in
     ``WindowSettings``."""
     read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
     presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
@@ -213,7 +213,7 @@ def _joined(
     found: Mapping[str, tuple[Preset | None, ...]],
     rules: Sequence[Preset],
 ) -> WindowSettings:
-    """Returns settings in which each input has the rules of its source, where these differ in nothing else."""
+    """Returns settings in which each input has the rules of its source, if the settings differ in nothing else."""
     shared = [{rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in rules]
     fields = sorted({each.rules["watermark_field"] for each in rules if each.rules.get("watermark_field")})
     mixed = [label for label, presets in found.items() if len(presets) > 1]
@@ -264,10 +264,10 @@ def names_no_time(settings: WindowSettings) -> bool:
 
 
 def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
-    """Returns a spout as these bolts read it: the JSON objects of a topic have the time of their records, if a bolt
-    uses that time.
+    """Returns a spout as these bolts read it: JSON objects of a topic get the time of their records, if a bolt uses
+    that time.
 
-    Like Atlas's ``_ts``, it is a column of the stream then (AT-10). ``declared``: the spout's own time settings.
+    Like Atlas's ``_ts``, the time is then a column of the stream (AT-10). ``declared``: the spout's own time settings.
     """
     usual = None if declared is None else declared.rules.get("default_time")
     wanted = any(
@@ -301,7 +301,7 @@ def settled_time(
 ) -> WindowSettings:
     """Returns the settings of bolt ``name`` with the default time of its system, if the bolt names no time.
 
-    ``carried``: which inputs bring the times of a windowed bolt along, and so need no other. Raises ConfigError where
+    ``carried``: True for inputs that bring the times of a windowed bolt along, and need no other. Raises ConfigError if
     the system has no time for these inputs.
     """
     if not names_no_time(settings) or all(carried):
@@ -357,11 +357,11 @@ def _column_of(source: object, schema: pa.Schema) -> str | None:
 
 
 def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
-    """Returns settings in which the time of an event is that of its arrival, and nothing is early, late or adjusted
-    (AZ-1, AZ-7).
+    """Returns settings in which the time of an event is its arrival, and nothing is early, late or adjusted (AZ-1,
+    AZ-7).
 
     Arrivals that go back, as with several partitions, keep their time: they are in those of their windows that are
-    open, and late only where none is.
+    open, and late only if none is open.
     """
     assert settings.arrival is not None
     if settings.allowed_lateness.micros:

@@ -83,7 +83,7 @@ class BoltDeclarer:
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; events with equal fields go to the same task.
 
-        Without fields: by the key that the bolt has anyway, that of ``with_key``, of ``by=...``, or of a join.
+        Without fields, the bolt's own key is used: of ``with_key``, of ``by=...``, or of a join.
         """
         return self._read(Input((component, stream), FieldsGrouping(fields)))
 
@@ -194,12 +194,12 @@ class KnownStreams:
         self.source_times[component] = distinct(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
-        """True if some of these inputs come with a clock time, and none with event times."""
+        """True if some of these inputs bring clock times, and none brings event times."""
         there = any(each.stream[0] in self.clocked for each in inputs)
         return there and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
-        """Returns the rules of time that the spouts before these inputs declare, with no window between."""
+        """Returns the time rules that the spouts before these inputs declare, without a window between."""
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
@@ -207,7 +207,7 @@ class KnownStreams:
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:
-        """Returns the level of the components that these inputs read; -1 where no window comes before them."""
+        """Returns the level of the components that these inputs read; -1 if no window comes before them."""
         return max(self._levels.get(each.stream[0], -1) for each in inputs)
 
     def is_broken(self, stream: Stream) -> bool:
@@ -239,7 +239,7 @@ class KnownStreams:
 
 
 def _of_dotted(name: str, components: list[str]) -> str:
-    """Returns advice for a component that does not exist: ``rev.late`` may mean a stream of one that does."""
+    """Returns advice for a component that does not exist: ``rev.late`` may mean a stream of component ``rev``."""
     component, _, stream = name.partition(".")
     if stream and component in components:
         return f"name a stream of {component!r} by an argument: ..._grouping({component!r}, ..., stream={stream!r})"
@@ -264,11 +264,10 @@ ColumnNames = frozenset[str] | None
 
 
 def with_needed_columns(topology: Graph) -> Graph:
-    """Returns the graph as a run has it, without the columns that nothing asks for; also of a ``Topology``, which the
+    """Returns the graph for a run, without the columns that nothing asks for. Also takes a ``Topology``, which the
     workers of a run need not import.
 
-    The columns of stored events are left as they are: only bolts whose events are added up as they come get fewer
-    columns.
+    The columns of stored events do not change: only bolts whose events are folded as they come get fewer columns.
     """
     windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
     given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
@@ -303,9 +302,9 @@ def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Itera
 
 
 def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
-    """Returns the columns that the windows of a bolt would have if it declared these. None where it cannot declare any,
-    where none would be left out, or where more than its windows would change: late and refused events have these
-    columns too, and the bytes of all columns may fill a window."""
+    """Returns the columns that the windows of a bolt would have if it declared these. None if it cannot declare any, if
+    none would be left out, or if more than its windows would change: late and refused events have these columns too,
+    and the bytes of all columns may fill a window."""
     settings = node.bolt.settings
     whole_rows = any(
         _is_read(topology, (node.name, stream))
@@ -326,7 +325,7 @@ def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) ->
 def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
     """Returns all texts in a value, which include the names of its columns.
 
-    None where a function, or an object of the user's, may name others.
+    None if a function, or an object of the user's, may name others.
     """
     match value:
         case str():

@@ -531,7 +531,7 @@ def _function_name(function: object) -> str:
 
 
 def _near(path: str) -> str:
-    """Returns a path relative to the current folder, where that is shorter."""
+    """Returns a path relative to the current folder, if that is shorter."""
     if "://" in path or not os.path.isabs(path):
         return path
     relative = os.path.relpath(path)
@@ -690,7 +690,7 @@ def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
 
 
 def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Returns the rows, with the part and the word only where they change."""
+    """Returns the rows, with the part and the word only in rows where they change."""
     shown, last = [], ("", "")
     for part, word, fact in rows:
         same = last[0] == part

@@ -1,7 +1,7 @@
 """Conditions under which settings have an effect. A setting that a user asks for and that changes nothing is refused.
 
-The conditions of a setting are in its declaration (``WindowSettings``), by the names of the table at the end. A setting
-that only a preset brings along is skipped: a system's rules are a whole, and not every kind of window uses each of
+The declaration of a setting (``WindowSettings``) names its conditions, which are in the table at the end. A setting
+that only a preset brings along is skipped: the rules of a system are a whole, and not every kind of window uses each of
 them.
 """
 
@@ -32,9 +32,9 @@ class Situation:
     inputs: int
     """Number of streams that the bolt reads."""
     partitioned: bool = False
-    """True if a source of one of the streams has partitions of its own: Kafka."""
+    """True if a source of one of the streams has partitions of its own, as Kafka has."""
     from_outside: bool = True
-    """True if one of the streams brings events from outside, and not only rows of windowed bolts."""
+    """True if one of the streams brings events from outside, not only rows of windowed bolts."""
 
     @cached_property
     def shape(self) -> Any:
@@ -54,7 +54,7 @@ class Situation:
 
     @property
     def from_source(self) -> bool:
-        """True if no watermark is made here: it comes from the source, or from another input."""
+        """True if no watermark is made here: the source, or another input, brings it."""
         rules = (self.settings.input_rules or {}).values()  # where the sources of several inputs differ (SI-17)
         made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
         return made == {SOURCE_ONLY}
@@ -69,7 +69,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Need:
-    """A condition without which a setting changes nothing, and the words for it where it is missing."""
+    """A condition without which a setting changes nothing, and the words for a missing condition."""
 
     is_met: Callable[[Situation], bool]
     without: str
@@ -100,8 +100,8 @@ def all_idle(situation: Situation) -> frozenset[str]:
 
 
 def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
-    """Returns the error for a setting that was asked for in ``call`` and changes nothing on a bolt; None where it has
-    an effect."""
+    """Returns the error for a setting that was asked for in ``call`` and changes nothing on a bolt; None if it has an
+    effect."""
     if getattr(situation.settings, rule) is None:
         return None  # what a preset has set is taken back
     missing = _missing(DECLARED[rule], situation)
@@ -116,7 +116,7 @@ def _missing(declared: Declaration, situation: Situation) -> Need | None:
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
-    """Makes a test: True if some of these values of a setting change a bolt's windows, or when they close."""
+    """Makes a test that is true if some of these values of a setting change a bolt's windows, or when they close."""
 
     def has_effect(situation: Situation) -> bool:
         settings, shape = situation.settings, situation.shape
@@ -127,7 +127,7 @@ def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
 
 
 def _shape(situation: Situation, settings: WindowSettings) -> Any:
-    """Returns the policies that form and close a bolt's windows; None where they cannot be made, which other checks
+    """Returns the policies that form and close a bolt's windows; None if they cannot be made, which other checks
     report."""
     if settings.key_trigger is not None:
         return ()
@@ -148,7 +148,7 @@ def _has_lengths(situation: Situation) -> bool:
 
 
 def _left_open(situation: Situation) -> bool:
-    """True if the end of the streams can find events that are in no window yet only because time has not advanced."""
+    """True if, at the end of the streams, events may be in no window only because time has not advanced."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
@@ -171,7 +171,7 @@ def _opens_behind(situation: Situation) -> bool:
 
 
 def shortest_slide(settings: WindowSettings) -> Duration | None:
-    """Returns the least time from the end of a window to the end of the next; None where that depends on the events."""
+    """Returns the least time from the end of a window to the end of the next; None if that depends on the events."""
     if settings.key_trigger is not None:
         return None
     match settings.kinds:
@@ -412,4 +412,4 @@ NEEDS: dict[str, Need] = {
     "open windows at the end": LEFT_OPEN,
 }
 """Conditions for settings to have an effect, by the names in their declarations (``WindowSettings``). Settings without
-a condition have an effect on every bolt, or are refused for what they contradict (``checks``)."""
+a condition have an effect on every bolt, or are refused for contradictions (``checks``)."""

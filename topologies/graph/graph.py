@@ -67,7 +67,7 @@ SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 """Columns that are added to an event on its way to the task of its bolt."""
 
 MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
-"""Columns that tell where a row of a merged part belongs, and whether one of its times was cut."""
+"""Columns with the place of a row in its merged part, and a mark if one of its times was cut."""
 
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
 """Columns that a merged part has beside those that a spout reads."""
@@ -84,7 +84,7 @@ STATE_COLUMN = "_state"
 period."""
 
 RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
-"""Beside what a bolt emits that may take it back: the window that emitted it."""
+"""Column beside retractable output of a bolt: the window that emitted the row."""
 
 
 def state_column(name: str) -> str:
@@ -93,7 +93,7 @@ def state_column(name: str) -> str:
 
 
 def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
-    """Returns which of the columns that a windowed bolt reads have names that windbolt reserves."""
+    """Returns the columns that a windowed bolt reads and whose names windbolt reserves."""
     return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
 
 
@@ -110,7 +110,7 @@ class Origin:
 
 
 def shifted(time: int, shift: int) -> int:
-    """Returns a time moved later by a number of microseconds; the end of time stays where it is."""
+    """Returns a time moved later by a number of microseconds; the end of time is not moved."""
     return time if time == FOREVER else time + shift
 
 
@@ -139,8 +139,8 @@ LATE_COLUMNS = (
     pa.field("_window_start", TIMESTAMP),
     pa.field("_window_end", TIMESTAMP),
 )
-"""Columns of a late stream after the event's own. The window is the last that could have held the event; where sessions
-(``by_session``) or sliding logs decide which events are late, it is the one that the event would have opened."""
+"""Columns of a late stream behind the event's own columns. The window is the last that could have held the event; if
+sessions (``by_session``) or sliding logs decide which events are late, the window that the event would have opened."""
 
 REASON = "_reason"
 """Column of a refused stream after the event's own: the reason why the rule of the trigger failed."""
@@ -189,9 +189,9 @@ class PlainNode:
     carries_time: bool
     """True if its events have event times and a watermark, from a windowed bolt before it."""
     shift: int = 0
-    """Microseconds by which it moves these times (SI-25)."""
+    """Microseconds by which it moves times (SI-25)."""
     clocked: bool = False
-    """True if some of its events come with a clock time: that at which windows fired before it."""
+    """True if some of its events bring a clock time, at which windows fired before it."""
 
     def copies(self, input_index: int) -> int:
         """Returns the number of tasks that each event of an input goes to."""
@@ -285,7 +285,7 @@ class WindowedNode:
     inputs: tuple[Input, ...]
     outputs: Mapping[str, pa.Schema]
     schema: pa.Schema
-    """The columns of its windows: those of all input streams; a stream that lacks one has nulls there."""
+    """The columns of its windows: the columns of all input streams, with nulls for streams that lack a column."""
     event_time: bool
     carries_time: tuple[bool, ...]
     """For each input, true if its events bring their time along, and the watermark of the bolt they come from."""
@@ -294,8 +294,8 @@ class WindowedNode:
     eviction: EvictionPolicy
     trigger: TriggerPolicy
     level: int
-    """Depth of the bolt: 0 where it depends on no windowed bolt, else one more than the greatest depth of those it
-    depends on."""
+    """Depth of the bolt: 0 if it depends on no windowed bolt, else one more than the greatest depth of the bolts before
+    it."""
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     clocked: tuple[bool, ...] = ()
@@ -362,13 +362,12 @@ class WindowedNode:
 
     @cached_property
     def partial_sums(self) -> PartialSums | None:
-        """The way in which its events are added up as they come; None where windows need the events themselves."""
+        """The folding of its events as they come; None if windows need the events themselves."""
         return self._sums_of(None)
 
     @cached_property
     def traced_partial_sums(self) -> PartialSums | None:
-        """``partial_sums`` for a traced run: it also keeps the ids of the events of each window, where events have
-        ids."""
+        """``partial_sums`` for a traced run: it also keeps the ids of the events of each window, if events have ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
         return self.partial_sums if kind is None else self._sums_of((ID, Gathered(ID, kind)))
 
@@ -377,12 +376,12 @@ class WindowedNode:
         return self.traced_partial_sums if traced else self.partial_sums
 
     def slicing(self, traced: bool) -> SliceSums | None:
-        """The same, where they are added up by slices of time."""
+        """Returns the folding of its events by slices of time, if it has one."""
         found = self.sums_in_run(traced)
         return found if isinstance(found, SliceSums) else None
 
     def run_sums(self, traced: bool) -> RunSums | None:
-        """The same, where they are added up by the windows that assigners form."""
+        """Returns the folding of its events by the windows that assigners form, if it has one."""
         found = self.sums_in_run(traced)
         return found if isinstance(found, RunSums) else None
 
@@ -403,7 +402,7 @@ class WindowedNode:
 
     @property
     def _assigner_of_sums(self) -> SessionWindows | GridWindows | GridsTogether | CountedWindows | None:
-        """The assigner whose windows can be joined from partial results; None where they need the events."""
+        """The assigner whose windows can be joined from partial results; None if they need the events."""
         settings = self.bolt.settings
         if self.remembers:
             return None
@@ -442,7 +441,8 @@ class WindowedNode:
 
     @property
     def versions(self) -> int | None:
-        """The input whose events are versions: each ends as the next one of its key begins; None where none is."""
+        """The input whose events are versions, which end when the next version of their key begins; None without such
+        an input."""
         bolt = self.bolt
         if not isinstance(bolt, TemporalJoin) or not bolt.versions:
             return None
@@ -495,9 +495,10 @@ class WindowedNode:
 
     @cached_property
     def follows_events(self) -> bool:
-        """True if its watermark follows its events in their order of arrival, and not only the ticks.
+        """True if its watermark follows its events in order of arrival, and not only the ticks.
 
-        The declarations of the settings decide it (``AdmittedBy.FOLLOWING_EVENTS``); watermarks per key never do so.
+        The declarations of the settings decide it (``AdmittedBy.FOLLOWING_EVENTS``); watermarks per key never follow
+        events so.
         """
         settings = self.bolt.settings
         return self.event_time and settings.follows_events and not settings.watermark_per_key
@@ -506,7 +507,7 @@ class WindowedNode:
     def admission(self) -> Admission:
         """Rules that decide which events are admitted, and with which time.
 
-        It is made at each access and not kept, unlike other properties: it holds functions, which must not be sent to
+        Unlike other properties it is made at each access and not kept: it holds functions, which must not be sent to
         workers with the node.
         """
         settings = self.bolt.settings
@@ -565,7 +566,7 @@ class WindowedNode:
 
     @property
     def session(self) -> SessionWindows | None:
-        """The first of its kinds of window that is a session; None where it has no sessions."""
+        """The first of its kinds of window that is a session; None without sessions."""
         return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
 
     @property
@@ -585,26 +586,27 @@ class WindowedNode:
 
     @property
     def last_end(self) -> LastEnd | None:
-        """The end of the last window that can hold an event; None where that does not follow from the event alone."""
+        """The end of the last window that can hold an event; None if that depends on other events."""
         if self.assigners:
             return _latest([assigner.last_end for assigner in self.assigners])
         return None if self.by_policies else last_window_end(self.eviction, self.trigger)
 
     @property
     def needed_until(self) -> LastEnd | None:
-        """The time from which no window needs an event; None where that does not follow from the event alone."""
+        """The time from which no window needs an event; None if that depends on other events."""
         if self.assigners:
             return _latest([assigner.needed_until for assigner in self.assigners])
         return self.last_end
 
     @property
     def lag(self) -> Duration:
-        """Time that its watermark stays behind the latest event; ``settings.delay`` also covers one that is ahead."""
+        """Time that its watermark stays behind the latest event; ``settings.delay`` may also be below zero, for one
+        ahead of it."""
         return self.bolt.settings.lag or Duration(0)
 
 
 def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
-    """Returns the last of several ends; None where one is not known."""
+    """Returns the last of several ends; None if one is unknown."""
     known = [each for each in ends if each is not None]
     if len(known) < len(ends):
         return None
@@ -647,7 +649,7 @@ class Graph:
         """Returns, for each input of a windowed bolt, the spouts whose events come to it one by one, through plain
         bolts alone.
 
-        It is not known from which rows a ``BatchBolt`` made its rows, so partitions are not known behind it.
+        The source rows of each row of a ``BatchBolt`` are unknown, so partitions are unknown behind it.
         """
         return [sorted(self._spouts_of(each.stream)) for each in node.inputs]
 

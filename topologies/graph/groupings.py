@@ -144,7 +144,7 @@ def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
 
 def _with_one_zero(array: pa.Array) -> pa.Array:
     """Returns a struct with 0.0 for -0.0 in its fields, because both have one hash; other types, which are hashed as
-    text, stay as they are."""
+    text, are unchanged."""
     if not pa.types.is_struct(array.type):
         return array
     parts = [pc.add(part, 0.0) if pa.types.is_floating(part.type) else _with_one_zero(part) for part in array.flatten()]
@@ -202,10 +202,10 @@ class FieldsGrouping:
 
 @dataclass(frozen=True)
 class ShuffleGrouping:
-    """Grouping in which events go to the tasks in turn, by their place in the source; by their values, where that place
-    is not known.
+    """Grouping in which events go to the tasks in turn, by their place in the source; by their values, if that place is
+    unknown.
 
-    Behind a BatchBolt it is not known from which row each row came; counting its rows would depend on where batches are
+    Behind a BatchBolt the source rows of each row are unknown, and counting its rows would depend on where batches are
     cut.
     """
 
@@ -254,15 +254,15 @@ _Values: TypeAlias = tuple[Any, ...]
 class KeyCodes:
     """The codes of the keys of one task.
 
-    The code of a key is its hash, unless another key of the task has that one already: then it is a number computed
-    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read; the
+    The code of a key is its hash, unless another key of the task has that code already: then it is a number computed
+    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read. The
     state of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is stored by code. So
-    the codes of keys that share a hash are stored, for as long as the task has state or events of them.
+    the codes of keys that share a hash are stored, as long as the task has state or events of them.
     """
 
     @classmethod
     def restored(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
-        """Restores the codes from what ``write`` has written; ``ref`` None: it wrote nothing."""
+        """Restores the codes that ``write`` has written; ``ref`` is None if it wrote nothing."""
         return cls(keys, None if ref is None else store.read(ref))
 
     def __init__(self, keys: Sequence[Sequence[str]], stored: pa.Table | None = None) -> None:
@@ -287,7 +287,7 @@ class KeyCodes:
     def apply(self, held: RetainedEvents, known: Sequence[pa.Table] = ()) -> RetainedEvents:
         """Returns these events, in order of arrival, with the codes of their keys in place of the hashes.
 
-        ``known`` are tables of what the task keeps of keys: their codes in ``KEY_COLUMN``, and the columns of the key.
+        ``known``: tables of the task's state of keys, with their codes in ``KEY_COLUMN`` and the columns of the key.
         Such a key keeps its code if an event has another key of the same hash.
         """
         if held.keys is None or not any(self._keys):

@@ -73,8 +73,8 @@ def _variables(palette: Mapping[str, str]) -> str:
 def element(name: str, *content: str, **attributes: object) -> str:
     """Returns an element with its attributes and its content, which is markup already.
 
-    ``_`` in the name of an attribute is ``-``, one at its end is left out (``class_``); numbers have one decimal; an
-    attribute of None or False is left out, and True stands without a value.
+    In the name of an attribute ``_`` stands for ``-``, and a last one is dropped (``class_``). Numbers have one
+    decimal. An attribute of None or False is left out, and True stands without a value.
     """
     given = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
@@ -195,12 +195,12 @@ class Layers:
     layer: Mapping[str, int]
     """For each box, the number of its layer, from 0 at the top."""
     bends: Mapping[Edge, tuple[float, ...]]
-    """For each edge, where it crosses the layers between its ends, from the left."""
+    """For each edge, the places at which it crosses the layers between its ends, from the left."""
     width: float
 
 
 def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
-    """Place boxes of these widths; ``gap`` is the least distance between two of a layer."""
+    """Place boxes of these widths; ``gap`` is the least distance between two boxes of a layer."""
     back, edges = _circles_broken(edges)
     layer = _layers_of(list(widths), edges)
     bends = {
@@ -466,12 +466,12 @@ class _Label:
     x: float
     y: float
     side: int
-    """1 if it begins at ``x``, -1 if it ends there."""
+    """1 for a line that begins at ``x``, -1 for one that ends there."""
 
     @staticmethod
     def beside(bend: Sequence[_Point], whole: str, *, below: bool) -> _Label:
-        """Places the label above the line, on the side where it falls away; or below it, on the other side, if other
-        arrows come from the side above."""
+        """Places the label above the line, on the side where the line falls away; or below it, on the other side, if
+        other arrows come from the side above."""
         (a, b), (c, d) = bend
         side, drop = (1, -3) if c > a + _STEEP else (-1, -3) if c < a - _STEEP else (1, 4)
         if below and drop < 0:

@@ -1,5 +1,5 @@
-"""Which sums windbolt's Java adds up from the rows of a DataFrame, or the records of a topic, so that only these go to
-Python (decision 141)."""
+"""Decides which sums windbolt's Java adds up from the rows of a DataFrame, or the records of a topic, so that only the
+sums go to Python (decision 141)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LETTERS = {
 _OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
 """More types, of which Java can tell the values apart, and no more."""
 _IN_JSON = frozenset("ZBSILADTM")
-"""Those that Java reads in JSON: no floats, which have fewer digits than they are written with, and no binaries."""
+"""Types that Java reads in JSON: no floats, which have fewer digits than their text, and no binaries."""
 
 
 def _letter(kind: pa.DataType) -> str | None:
@@ -47,7 +47,7 @@ def _key_letter(kind: pa.DataType) -> str | None:
 
 
 def _micros(kind: pa.DataType) -> int | None:
-    """How many microseconds the numbers of a column of times stand for; None where Java does not read it."""
+    """Returns the microseconds that the numbers of a column of times stand for; None if Java does not read it."""
     if pa.types.is_date32(kind):
         return 86_400_000_000
     if pa.types.is_timestamp(kind):
@@ -60,7 +60,7 @@ def _micros(kind: pa.DataType) -> int | None:
 
 @dataclass(frozen=True)
 class Term:
-    """One number for each sum: what Java does with the values of a column that are not null."""
+    """One number for each sum, which Java makes of the values of a column that are not null."""
 
     field: str
     letter: str
@@ -115,7 +115,7 @@ class FrameSums:
     bolt: str
     time: Term
     micros: int
-    """How many microseconds the numbers of the column of times stand for."""
+    """Microseconds that the numbers of the column of times stand for."""
     keys: tuple[Term, ...]
     kinds: tuple[pa.DataType, ...]
     """The types of the columns of the key."""
@@ -198,7 +198,7 @@ def _unread(spout: KafkaSpout) -> Iterator[str]:
 
 
 def _types(node: WindowedNode, time: str) -> Iterator[str]:
-    """The columns that Java does not read, and what it does not add up."""
+    """Yields the columns that Java does not read, and the aggregates that it does not add up."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
     if _micros(node.schema.field(time).type) is None:
@@ -216,8 +216,8 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
 
 
 def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
-    """The columns of dates and times, also inside lists and structs, that a run reads and that no sum is of: a row may
-    be bad by one of them."""
+    """Returns the columns of dates and times without a sum that a run reads, also inside lists and structs: one of them
+    may make a row bad."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
     of_sums = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
@@ -233,7 +233,7 @@ def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
 
 
 _MOST_KEYS = 60
-"""So many columns have a bit each that says where they are null."""
+"""Most columns of a key: each has a bit that marks nulls."""
 
 
 def _has_rows(topology: Graph, stream: tuple[str, str]) -> bool:

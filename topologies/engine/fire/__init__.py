@@ -1,2 +1,2 @@
-"""The tasks of windowed bolts: in each batch they restore their open windows, admit events, fire what is due, and save
-what is still open; so a window that is missing after a crash is looked for here."""
+"""The tasks of windowed bolts. In each batch they restore their open windows, admit events, fire due windows, and save
+what is still open. Look here for a window that is missing after a crash."""

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 
 def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int, codes: KeyCodes) -> RetainedEvents:
-    """The events of a task; each version ends as the next one of its key begins, if it does not end before.
+    """Returns the events of a task, where each version ends at the latest when the next version of its key begins.
 
-    Of versions that begin at the same time the last to arrive counts. It does not matter where batches end: what is
-    admitted is not from before the watermark, up to which versions have met their partners.
+    Of versions that begin at the same time the last to arrive counts. The ends of batches do not matter: no admitted
+    event is from before the watermark, and up to the watermark versions have met their partners.
     """
     events = new if old is None else RetainedEvents.concat([old, new])
     assert events.streams is not None
@@ -104,11 +104,11 @@ class WaitingEdges:
         return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
 
     def match(self, live: RetainedEvents | None, new: Admitted) -> RetainedEvents:
-        """Match start edges with the end edges that have arrived, in whichever order the two came (SI-19); returns the
+        """Matches start edges with the end edges that have arrived, in either order of arrival (SI-19); returns the
         live and the admitted events without end edges.
 
-        An end edge ends the oldest open start edge of its start time and key. It is in no window itself. One whose
-        start has not arrived waits for it (see ``expire``).
+        An end edge ends the oldest open start edge of its start time and key, and is in no window itself. An end edge
+        whose start has not arrived waits for it (see ``expire``).
         """
         assert new.end_edges is not None
         waiting = self._waiting
@@ -172,7 +172,8 @@ class WaitingEdges:
         return WrittenEdges(ref, int(edges.ends.min()))
 
     def _edges(self, events: RetainedEvents) -> NDArray[np.int64]:
-        """A number for each event that its start and its end edge share: they have one start time, input and key."""
+        """Returns a number for each event that its start and its end edge share: both have the same start time, input
+        and key."""
         assert events.edges is not None
         lifetime = self._node.bolt.settings.lifetime
         assert lifetime is not None
@@ -180,8 +181,9 @@ class WaitingEdges:
         return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
 
     def _unreachable(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Up to which end an end edge can match no start any more, at the time up to which windows are closed. One at
-        that very time still can where late starts are moved there, and the two are then nothing."""
+        """Returns the end up to which an end edge can match no start any more, given the time up to which windows are
+        closed. If late starts are moved to that time, an end edge at that very time still matches; start and end then
+        cancel out."""
         node = self._node
         moves = any(node.bolt.settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
         return np.where(closed_until > NONE, closed_until - moves, closed_until)
@@ -239,8 +241,8 @@ class KeyWatermarks:
         return after, np.where(keys == key, np.maximum(after, upto), after)
 
     def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each event: up to where the windows of its key have been evaluated; ``previous`` is that of the last
-        batch, as a watermark."""
+        """Returns for each event the time up to which the windows of its key have been evaluated; ``previous`` is the
+        time of the last batch, as a watermark."""
         after = self.node.closed_at(previous)
         if not self._closed:
             return after
@@ -302,14 +304,14 @@ class TaskKnownKeys:
         return EmptyWindows(grid, self._until.micros, self._known, limit, self._listed)
 
     def write(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
-        """Write the keys; those that no evaluation has changed stay where they are."""
+        """Write the keys; unchanged ones are not written again."""
         if not evaluated:
             return self._stored
         return writer.add(self._known.table()) if len(self._known) else None
 
     def _due_at_the_end(self, grid: GridWindows) -> int:
-        """Up to where windows without events are due at the end of the streams, in microseconds: as far as the
-        watermark has closed windows, and those in which the latest event of the bolt may be."""
+        """Returns the time in microseconds up to which windows without events are due at the end of the streams: as far
+        as the watermark has closed windows, and up to the last window that may hold the latest event of the bolt."""
         end, until = self._end, NONE
         if self._node.event_time and end.watermark is not None:
             until = int(self._node.closed_at(np.array([end.watermark]))[0])
@@ -339,7 +341,7 @@ class TaskPanes:
 
     @property
     def closed_early(self) -> ClosedEarly | None:
-        """The windows that a firing has closed before their end; None where none does."""
+        """The windows that a firing has closed before their end; None if there are none."""
         return ClosedEarly(self._states, self._node.assigners) if self._panes.closes else None
 
     @property
@@ -400,7 +402,7 @@ class EvaluationScope:
 
 
 class Evaluations:
-    """Evaluates the windows of a task, and keeps what is known of them from one evaluation to the next."""
+    """Evaluates the windows of a task, and keeps their state from one evaluation to the next."""
 
     def __init__(
         self,
@@ -422,7 +424,7 @@ class Evaluations:
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
         self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
         self.next_end = before.next_end
-        """A time, in microseconds, before which no further window ends; None where none is open."""
+        """A time, in microseconds, before which no further window ends; None if no window is open."""
         self.open_ends: tuple[int, ...] = tuple(before.open_ends)
         """The ends of the windows that hold events, where an idle timeout may close them."""
         self.last_end: int | None = None
@@ -432,12 +434,12 @@ class Evaluations:
 
     @property
     def closed_early(self) -> ClosedEarly | None:
-        """The windows that a firing has closed before their end; None where none does."""
+        """The windows that a firing has closed before their end; None if there are none."""
         return None if self._panes is None else self._panes.closed_early
 
     @property
     def open_panes(self) -> PaneStates | None:
-        """The open windows as they are known after an evaluation; None where windows fire only once."""
+        """The open windows and their states after an evaluation; None if windows fire only once."""
         return None if self._panes is None else self._panes.states
 
     @property
@@ -550,7 +552,7 @@ class AssignedTask:
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old ones first; None where there was none."""
         self._coded: NDArray[np.int64] | None = None
-        """The codes of the keys of these events; None where they have no key."""
+        """The codes of the keys of these events; None if they have no key."""
         self._listed = before.listed
 
     @property
@@ -574,7 +576,8 @@ class AssignedTask:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
     def _added_up(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
-        """The admitted events as rows with partial results, and before which of these windows must be evaluated.
+        """Returns the admitted events as rows with partial results, and the indices before which windows must be
+        evaluated.
 
         Events between which windows are evaluated are not live at the same time, so each part is added up by itself.
         """
@@ -628,7 +631,7 @@ class AssignedTask:
             self._keys.substreams.evaluated()
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """The live events, and what is known of their keys and windows."""
+        """Write the live events, and the state of their keys and windows."""
         before, evaluations = self._before, self._evaluations
         refs = self._events.write(writer, self._flags)
         keys = None if self._keys is None else self._keys.write(writer)
@@ -674,7 +677,7 @@ class AssignedTask:
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
 
     def _may_be_due(self) -> bool:
-        """True if a window may be due. If not, the events of earlier batches are not read."""
+        """True if a window may be due. If False, the events of earlier batches are not read."""
         frontier, new, settings = self._item.frontiers.current, self._events.new, self._node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None or self._keys is not None:
             return True
@@ -689,7 +692,7 @@ class AssignedTask:
         return self._events.old.needed() if self._node.remembers else self._events.old.live()
 
     def _evaluate(self, events: RetainedEvents, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
-        """Yield the due windows of these events, the first ``old`` of which are of earlier batches; returns their
+        """Yield the due windows of these events, of which the first ``old`` are from earlier batches; returns their
         flags."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys

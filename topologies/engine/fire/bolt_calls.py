@@ -1,4 +1,4 @@
-"""Calls a bolt for what is due in one task, within its limits, and routes what it emits."""
+"""Calls a bolt for the due windows of one task, within its limits, and routes the rows that it emits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Emitted:
 
     rows: pa.Table | Loose
     times: int | NDArray[np.int64]
-    """Of all rows, or of each."""
+    """The time of all rows, or of each."""
     window: TupleWindow
     """The window, or the first."""
 
@@ -72,18 +72,19 @@ class Emissions:
         self._by_stream: list[tuple[str, list[_Emitted]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
-        """Add what a window emitted."""
+        """Add the rows that a window emitted."""
         for stream, rows in emitted:
             self._add(stream, _Emitted(rows, self._time(window), window))
 
     def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
-        """Add what several windows emitted; ``index``: of which of them each row is."""
+        """Add the rows that several windows emitted; ``index``: the window of each row."""
         times = np.array([self._time(window) for window in windows], np.int64)[index]
         self._add(stream, _Emitted(table, times, windows[0]))
 
     def _time(self, window: TupleWindow) -> int:
-        """The time of the rows of a window: one that ``on_end`` fires when the streams end has that of a window that
-        ends at the watermark, if it ends before it, since nothing comes from before the watermark."""
+        """Returns the time of the rows of a window. If ``on_end`` fires a window before the watermark when the streams
+        end, its rows get the time of a window that ends at the watermark, since nothing may come from before the
+        watermark."""
         time = self.node.output_time(window)
         if window.fired_by is FiredBy.CLOSE and self._watermark is not None and not self._forgets:
             time += max(0, self._watermark - window.end_timestamp)
@@ -177,8 +178,8 @@ class CallLimits:
             )
 
     def within(self, function: Callable[..., Any], arguments: tuple[Any, ...], where: Callable[[], str]) -> Any:
-        """Call a function, and return its result. Raises BoltError where it takes longer than a call may; ``where``
-        gives the task and the window."""
+        """Call a function, and return its result. Raises BoltError if the call takes too long; ``where`` gives the task
+        and the window."""
         if self._time is None:
             return function(*arguments)
         try:
@@ -270,10 +271,10 @@ class Retractions:
             known[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
 
     def keep(self, windows: PaneStates) -> None:
-        """Forget the rows of all but these windows, which are open after an evaluation.
+        """Forget the rows of all windows but these, which are open after an evaluation.
 
-        That is done before another window can come near one that has closed. Until then each window that has fired is
-        an open one of its key, a part of one, or has been cut into several.
+        This happens before another window can overlap a closed one. Until then each window that has fired is an open
+        window of its key, a part of one, or has been cut into several.
         """
         before, self._shown = self._shown, defaultdict(dict)
         keys = np.array(list({key for _, key in before}), np.int64)
@@ -410,7 +411,7 @@ class BoltCalls:
             self._see_large(window)
 
     def _see_large(self, window: TupleWindow) -> None:
-        """Note the bytes of a window that has more events than those before, where they are much of the memory."""
+        """Note the bytes of a window that is larger than all before, if they are much of the memory."""
         self._many = len(window)
         size, memory = held_bytes(window), memory_of_process()
         if memory is not None and size * _OF_MEMORY > memory:
@@ -603,7 +604,7 @@ class _GatheredWindows:
         self._events = 0
 
     def add(self, window: TupleWindow) -> bool:
-        """Add a window; returns whether these are enough."""
+        """Add a window; returns True if these are enough for a call."""
         self._windows.append(window)
         self._events += len(window)
         return self._events >= _EVENTS_AT_ONCE or len(self._windows) >= _WINDOWS_AT_ONCE

@@ -47,7 +47,7 @@ _States = list[dict[str, Any]]
 
 
 class StoredKeys:
-    """The states of the keys of a task, in order of their codes, as they are stored.
+    """The stored states of the keys of a task, in order of their codes.
 
     A row has the code and the columns of a key, the JSON part of its state in ``STATE_COLUMN``, and each table of it as
     a list of structs.
@@ -77,7 +77,8 @@ class StoredKeys:
         return found
 
     def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[StoredUserState | None]) -> StoredKeys:
-        """The states after those of some keys have changed: ``keys`` are their columns, None forgets a state."""
+        """Returns the states after the states of some keys have changed: ``keys`` are their columns, None forgets a
+        state."""
         kept = [] if self.table is None else [self.table.filter(pa.array(np.isin(self.codes, codes, invert=True)))]
         there = np.array([place for place, state in enumerate(states) if state is not None], np.int64)
         packed = [state for state in states if state is not None]
@@ -96,7 +97,7 @@ _NO_KEYS = np.zeros(0, np.int64)
 
 
 def _as_lists(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Array:
-    """Tables as one column: a list of structs for each."""
+    """Returns tables as one column: a list of structs for each table."""
     whole = pa.concat_tables([schema.empty_table(), *tables]).to_struct_array()
     offsets = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
     rows = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
@@ -133,8 +134,8 @@ class EventTask:
         self._events = self._codes.apply(events, [] if table is None else [table])
 
     def advance(self) -> Iterator[EventFiring]:
-        """Yield the clock, where the bolt is to hear it, and then the events: the clock moves before a batch comes, so
-        it does not matter where batches of one clock are cut."""
+        """Yield the clock, if the bolt asks for it, and then the events. The clock moves before a batch comes, so it
+        does not matter where batches of one clock are cut."""
         if self._node.clock_is_due(self._item.frontiers.previous, self._item.frontiers.current):
             yield ClockPassed(self._item.end.clock)
         if self._events is not None:
@@ -177,7 +178,7 @@ class _EventsByKey:
         return _EventsByKey(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
 
     def order(self) -> NDArray[np.int64] | None:
-        """The events key after key, as these first come; None where they are so already."""
+        """The order of the events key after key, in which keys first come; None if they are in this order already."""
         count = len(self.of_events)
         if len(self.codes) < 2:
             return None
@@ -187,8 +188,8 @@ class _EventsByKey:
 
 
 class _LooseRows:
-    """Rows that were given one by one, for a stream, with the time of each, and its call: the place of its event, or
-    what tells the place of another call."""
+    """Rows that were given one by one for a stream. Each has its time and its call: the place of its event, or the
+    place of another call."""
 
     __slots__ = ("origins", "rows", "times")
 
@@ -215,7 +216,7 @@ class _Emitted:
         return last
 
     def add(self, given: EmittedRows, time: int, origin: Any) -> None:
-        """Add what a call has returned."""
+        """Add the rows that a call has returned."""
         for stream, rows in emissions(given, self.outputs):
             if isinstance(rows, list):
                 loose = self.loose(stream)
@@ -266,7 +267,7 @@ class EventCalls(BoltCalls):
         self._columns = node.schema.names
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
-        """Call the bolt for the events of the task, and with the clock where it is to hear it."""
+        """Call the bolt for the events of the task, and with the clock if it asks for it."""
         for firing in firings:
             match firing:
                 case Arrived(events):
@@ -278,7 +279,7 @@ class EventCalls(BoltCalls):
             self._emit(stream, table, np.array(times, np.int64) if self.node.passes_time else None)
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
-        """Write the state of the task, where it is not one of keys; return it with the counts so far."""
+        """Write the state of the task, if it has no states of keys; return it with the counts so far."""
         user, bolt = self.before.user, self._bolt
         if bolt is not None and not self._by_key:
             user = self._save_state(cast("StatefulBolt", bolt), writer)
@@ -428,7 +429,7 @@ class EventCalls(BoltCalls):
     def _keep(
         self, bolt: StatefulBolt, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[dict[str, Any]]
     ) -> None:
-        """Keep the states of keys, as far as they are not those in the beginning."""
+        """Keep the states of keys that differ from the first state."""
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
         usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # which knows no keys
         first = pack_state(bolt.initial_state(), types) if usual else None

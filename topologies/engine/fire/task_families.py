@@ -97,7 +97,7 @@ class QueueTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """Nothing: what is admitted to a queue does not depend on what is in it, except for message ids."""
+        """An empty context: only message ids make admission to a queue depend on the events in it."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
@@ -163,7 +163,7 @@ def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Re
 
 
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """The same for partial sums: those of one slice and key that are not final become one."""
+    """Compact partial sums: sums of one slice and key that are not final become one."""
     return _compacted(
         _slice_sums(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
     )
@@ -176,7 +176,7 @@ def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: 
 
 
 def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The ids of such events of which only partial sums are kept; none where they were not traced."""
+    """Yield the ids of pending events of which only partial sums are kept; empty if they were not traced."""
     slicing = node.slicing(traced=True)
     assert slicing is not None
     if slicing.traced is not None:
@@ -206,7 +206,7 @@ def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref
 
 
 def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The ids of the events that are in no window yet and may still be in one; none where they were not traced."""
+    """Yield the ids of the events that are in no window yet and may still be in one; empty if they were not traced."""
     sums = node.run_sums(traced=True)
     assert sums is not None
     if sums.traced is not None:
@@ -231,7 +231,7 @@ def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskSta
 
 
 def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
-    """The events of a reference up to the frontier; None, without opening the segment, where it has none."""
+    """Returns the events of a reference up to the frontier; None, without opening the segment, if there are none."""
     if not ref.needed or not ref.has_live_up_to(frontier):
         return None
     events = read_events(store, ref)
@@ -306,7 +306,7 @@ class KeyedTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """Nothing: what is admitted does not depend on what is held."""
+        """An empty context: admission does not depend on the stored events."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
@@ -314,7 +314,7 @@ class KeyedTask:
         self._events.new = admitted.events
 
     def _joined(self, *parts: RetainedEvents | None) -> RetainedEvents:
-        """Old events, and those of this batch behind them, with the codes of their keys."""
+        """Returns old events with the events of this batch behind them, with the codes of their keys."""
         return self._keys.coded(
             RetainedEvents.concat([part for part in parts if part is not None] or [no_events(self._node)])
         )
@@ -433,7 +433,7 @@ class PolicyTask(KeyedTask):
 
 
 def _numbered(part: RetainedEvents | None) -> RetainedEvents | None:
-    """Events with their numbers, which are not known yet where they have none."""
+    """Returns the events with their numbers, or -1 for events that have none yet."""
     if part is None or part.numbers is not None:
         return part
     return replace(part, numbers=np.full(len(part), -1, np.int64))
@@ -472,7 +472,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 def _states(frame: FrameType) -> Iterator[Any]:
     """Yields the states of policies among the variables of a frame: those of its contexts. In a frame of windbolt's own
-    a variable may be such a state itself, so all others are yielded too."""
+    a variable may be such a state itself, so all variables are yielded too."""
     for each in frame.f_locals.values():
         if issubclass(type(each), PolicyContext):
             yield each.state
@@ -488,8 +488,8 @@ def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _subscripted(frame: FrameType, instruction: int) -> Any:
-    """The object from which an instruction takes an item, where that is a name or an attribute of one; None for others,
-    and where the source is not known."""
+    """Returns the object from which an instruction takes an item, if the object is a name or an attribute of one; None
+    for others, and if the source is unknown."""
     line, last, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
     if line is None or last is None:
         return None
@@ -515,8 +515,8 @@ def _named(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _line(policy: Policy, hook: str) -> str:
-    """Returns the place of a hook in the user's code, that of the class if the hook has none; empty if neither is
-    known."""
+    """Returns the place of a hook in the user's code, or of the class if it does not define the hook; empty if
+    unknown."""
     code = getattr(inspect.unwrap(getattr(type(policy), hook, type(policy))), "__code__", None)  # behind decorators
     if code is not None:
         return f" at {code.co_filename}:{code.co_firstlineno}, in {hook}"
@@ -553,15 +553,15 @@ def held_has_work(
 def policies_have_work(
     node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
-    """True if policies may be told of something; they are told of the end of the streams."""
+    """True if policies may have to be called; they are also called at the end of the streams."""
     told = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
     return told or held_has_work(node, task, arrived, frontiers)
 
 
 def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
-    """True if a queue certainly has nothing to do: no window is due and no account would change. False when in doubt.
+    """True if a queue certainly has nothing to do: no window is due and no account would change. False in doubt.
 
-    ``ready``: the rows that are needed in sections with a live row up to the frontier. ``previous`` and ``frontier``
+    ``ready``: the number of needed rows in sections with a live row up to the frontier. ``previous`` and ``frontier``
     are the frontiers of the last evaluation and of this one, in microseconds.
     """
     seen = queue.settled_count
@@ -609,8 +609,8 @@ def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int 
 
 
 def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Returns the most windows that can be open: those of each kind that may hold a stored event. None for windows on a
-    grid with events that last."""
+    """Returns the largest possible number of open windows: for each kind, the windows that may hold a stored event.
+    None for windows on a grid with events that last."""
     rows = task.refs.needed
     if not rows:
         return 0

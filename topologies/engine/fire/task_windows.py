@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def compacted(item: CompactItem, context: Context, write: Callable[[SegmentWriter], Ref]) -> Ref:
-    """Write what the segments held as a segment of its own, which has been compacted once more than any of them."""
+    """Write the rows of the segments as one segment, which has been compacted once more than any of them."""
     with context.store.writer(context.key) as writer:
         ref = write(writer)
     return replace(ref, level=1 + max(source.level for source in item.refs))
@@ -64,14 +64,14 @@ class Admitted:
 
     events: RetainedEvents
     end_edges: NDArray[np.bool_] | None = None
-    """Which of them are end edges, to be matched with their starts; None where there are no edges."""
+    """True for end edges, which are to be matched with their starts; None if there are no edges."""
     evaluate_before: tuple[tuple[int, int], ...] = ()
     """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
     evaluated."""
 
 
 def admit(item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext) -> Admitted | None:
-    """Admit the events that arrived for a task; the others are turned away as the rules say. None where none is
+    """Admit the events that arrived for a task; the others are turned away by the rules. None if no event is
     admitted."""
     if item.admit.sections is None:
         return None
@@ -130,8 +130,7 @@ def _incoming(
 def _decided_by_key(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
-    """True if, to decide which of these events are admitted, the task may need the events that it has stored of their
-    keys."""
+    """True if the task may need the stored events of the keys to decide which of these events are admitted."""
     if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
@@ -197,7 +196,8 @@ class SummedWindows:
 
 @dataclass(frozen=True)
 class StillOpen:
-    """The windows that are open after an evaluation. Only for a bolt that retracts: it forgets the rows of others."""
+    """The windows that are open after an evaluation. Only for a bolt that retracts: it forgets the rows of other
+    windows."""
 
     windows: PaneStates
 
@@ -255,7 +255,7 @@ class TaskWindows(Protocol):
         ...
 
     def advance(self) -> Iterator[Firing | EventFiring]:
-        """Yield what is due, in order. Exhausted before ``snapshot`` is called."""
+        """Yield what is due, in order. Must be exhausted before ``snapshot`` is called."""
         ...
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
@@ -290,8 +290,8 @@ class OldEvents:
         return RetainedEvents.concat(parts) if parts else None
 
     def live(self, *columns: str) -> RetainedEvents | None:
-        """The events that a window may still need, in order of arrival, with these columns of their payload (none:
-        all); None where there are none."""
+        """Returns the events that a window may still need, in order of arrival, with these columns of their payload
+        (none given: all); None if there are no such events."""
         parts = [live_rows(_select_columns(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
@@ -308,7 +308,7 @@ class TaskKeys:
         self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
 
     def coded(self, events: RetainedEvents) -> RetainedEvents:
-        """These events, in order of arrival, with the codes of their keys."""
+        """Returns these events, in order of arrival, with the codes of their keys."""
         return self._codes.apply(events, self._tables)
 
     def write(
@@ -323,9 +323,9 @@ class TaskKeys:
 
 
 class TaskEvents:
-    """The events of a task that holds them until no window needs them: old ones, of earlier batches, and new ones.
+    """The events of a task that holds them until no window needs them: old events, of earlier batches, and new events.
 
-    Flags are those of all events that are still needed, old ones first; None where nothing was evaluated, so that
+    Flags are the flags of all events that are still needed, old ones first; None if nothing was evaluated, so that
     nothing has changed.
     """
 
@@ -336,14 +336,14 @@ class TaskEvents:
         self._store, self._state, self._streams = store, state, streams
 
     def replace_all(self, events: RetainedEvents | None) -> None:
-        """Take these events instead of all others; they are then written again."""
+        """Replace all events by these; they are then written again."""
         self.old, self.new = OldEvents(self._store, ()), events
 
     def write(
         self, writer: SegmentWriter, flags: NDArray[np.uint8] | None, numbers: NDArray[np.int64] | None = None
     ) -> list[Ref]:
-        """Write new and changed events; return the references to all events that are still needed. ``numbers`` are
-        those of the events, as ``flags``, where policies of a user's own decide."""
+        """Write new and changed events; return the references to all events that are still needed. ``numbers``: the
+        numbers of the events, in the order of ``flags``, if a user's own policies decide."""
         new, streams = self.new, self._streams
         if flags is None:
             written = [] if new is None or not len(new) else [write_retained(writer, new.sorted(), streams)]
@@ -392,8 +392,9 @@ class TaskEvents:
         *,
         changes: bool,
     ) -> Ref | None:
-        """The reference to the rows of a section that are still needed; None where none is. Rows are written again
-        where fewer than half are left, else only the flags, if they or the numbers have changed (``changes``)."""
+        """Returns the reference to the rows of a section that are still needed; None if there are none. If fewer than
+        half are left, the rows are written again; else only the flags, if they or the numbers have changed
+        (``changes``)."""
         needed = is_needed(flags)
         remaining = int(np.count_nonzero(needed))
         if not remaining:
@@ -406,7 +407,7 @@ class TaskEvents:
 
 
 def _put(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of all rows of a section, with new ones for some."""
+    """Returns the numbers of all rows of a section, with new numbers for some."""
     put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
     put[rows] = numbers
     return put
@@ -427,8 +428,8 @@ def _select_columns(held: RetainedEvents, columns: Sequence[str]) -> RetainedEve
 def _write(
     writer: SegmentWriter, held: RetainedEvents, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int
 ) -> Ref:
-    """Write the events in these rows, in order of (key, time), or of arrival where they stand for several (see
-    ``RetainedEvents.sorted``); ``flags`` are those of all events. They are taken once, in that order."""
+    """Write the events in these rows, in order of (key, time); or in order of arrival if rows stand for several events
+    (see ``RetainedEvents.sorted``). ``flags`` are the flags of all events."""
     order = held.bare(rows).order() if held.weights is None else None
     if order is not None:
         rows = rows[order]
