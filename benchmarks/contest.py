@@ -112,7 +112,7 @@ class Question:
     name: str
     title: str = ""
     answer: Callable[[Events], Columns] | None = None
-    """The right rows, found by something else than an arm; None where an arm has a check of its own."""
+    """The right rows, found by something else than an arm; None if an arm has a check of its own."""
     ways: Mapping[str, Callable[[Job], Topology]] = field(default_factory=dict, hash=False)
     """How windbolt is asked, by what the arm is called behind ``windbolt``. Its bolt at the events is ``bolt``."""
     spark: Callable[[SparkSession, Job], DataFrame] | None = None
@@ -212,7 +212,7 @@ def right_rows(question: Question, events: Events) -> Columns:
 
 
 def compared(job: Job, taken: Taken) -> str | None:
-    """Returns how the rows that were kept differ from the right ones; None where they do not, or none were kept."""
+    """Returns how the rows that were kept differ from the right ones; None if they do not, or none were kept."""
     if job.keep is None:
         return None
     files = sorted(job.keep.glob("[!_.]*.parquet"))
@@ -315,7 +315,7 @@ class Bench:
     named: Sequence[str] = ()
     """The questions that are measured, of sections with several; empty: all."""
     arms: Callable[[str], Any] = lambda name: True
-    """Whether an arm takes part."""
+    """True if an arm takes part."""
     _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
 
     def some(self, usual: int) -> int:
@@ -371,7 +371,7 @@ class Bench:
         return self.contest(section, [self.entry(arm, question, events, batch) for arm in arms], "data batches")
 
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
-        """One run, which is checked; None where it was wrong or broke down, and the figure says so."""
+        """One run, which is checked; None if it was wrong or broke down, and the figure says so."""
         # On the disk of the files.
         with tempfile.TemporaryDirectory(dir=self.data, ignore_cleanup_errors=True) as name:
             try:

@@ -47,7 +47,7 @@ class Figure:
     events: int
     """In each run."""
     batch_events: int | None
-    """Of a micro-batch, at most; None where there are none."""
+    """Of a micro-batch, at most; None if there is none."""
     basis: Basis
     """Basis of ``speeds``."""
     status: Status = "ok"
@@ -100,13 +100,13 @@ class Verdict:
     """In words."""
     bar: float
     value: float | None
-    """None where it could not be measured."""
+    """None if it could not be measured."""
     at_most: bool = False
     """True if the value is to stay under the bar, instead of reaching it."""
 
     @property
     def met(self) -> bool | None:
-        """None where it cannot be told."""
+        """None if it cannot be told."""
         if self.value is None:
             return None
         return self.value <= self.bar if self.at_most else self.value >= self.bar
@@ -309,7 +309,7 @@ OURS, OURS_TOO, OTHERS, FAINT = "#0b7285", "#74c0cc", "#b8a1d1", "#6c757d"
 
 
 def draw(results: Results, path: Path) -> bool:
-    """Write a PNG; False where matplotlib is not installed, or nothing is to be drawn."""
+    """Write a PNG; False if matplotlib is not installed, or nothing is to be drawn."""
     panels = by_section([each for each in results.figures if each.status == "ok" and each.section in TITLES])
     if find_spec("matplotlib") is None or not panels:
         return False

@@ -93,7 +93,7 @@ class Accounts:
         return {name: counts.tolist() for name, counts in found if counts.any()}
 
     def _of(self, account: str) -> NDArray[np.int64]:
-        """Returns the counts of an account by stream. Raises KeyError where there is no such account."""
+        """Returns the counts of an account by stream. Raises KeyError if there is no such account."""
         counts = self._counts.get(account)
         if counts is not None:
             return counts

@@ -135,7 +135,7 @@ class PolicyWindows:
         self._purged = np.zeros(count, np.bool_)
         self._new = new
         self.reached: int | None = None
-        """Time that the evaluated units have reached, in microseconds; None where none was evaluated."""
+        """Time that the evaluated units have reached, in microseconds; None if there is none evaluated."""
         waiting = self._waiting
         names = np.array(streams, object)
         self._streams = np.broadcast_to(names, count) if events.streams is None else names[events.streams]
@@ -163,8 +163,7 @@ class PolicyWindows:
 
     @property
     def next_due(self) -> int | None:
-        """The frontier in microseconds at which the next event or moment is told; None where only events can bring
-        one."""
+        """The frontier in microseconds at which the next event or moment is told; None if only events can bring one."""
         waiting, timer = self._times[self._waiting], self.records.next_timer
         known = [int(waiting.min())] if len(waiting) else []
         return min([*known, *([] if timer is None else [timer])], default=None)

@@ -38,7 +38,7 @@ class WindowResults:
     windows: NDArray[np.int64]
     """Per row, the index of its window."""
     traced: State | None = None
-    """State of the accumulator for tracing; None where tracing is off."""
+    """State of the accumulator for tracing; None if tracing is off."""
 
 
 class PartialSums:
@@ -48,7 +48,7 @@ class PartialSums:
         self, aggregates: BoundAggregates, streams: int, traced: tuple[str, Accumulator] | None = None
     ) -> None:
         """``streams``: the number of inputs. ``traced``: a column and the accumulator that collects it for tracing;
-        None where tracing is off."""
+        None if tracing is off."""
         self.aggregates, self.streams = aggregates, streams
         self.accumulators: Sequence[Accumulator] = aggregates.accumulators
         self._read = {
@@ -56,7 +56,7 @@ class PartialSums:
             *(field for _, accumulator in aggregates.aggregates for field in accumulator.fields),
         }
         self.traced: int | None = None
-        """Index of the accumulator for tracing; None where tracing is off."""
+        """Index of the accumulator for tracing; None if tracing is off."""
         if traced is not None:
             self._read.add(traced[0])
             self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))

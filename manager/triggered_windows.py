@@ -270,7 +270,7 @@ class CapacityCheck:
         may_fill = None if measured is None else measured.reached(arrivals.blocks.edges)
         reached = may_fill is not None and bool(may_fill.any())
         self.capacity = measured if reached else None
-        """The capacity; None where no key has enough events or bytes to reach it."""
+        """The capacity; None if no key has enough events or bytes to reach it."""
         self.may_fill: NDArray[np.bool_] = (
             may_fill if may_fill is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
@@ -341,7 +341,7 @@ class DailyTimer:
         self._evaluation, self._key, self._max_empty = evaluation, key, max_empty
         record = evaluation.key_states.get(key) or KeyRecord()
         self.timer = record.timer
-        """Time of the next firing in microseconds; NONE where there is none."""
+        """Time of the next firing in microseconds; NONE if there is none."""
         self._empty, self._day = record.empty, record.day
         arrivals = evaluation.arrivals
         low, high = (-1, -1) if block is None else arrivals.run(block)
@@ -776,8 +776,8 @@ class TriggeredWindows:
 
     @property
     def next_due(self) -> int | None:
-        """The clock in microseconds at which the next window is due, given the present events; None where only events
-        can make one due."""
+        """The clock in microseconds at which the next window is due, given the present events; None if only events can
+        make one due."""
         timer = self.key_states.next_timer
         known = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
         return min(known, default=None)

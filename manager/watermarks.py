@@ -173,14 +173,14 @@ class ArrivalTimes:
     advancing: NDArray[np.bool_]
     """True for events that advance the watermark."""
     given: NDArray[np.int64] | None = None
-    """Watermarks inserted by the source, in microseconds; NONE where the row is an event."""
+    """Watermarks inserted by the source, in microseconds; NONE if the row is an event."""
     partitions: NDArray[np.int64] | None = None
     """Per event, the index of its partition in ``names``; -1 if it has none."""
     names: Sequence[str] = ()
     heard: NDArray[np.bool_] | None = None
     """True for events that make their partition known; events turned away as early, late or invalid do not (AZ-4)."""
     arrived: NDArray[np.int64] | None = None
-    """Arrival time of each event in microseconds, NONE where unknown; only where the watermark follows the arrivals
+    """Arrival time of each event in microseconds, NONE if unknown; only where the watermark follows the arrivals
     (AZ-5)."""
 
     def __len__(self) -> int:
@@ -252,7 +252,7 @@ class MarksAround:
 class MarkSources:
     """Advances the marks of sources, and combines them; all state is in a SourcesState.
 
-    A mark *along* a batch is an array: the mark of one source after each event of all sources; FOREVER where the source
+    A mark *along* a batch is an array: the mark of one source after each event of all sources; FOREVER if the source
     takes no part.
     """
 

@@ -111,7 +111,7 @@ class WindowManager:
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
-        """Returns the settled events that are still needed, in order, without the first ``start``; None where there are
+        """Returns the settled events that are still needed, in order, without the first ``start``; None if there are
         none.
 
         Whoever stores the events stores them in this form, so that they are sorted once and not in each evaluation.
@@ -207,8 +207,8 @@ class WindowManager:
         return total
 
     def _end_of_time(self, view: QueueView) -> int | None:
-        """Returns the frontier after the end of the streams, from which a later run continues, in microseconds; None
-        where there was no event."""
+        """Returns the frontier after the end of the streams, from which a later run continues, in microseconds; None if
+        there was no event."""
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
         known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)

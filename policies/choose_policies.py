@@ -54,7 +54,7 @@ from windowing.settings.rules import Aligned, Bounds, LateBy
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:
     """Returns the eviction and trigger policies of a bolt (ST-12): the watermark variants in event time.
 
-    Raises ConfigError where there is no window length, or a policy of the user's does not fit.
+    Raises ConfigError if there is no window length, or a policy of the user's does not fit.
     """
     eviction = _eviction(settings, event_time) if settings.eviction is None else settings.eviction
     trigger = _trigger(settings, event_time) if settings.trigger is None else settings.trigger
@@ -79,8 +79,8 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
 
 
 def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trigger: TriggerPolicy) -> bool:
-    """True where policies decide event by event or key by key, and not on the arrays of one queue: one is a user's own,
-    or they are given together with a key."""
+    """True if policies decide event by event or key by key, and not on the arrays of one queue: one is a user's own, or
+    they are given together with a key."""
     given = settings.eviction is not None or settings.trigger is not None
     return given and (bool(settings.key) or is_own(eviction) or is_own(trigger))
 
@@ -188,7 +188,7 @@ def _check_extent(policy: Policy, name: str) -> None:
 
 
 def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
-    """Raise ConfigError where a key would be forgotten before its windows have fired."""
+    """Raise ConfigError if a key would be forgotten before its windows have fired."""
     least = forget_after(eviction, trigger)
     if least is None:
         return

@@ -35,7 +35,7 @@ class WindowCapacity:
 
     @staticmethod
     def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> WindowCapacity:
-        """Returns the capacity that a bolt declares; ``sizes`` are the bytes of each event, None where bytes do not
+        """Returns the capacity that a bolt declares; ``sizes`` are the bytes of each event, None if bytes do not
         matter."""
         if sizes is None:
             return WindowCapacity(capacity.events, None, np.zeros(1, np.int64))
@@ -109,7 +109,7 @@ class Filling:
         return not self._held or self._bytes is None or self._used + self._size(event) <= self._bytes
 
     def join(self, event: int) -> bool:
-        """Add the event at an index to the window; returns whether the window is full."""
+        """Add the event at an index to the window; returns True if the window is full."""
         self._held += 1
         if self._bytes is not None:
             self._used += self._size(event)
@@ -181,7 +181,7 @@ class FiredRuns:
     ends: NDArray[np.int64]
     causes: NDArray[np.int8]
     next_due: int | None
-    """The clock at which the next open window is due; None where no clock fires one."""
+    """The clock at which the next open window is due; None if no clock fires one."""
 
     def due(self, which: NDArray[np.bool_], when: NDArray[np.int64]) -> FiredRuns:
         """Returns the windows in the mask ``which``. ``when`` is the clock at which each window is due; the earliest of
@@ -222,7 +222,7 @@ class Timeout:
         return (first if self.from_first else last) + self.micros
 
     def due(self, first: int, last: int) -> int | None:
-        """Returns the clock from which the window is due if no event comes; None where there is no timeout."""
+        """Returns the clock from which the window is due if no event comes; None if there is no timeout."""
         return None if self.micros is None else self.end(first, last) + (not self.from_first)
 
 
@@ -244,7 +244,7 @@ def fire_counted(
 ) -> FiredRuns:
     """Returns the windows fired up to a clock by a count or its timeout (UH-14, UH-15).
 
-    ``capacity`` is the capacity of windows; None where no window reaches it.
+    ``capacity`` is the capacity of windows; None if no window reaches it.
     """
     times, until, size = blocks.times, blocks.until, trigger.count.value
     timeout = Timeout.of(trigger)

@@ -52,7 +52,8 @@ class Fire(Enum):
 class QueuedEvent:
     """One event, as a policy sees it: valid during the call only.
 
-    ``event["price"]`` is its value in a column, as a Python value; None for null. KeyError for an unknown column.
+    ``event["price"]`` is its value in a column, as a Python value; None for null. Raises KeyError for an unknown
+    column.
     """
 
     __slots__ = ("_columns", "_index", "_streams", "number", "timestamp")

@@ -31,7 +31,7 @@ def _of_playwright() -> str | None:
 def opened(url: str, patience: int = 60) -> Iterator[None]:
     """A page, open in a browser without a screen until the end of the block; it may take so many seconds to be served.
 
-    RuntimeError where there is no browser.
+    RuntimeError if there is no browser.
     """
     from playwright.sync_api import Error, sync_playwright
 

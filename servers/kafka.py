@@ -64,10 +64,10 @@ class Registry:
     gate: threading.Event = field(default_factory=threading.Event)
     """Answers wait until it is set."""
     user: str | None = None
-    """``user:password`` that must be given; None where anyone may ask."""
+    """``user:password`` that must be given; None if anyone may ask."""
 
     def register(self, subject: str, schema: str, kind: str = "AVRO", references: tuple[Any, ...] = ()) -> int:
-        """The id of a schema, which is the next version of a subject unless it is one already. KeyError where it is
+        """The id of a schema, which is the next version of a subject unless it is one already. Raises KeyError if it is
         not compatible with the last version."""
         body = {"schema": schema, "schemaType": kind, "references": list(references)}
         if not self.fits(subject, body):

@@ -32,7 +32,7 @@ _HOW = (
 
 
 def program(name: str) -> str:
-    """The path of ``prometheus`` or ``promtool``; fetched where it is not there. RuntimeError where that cannot be."""
+    """The path of ``prometheus`` or ``promtool``; fetched where it is not there. RuntimeError if that cannot be."""
     return str(folder() / name)
 
 

@@ -79,7 +79,7 @@ class Standalone:
 
     root: Path
     apart: list[str]
-    """The command that gives a process a view of the file system of its own; empty where that is not possible."""
+    """The command that gives a process a view of the file system of its own; empty if that is not possible."""
     port: int = 0
     pages: int = 0
     memory: str = "1g"

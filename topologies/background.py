@@ -461,7 +461,7 @@ class Run:
     def wait(self, timeout: float | None = None) -> Summary:
         """Wait for its end, for ``timeout`` seconds at most, and return the summary.
 
-        Raises the error that the run ended with, and TimeoutError where it has not ended by then. It is then still
+        Raises the error that the run ended with, and TimeoutError if it has not ended by then. It is then still
         running, as after an interrupt (Ctrl-C): ``stop`` stops it.
         """
         if not self._ended.wait(timeout):
@@ -499,7 +499,7 @@ class Run:
         return self._ended.is_set()
 
     def end_within(self, seconds: float) -> bool:
-        """Waits for the end of the run, at most this long; returns whether it has ended. Raises nothing."""
+        """Waits for the end of the run, at most this long; returns True if it has ended. Raises nothing."""
         return self._ended.wait(seconds)
 
     @property

@@ -58,7 +58,7 @@ def run_local(topology: Graph, options: RunOptions | None = None) -> Summary:
     Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout
     that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it also
     for a file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
-    EnvironmentMissing for a topology with Kafka where the package confluent-kafka is missing.
+    Raises EnvironmentMissing for a topology with Kafka where the package confluent-kafka is missing.
     """
     check_built("run_local", topology)
     options = options or RunOptions()
@@ -229,7 +229,7 @@ class LocalKafka:
         """For a run without a checkpoint."""
 
     def check(self, topology: Graph) -> None:
-        """Raise UnreachableError where a Kafka does not answer, ConfigError where topics are missing."""
+        """Raise UnreachableError if a Kafka does not answer, ConfigError if topics are missing."""
         check_sinks(self.admins.of, topology)
         for name, topics in self.topics.items():
             check_topics(self.admins.of, name, topics.spout)

@@ -58,7 +58,7 @@ class Topology(Graph):
         without one the active session, or else a new one (``master``, ``conf``) that is stopped with the last run that
         uses it. The other arguments are those of ``RunOptions``, and ``metrics`` that of ``run_on_spark``.
 
-        Raises ConfigError where the arguments cannot be used together. Every other error is raised by ``run.wait()``.
+        Raises ConfigError if the arguments cannot be used together. Every other error is raised by ``run.wait()``.
         """
         # Imported here: programs that check, describe or test a topology need nothing of a run, a third of the imports.
         from topologies.background import options_of, start
@@ -136,7 +136,7 @@ class TopologyBuilder(GraphBuilder):
 
     @checked
     def build(self) -> Topology:
-        """Returns the topology; TopologyError with all its mistakes where there are any."""
+        """Returns the topology; raises TopologyError with all its mistakes where there are any."""
         graph = super().build()
         return Topology(**{each.name: getattr(graph, each.name) for each in fields(graph)})
 
@@ -160,12 +160,12 @@ def windowed(
     It is a topology of one spout (``frame``), one bolt and one sink (``out``), with all that a topology promises:
     ``TopologyBuilder`` is for several of these, and for late events. ``by`` names the columns whose values share a
     task; without it they are those of the bolt's own key. ``sink`` is a sink, or the name of a table in Spark's
-    catalog; without it the rows are Parquet files in the folder ``output`` of the checkpoint.
-    ``run.frame()`` is a DataFrame of what has been written until then, except where the sink is a function or Kafka.
+    catalog; without it the rows are Parquet files in the folder ``output`` of the checkpoint. ``run.frame()`` is a
+    DataFrame of what has been written until then, except where the sink is a function or Kafka.
 
     Without ``every`` the run ends with the rows that are there now. ``every``, ``keep_open`` and ``restart`` are those
     of ``Topology.start``; ``name`` is shown in Spark's UI, and a checkpoint belongs to one name. Raises ConfigError or
-    TopologyError where these do not fit; every other error is raised by ``run.wait()``.
+    TopologyError if these do not fit; every other error is raised by ``run.wait()``.
     """
     if sink is None:
         sink = sinks.files(os.path.join(os.fspath(checkpoint), "output"))

@@ -42,7 +42,7 @@ _DO = "Give that file or folder another name."
 
 
 def _check_installed() -> None:
-    """Raise ImportError where Python would find a module of the user's in place of one of windbolt's packages."""
+    """Raise ImportError if Python would find a module of the user's in place of one of windbolt's packages."""
     for name in _PACKAGES:
         loaded = sys.modules.get(name)
         spec = loaded.__spec__ if loaded is not None else PathFinder.find_spec(name)

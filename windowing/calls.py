@@ -363,7 +363,7 @@ class _Signature:
         yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
-        """Returns the error for arguments whose types are not those of their annotations; None where all are.
+        """Returns the error for arguments whose types are not those of their annotations; None if all are.
 
         The names of the arguments must have been checked.
         """

@@ -61,7 +61,7 @@ def _radix_order(keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
-    """Returns the permutation that merges parts by their keys, in order of (key, part, place); None where they are in
+    """Returns the permutation that merges parts by their keys, in order of (key, part, place); None if they are in
     order.
 
     Its numbers are places in the parts, one after the other.
@@ -149,7 +149,7 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
 
 
 def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
-    """Returns the different lengths of short values, without zero; None where values are long, or of many lengths."""
+    """Returns the different lengths of short values, without zero; None if values are long, or of many lengths."""
     if int(lengths.max()) > _SHORT:
         return None
     sizes: list[int] = np.flatnonzero(np.bincount(lengths)).tolist()

@@ -317,7 +317,7 @@ def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
 
 
 def _trusted(kind: pa.DataType) -> frozenset[type] | None:
-    """Returns the types whose values Arrow itself keeps or refuses; None where it does neither."""
+    """Returns the types whose values Arrow itself keeps or refuses; None if it does neither."""
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
         return _TRUSTED.get(kind.id) if kind.unit == "us" else None
     return _TRUSTED.get(kind.id)

@@ -82,8 +82,8 @@ class TimeText:
         return re.compile("".join(part.regex for part in self.parts), re.ASCII)
 
     def read(self, text: str) -> tuple[int, str | None]:
-        """Returns the microseconds after midnight, and the zone if the text names one; ConfigError if it does not
-        fit."""
+        """Returns the microseconds after midnight, and the zone if the text names one; raises ConfigError if it does
+        not fit."""
         match = self._regex.fullmatch(text)
         if match is None:
             raise self._refused(text, self._misfit(text))
@@ -127,7 +127,8 @@ class TimeText:
 
 
 def time_text(pattern: str) -> TimeText:
-    """Returns a pattern as it reads texts; ConfigError for letters that are not known, or that tell no time of day."""
+    """Returns a pattern as it reads texts; raises ConfigError for letters that are not known, or that tell no time of
+    day."""
     tokens = (match.group() for match in _TOKEN.finditer(pattern))
     text = TimeText(pattern, tuple(_parts(pattern, tokens)))
     if missing := _missing(frozenset(text.letters)):

@@ -14,7 +14,7 @@ class WindboltError(Exception):
     def __init__(self, what: str, *, why: str = "", do: str = "", transient: bool = False) -> None:
         self.what, self.why, self.do = what, why, do
         self.transient = transient
-        """True if the error may pass by itself, so that another run may succeed: a server that does not answer."""
+        """True if the error may pass without help, so that another run may succeed: a server that does not answer."""
         super().__init__(what, why, do)
 
     def __str__(self) -> str:

@@ -25,8 +25,8 @@ class Events:
 
     ``timestamps`` are microseconds since the epoch, ``payload`` are the columns of the events.
 
-    ``streams`` holds small codes, or None where all events are of stream 0. ``weights``, of rows that stand for several
-    events: how many of each stream, a row of counts per row; None where each row is one event.
+    ``streams`` holds small codes, or None if all events are of stream 0. ``weights``, of rows that stand for several
+    events: how many of each stream, a row of counts per row; None if each row is one event.
     """
 
     timestamps: NDArray[np.int64]

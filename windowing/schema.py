@@ -456,7 +456,7 @@ def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
-    """Loose rows as a table; SchemaError where a value is not of the declared type."""
+    """Loose rows as a table; raises SchemaError if a value is not of the declared type."""
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:

@@ -125,7 +125,7 @@ class PartitionedSpout(_OwnSpout):
     @abstractmethod
     def end(self, partition: str, start: Any, limit: int) -> Any:
         """Returns the offset up to which the partition can be read now, about ``limit`` rows behind ``start`` at most;
-        ``start`` or None where nothing is new.
+        ``start`` or None if nothing is new.
 
         May be called again before ``read`` is, with the same ``start`` and another ``limit``.
         """

@@ -146,11 +146,11 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """Returns the event times of a column, and per row why it has none ("" where it has one; None when all have).
+    """Returns the event times of a column, and per row why it has none ("" if it has one; None when all have).
 
     Whole numbers are milliseconds since the epoch (ST-9); timestamps of any unit and zone, and dates, are what they
-    say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their
-    place in the result is 0.
+    say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their place
+    in the result is 0.
     """
     values, valid = integers(column)
     kind = column.type
@@ -168,8 +168,8 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
 
 
 def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """Returns which times of a column are finer than microseconds, so that ``from_column`` cuts them; None where none
-    is."""
+    """Returns which times of a column are finer than microseconds, so that ``from_column`` cuts them; None if there is
+    none."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
         return None
     cut: NDArray[np.bool_] = integers(column)[0] % 1000 != 0

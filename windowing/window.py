@@ -102,13 +102,13 @@ class TupleWindow:
         pane: Pane | None = None,
     ) -> None:
         """``members``, ``new`` and ``expired`` name events of ``source``; ``expired`` those of ``expired_from`` where
-        that is given, and is None where windows do not follow each other."""
+        that is given, and is None if windows do not follow each other."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
         self._expired_from = source if expired_from is None else expired_from
         self.start_timestamp = start_timestamp
         """int64 **microseconds** since the epoch, as ``timestamps`` (Storm's are milliseconds; those of scenarios and
-        answers too); None where the length is a count. ``start`` is the same as a datetime."""
+        answers too); None if the length is a count. ``start`` is the same as a datetime."""
         self.end_timestamp = end_timestamp
         """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
         ``end`` is the same as a datetime. The greatest int64 where the window has no end, and ``end`` is None."""
@@ -147,7 +147,7 @@ class TupleWindow:
 
     @property
     def positions(self) -> range:
-        """The range of its events in the source. ConfigError where they do not follow each other there."""
+        """The range of its events in the source. Raises ConfigError if they do not follow each other there."""
         if not isinstance(self._members, range):
             raise ConfigError(
                 "this window has no window.positions",
@@ -158,12 +158,12 @@ class TupleWindow:
 
     @property
     def start(self) -> datetime | None:
-        """The start as a datetime in UTC; None where the length is a count."""
+        """The start as a datetime in UTC; None if the length is a count."""
         return None if self.start_timestamp is None else to_datetime(self.start_timestamp)
 
     @property
     def end(self) -> datetime | None:
-        """The end as a datetime in UTC; None where the window has no end, because an event in it has none."""
+        """The end as a datetime in UTC; None if the window has no end, because an event in it has none."""
         return None if self.end_timestamp == FOREVER else to_datetime(self.end_timestamp)
 
     @property
@@ -183,7 +183,7 @@ class TupleWindow:
     def expired(self) -> pa.Table:
         """The events of the window fired before this one, on its task or of its key, that are not in this one (ST-21).
 
-        In the order of that window. ConfigError where windows do not follow each other, and for windows per key and
+        In the order of that window. Raises ConfigError if windows do not follow each other, and for windows per key and
         of other kinds than Storm's where the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
         self._note_all()
@@ -208,7 +208,7 @@ class TupleWindow:
 
     @checked_on_failure
     def column(self, name: str) -> NDArray[Any]:
-        """Returns one column of the window as a NumPy array; nulls as NaN or None. KeyError where there is no such
+        """Returns one column of the window as a NumPy array; nulls as NaN or None. Raises KeyError if there is no such
         column."""
         column = _column(self._events(), name)
         if self.reads is not None:
@@ -219,8 +219,8 @@ class TupleWindow:
     def select(self, *columns: str, stream: str | None = None) -> pa.Table:
         """Returns these columns of the window's events, in this order, as an Arrow table.
 
-        ``stream``: the events of one input stream only. KeyError where there is no such column or stream; ConfigError
-        for no column, or one twice.
+        ``stream``: the events of one input stream only. Raises KeyError if there is no such column or stream;
+        ConfigError for no column, or one twice.
         """
         chosen = self._selected(self._events(), columns)
         return chosen if stream is None else self._of_stream(chosen, stream)
@@ -361,7 +361,7 @@ def held_bytes(window: TupleWindow) -> int:
 
 
 def selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns these columns of the events of a window; KeyError where there is no such column, ConfigError for no
+    """Returns these columns of the events of a window; raises KeyError if there is no such column, ConfigError for no
     column, or one twice."""
     names = list(columns)
     if not all(isinstance(name, str) for name in names):
@@ -453,8 +453,8 @@ class WindowBatch:
 
     @checked_on_failure
     def select(self, *columns: str) -> pa.Table:
-        """Returns these columns of ``table``, in this order. KeyError where there is no such column; ConfigError for no
-        column, or one twice."""
+        """Returns these columns of ``table``, in this order. Raises KeyError if there is no such column; raises
+        ConfigError for no column, or one twice."""
         chosen = _in_one([selected(source.table(members), columns) for source, members in self._runs])
         if self._reads is not None:
             self._reads.names.update(columns)

@@ -172,7 +172,7 @@ Stretch = dict[str, float]
 
 @contextmanager
 def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[str, Any]]]:
-    """A run in a process of its own, until the end of the block; RuntimeError where it failed.
+    """A run in a process of its own, until the end of the block; RuntimeError if it failed.
 
     Within, a function that looks at it: seconds of CPU time, bytes of the driver, batches so far that read something.
     """

@@ -53,7 +53,7 @@ class Orders(Events):
     """The client of the broker that has them."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes, bytes, int | None]]:
-        """Partition, key and value of each, and its cents; None where it is cut short."""
+        """Partition, key and value of each, and its cents; None if it is cut short."""
         chance = np.random.default_rng(SEED)
         shops = chance.integers(0, self.keys, self.count).tolist()
         cents = chance.integers(100, 100_000, self.count).tolist()

@@ -195,7 +195,7 @@ class EmptyWindows:
         known.keep((self._next_ends() <= known.ends + self._until) | np.isin(known.hashes, self._listed))
 
     def next_end(self) -> int | None:
-        """The end of the next empty window if no event comes, in microseconds; None where there will be none."""
+        """The end of the next empty window if no event comes, in microseconds; None if there will be none."""
         ends = self._next_ends()
         ends = ends[ends <= self._known.ends + self._until]
         return int(ends.min()) if len(ends) else None
@@ -448,14 +448,14 @@ class AssignedWindows:
         return self._events.as_given(self.assigners[kind].finished(self._events.live, upto))
 
     def next_end(self, span: Span) -> int | None:
-        """The end of the next window, given the present events, in microseconds; None where no window is open."""
+        """The end of the next window, given the present events, in microseconds; None if no window is open."""
         if not len(self._events):
             return None
         ends = [assigner.next_end(self._events.live, span.upto) for assigner in self.assigners]
         return min((end for end in ends if end is not None), default=None)
 
     def next_finished(self, span: Span) -> int | None:
-        """A time in microseconds before which none of the present events will be finished; None where there is none."""
+        """A time in microseconds before which none of the present events will be finished; None if there is none."""
         if not len(self._events):
             return None
         moments = [assigner.next_finished(self._events.live, span.upto) for assigner in self.assigners]

@@ -108,7 +108,7 @@ class OpenPanes:
     fired_at_former_end: NDArray[np.bool_]
     """True for windows that have fired at an end that they no longer have."""
     owners: NDArray[np.int64]
-    """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 where there is
+    """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 if there is
     none."""
 
 

@@ -37,13 +37,13 @@ class KeyRecord:
     """The record of a key."""
 
     timer: int = NONE
-    """Time of its next daily firing in microseconds; NONE where there is none."""
+    """Time of its next daily firing in microseconds; NONE if there is none."""
     empty: int = 0
     """Number of consecutive daily firings without events."""
     day: DayTime | None = None
     """The time of day that its events last asked for."""
     cache: str = ""
-    """Cache of a rule for as long as the window is open, as JSON; "" where there is none."""
+    """Cache of a rule for as long as the window is open, as JSON; "" if there is none."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class KeyStates:
         return bool(self._changed)
 
     def get(self, key: int) -> KeyRecord | None:
-        """The record of a key, by its hash; None where there is none."""
+        """The record of a key, by its hash; None if there is none."""
         if key in self._changed:
             change = self._changed[key]
             return None if change is None else change[0]
@@ -130,7 +130,7 @@ class KeyStates:
 
     @property
     def next_timer(self) -> int | None:
-        """The earliest timer in microseconds; None where there is none."""
+        """The earliest timer in microseconds; None if there is none."""
         unchanged = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
         timers = self._timers[unchanged].tolist() + [
             change[0].timer for change in self._changed.values() if change is not None
@@ -150,8 +150,8 @@ class KeyStates:
         return values[0] if len(values) == 1 else tuple(values)
 
     def table(self, payload: pa.Table | None) -> pa.Table | None:
-        """All records as a table sorted by hash; None where there are none. ``payload`` are the events that the indices
-        of ``put`` refer to."""
+        """All records as a table sorted by hash; None if there is none. ``payload`` are the events that the indices of
+        ``put`` refer to."""
         if not self._changed:
             return self._table
         changed = np.fromiter(self._changed, np.int64, len(self._changed))
@@ -269,7 +269,7 @@ class Substreams:
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
-        """The marks to store; None where there are none.
+        """The marks to store; None if there is none.
 
         A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
         """
@@ -279,7 +279,7 @@ class Substreams:
         return self._table(np.flatnonzero(kept))
 
     def all(self) -> pa.Table | None:
-        """All marks, also those that need not be stored; None where there are none."""
+        """All marks, also those that need not be stored; None if there is none."""
         return None if self._values is None else self._table(np.arange(len(self.keys)))
 
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:
@@ -345,7 +345,7 @@ class RuleCache:
     __slots__ = ("_flat", "_text")
 
     def __init__(self, text: str = "") -> None:
-        """``text``: JSON as stored in the checkpoint; empty where there is no cache."""
+        """``text``: JSON as stored in the checkpoint; empty if there is no cache."""
         self._text: str | None = text
         self._flat: dict[str, Any] = {}
 
@@ -373,7 +373,7 @@ class RuleCache:
 
     @property
     def text(self) -> str:
-        """The cache as JSON; empty where there is none."""
+        """The cache as JSON; empty if there is none."""
         return json.dumps(self._flat) if self._text is None else self._text
 
 
@@ -398,7 +398,8 @@ class KnownKeys:
         self.hashes: NDArray[np.int64] = table.column(KEY_COLUMN).to_numpy()
         # A copy, for it is written to, and the table may be a segment that is mapped from a file.
         self.ends: NDArray[np.int64] = table.column(END_COLUMN).to_numpy().copy()
-        """The end in microseconds of the last window of each key that held an event; NONE where none has fired yet."""
+        """The end in microseconds of the last window of each key that held an event; NONE if there is none fired
+        yet."""
         self._values = table.drop_columns([KEY_COLUMN, END_COLUMN])
 
     @staticmethod

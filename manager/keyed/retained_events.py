@@ -121,7 +121,7 @@ class RetainedEvents:
         return count_by_stream(codes, count, streams)
 
     def order(self) -> NDArray[np.int64] | None:
-        """The stable sort order by (key, time); None where the events are in that order."""
+        """The stable sort order by (key, time); None if the events are in that order."""
         if self.keys is None:
             return None if is_sorted(self.times) else stable_order(self.times)
         same = self.keys[1:] == self.keys[:-1]
@@ -298,7 +298,7 @@ class SortedEvents:
         self.hashes: NDArray[np.int64] | None = self._sorted(events.keys)
         """Hash of the key of each event; None without keys."""
         self.evaluation: NDArray[np.int64] | None = self._sorted(events.evaluation)
-        """Number of the evaluation before which each event was admitted; None where windows fire once."""
+        """Number of the evaluation before which each event was admitted; None if windows fire once."""
         codes = None if self.hashes is None else group_numbers(self.hashes)
         sides = None
         if by_side:

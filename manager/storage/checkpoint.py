@@ -55,7 +55,7 @@ def kept_batches(files: SealedFolder) -> list[str]:
 
 
 def read_note(files: SealedFolder, name: str) -> Any:
-    """Reads a note that is replaced together with the state; None where there is none."""
+    """Reads a note that is replaced together with the state; None if there is none."""
     return read_committed(files).notes.get(name) or files.read(name)
 
 

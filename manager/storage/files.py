@@ -137,7 +137,7 @@ def keeps_order(path: str) -> bool:
 
 @cache
 def _type_of(device: int) -> str:
-    """Returns the type of a mounted file system; "" where the system does not say, as for volumes of Btrfs and on
+    """Returns the type of a mounted file system; "" if the system does not say, as for volumes of Btrfs and on
     macOS."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -135,8 +135,8 @@ def is_hdfs(uri: str | None) -> bool:
 def cluster_name(authority: str) -> str:
     """Returns one name for the HDFS at a host, however a path names it.
 
-    A NameNode is named by its service, if it has one; "" is the default HDFS, and stays "" where Hadoop's
-    configuration names none.
+    A NameNode is named by its service, if it has one; "" is the default HDFS, and stays "" if Hadoop's configuration
+    names none.
     """
     configured = _configured()
     default = urlsplit(configured.get("fs.defaultFS", ""))
@@ -184,7 +184,7 @@ def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
 def open_hdfs(root: str) -> pafs.FileSystem:
     """Returns the file system of a URI without a path. Nothing is asked yet.
 
-    Raises EnvironmentMissing without hdfs-native, ConfigError where the URI does not say which NameNode to ask.
+    Raises EnvironmentMissing without hdfs-native, ConfigError if the URI does not say which NameNode to ask.
     """
     return pafs.PyFileSystem(_Handler(root))
 
@@ -224,7 +224,7 @@ def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
 
 
 def read_part(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of a file, fewer at its end. FileNotFoundError where there is no such file."""
+    """Reads some bytes of a file, fewer at its end. FileNotFoundError if there is no such file."""
     handler, _ = _handler_and_filesystem(uri)
     return with_retries(lambda: handler.source(path).range(start, length))
 
@@ -289,7 +289,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         self.rename(src, dest, overwrite=True)
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Rename a file or a folder, in one step. FileExistsError where there is one and it is not to be replaced."""
+        """Rename a file or a folder, in one step. FileExistsError if there is one and it is not to be replaced."""
         with self.asked():
             self._client.rename(source, target, overwrite)
 
@@ -365,7 +365,7 @@ def _file_info(status: Any) -> pafs.FileInfo:
 
 
 class _Source(SeekableFile):
-    """The bytes of a file. FileNotFoundError where there is none."""
+    """The bytes of a file. FileNotFoundError if there is none."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
         self._handler, self._reader = handler, handler.opened(path)

@@ -69,7 +69,7 @@ def create_object(uri: str, path: str, data: bytes) -> bool:
 
 
 def read_object(uri: str, path: str) -> bytes | None:
-    """Returns the content of an object; None where there is none."""
+    """Returns the content of an object; None if there is none."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         try:
@@ -79,7 +79,7 @@ def read_object(uri: str, path: str) -> bytes | None:
 
 
 def read_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of an object, fewer at its end. FileNotFoundError where there is no such object."""
+    """Reads some bytes of an object, fewer at its end. FileNotFoundError if there is no such object."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         return bytes(store.get_range(key, start=start, length=length))

@@ -39,7 +39,7 @@ def seal(body: str) -> bytes:
 def unseal(data: bytes, path: str) -> str:
     """Returns the text of a sealed file.
 
-    Raises DamagedCheckpoint where the checksum differs, CheckpointError for an undamaged file of another format.
+    Raises DamagedCheckpoint if the checksum differs, CheckpointError for an undamaged file of another format.
     """
     header, _, body = data.partition(b"\n")
     known = _HEADER.fullmatch(header)
@@ -114,10 +114,10 @@ class SealedFolder:
         return files.is_there(self.filesystem, path)
 
     def read(self, name: str) -> Any:
-        """Returns a document; None where there is none.
+        """Returns a document; None if there is none.
 
-        Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError where the file
-        cannot be read.
+        Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError if the file cannot
+        be read.
         """
         path = self.path(name)
         data = self._bytes(path)
@@ -139,7 +139,7 @@ class SealedFolder:
             sync_folder(self.root)
 
     def create(self, name: str, values: Any) -> bool:
-        """Write a document where there is none yet, atomically; False where there is one.
+        """Write a document where there is none yet, atomically; False if there is one.
 
         The values have something of their own, such as a random id: a document that is there with the same values
         counts as written by this call. For object stores and HDFS; on a local file system a lock keeps others off.
@@ -192,7 +192,7 @@ def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: b
 
 
 def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str] = _draft_of) -> bool:
-    """Write a file where there is none yet, in an object store or HDFS; False where there is one with other bytes.
+    """Write a file where there is none yet, in an object store or HDFS; False if there is one with other bytes.
 
     ``draft_of`` makes a hidden name in the same folder, which HDFS gives it first.
     """
@@ -337,8 +337,8 @@ class FencedLog:
         self._files.delete(*(_name(number) for number in _numbers(self._files) if number < self._last))
 
     def _create(self, number: int, entry: LogEntry) -> bool:
-        """Write a document where there is none; False where there is one. Where there are later ones the number had
-        been used, or somebody else has taken over at once."""
+        """Write a document where there is none; False if there is one. Where there are later ones the number had been
+        used, or somebody else has taken over at once."""
         if not self._files.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
             return False
         self._last = number
@@ -368,7 +368,7 @@ class FencedLog:
 
 
 def last_entry(files: SealedFolder) -> LogEntry | None:
-    """Returns the last document; None where there is none. Nothing is claimed: a run may be in progress."""
+    """Returns the last document; None if there is none. Nothing is claimed: a run may be in progress."""
     while True:
         number = max(_numbers(files), default=0)
         found: LogEntry | None = files.read(_name(number)) if number else None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Checksum = Callable[[pa.Buffer | bytes, int], int]
-"""Function of some bytes and of the checksum of the bytes before them (0 where there are none)."""
+"""Function of some bytes and of the checksum of the bytes before them (0 if there is none)."""
 
 
 def _fastest() -> Checksum:
@@ -129,8 +129,7 @@ def prefetch_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> Non
 
 
 def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError where there is
-    none."""
+    """Reads some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError if there is none."""
     if hdfs.is_hdfs(uri):
         return hdfs.read_part(uri, path, start, length)
     return object_store.read_range(uri, path, start, length)
@@ -207,8 +206,8 @@ class FileSegments:
     def read(self, ref: Ref) -> pa.Table:
         """Returns the rows of a reference that are still needed; mapped into memory where the file is local.
 
-        Raises DamagedCheckpoint where the checksum differs, StorageError where the file cannot be read. A section of a
-        local file is verified once per process, and again if the file changes: overlapping windows read it many times.
+        Raises DamagedCheckpoint if the checksum differs, StorageError if the file cannot be read. A section of a local
+        file is verified once per process, and again if the file changes: overlapping windows read it many times.
         """
         buffer, section = self._bytes(ref)
         if section is None or section not in _CHECKED:
@@ -222,7 +221,7 @@ class FileSegments:
             return reader.read_all().slice(ref.start)
 
     def check(self, ref: Ref) -> None:
-        """Verify a section. Raises DamagedCheckpoint where the checksum differs."""
+        """Verify a section. Raises DamagedCheckpoint if the checksum differs."""
         self.verify(ref, self._bytes(ref)[0])
 
     def sync(self, names: Iterable[str]) -> None:

@@ -262,7 +262,7 @@ class Refs(Sequence[Ref]):
         return set(chain.from_iterable(part.segment_names() for part in self._parts))
 
     def run_of_one_level(self, least: int) -> range | None:
-        """Returns the first run of at least ``least`` adjacent references that were compacted equally often; None where
+        """Returns the first run of at least ``least`` adjacent references that were compacted equally often; None if
         there is none."""
         if len(self) < least:
             return None
@@ -465,6 +465,6 @@ def weights_of(table: pa.Table) -> NDArray[np.int64] | None:
 
 def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:
     """Reads all events of a queue that are still needed, in order of (time, arrival): the settled ones come first,
-    since no later event is before them. None where there are none."""
+    since no later event is before them. None if there is none."""
     parts = [read_events(store, ref) for ref in refs if ref.needed]
     return Events.concat(parts).sorted() if parts else None

@@ -219,7 +219,7 @@ class DeclaredState:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """From what ``to_json`` returns. KeyError for a field that is not declared."""
+        """From what ``to_json`` returns. Raises KeyError for a field that is not declared."""
         readers = cls._readers()
         return cls(**{name: readers[name](given) for name, given in values.items()})
 
@@ -339,7 +339,7 @@ class KeyedState(WindowsState):
     """State of windows of keys, or of a whole task as if of one key, that are not known before they fire."""
 
     next_due: int | None = value(merge=min, shown="next_due")
-    """When the next window is due, by the clock or the frontier; None where only events can make one due."""
+    """When the next window is due, by the clock or the frontier; None if only events can make one due."""
     open_windows: int = value(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
     """Number of windows that hold events."""
     keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN)
@@ -441,7 +441,7 @@ class TaskState:
 
     @property
     def key_floor(self) -> int:
-        """Lower bound on the watermarks of all keys, in microseconds; NONE where there is none."""
+        """Lower bound on the watermarks of all keys, in microseconds; NONE if there is none."""
         floor: int = self.windows.get("floor", NONE)
         return floor
 
@@ -457,7 +457,7 @@ class TaskState:
 
     @property
     def next_due(self) -> int | None:
-        """When the next window may be due, in microseconds; None where only events can make one due."""
+        """When the next window may be due, in microseconds; None if only events can make one due."""
         due: int | None = self.windows.get("next_due")
         return due
 

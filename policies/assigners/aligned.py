@@ -45,9 +45,9 @@ class LiveEvents:
     closed_until: NDArray[np.int64] | None = None
     """Windows that end up to this time were closed when the event came, and do not hold it. None: none was closed."""
     gaps: NDArray[np.int64] | None = None
-    """Session gap of each event in microseconds; None where all share one gap."""
+    """Session gap of each event in microseconds; None if all share one gap."""
     sides: NDArray[np.int8] | None = None
-    """Number of the bolt's input that each event came on, from 0; None where no assigner asks (``by_side``)."""
+    """Number of the bolt's input that each event came on, from 0; None if no assigner asks (``by_side``)."""
     accounted: NDArray[np.bool_] | None = None
     """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
     arrivals: NDArray[np.int64] | None = None
@@ -112,7 +112,7 @@ class EventRuns:
     starts: NDArray[np.int64]
     """The time of the first event of each run, in microseconds."""
     reaches: NDArray[np.int64] | None
-    """``LiveEvents.reaches`` of each run; None where windows do not depend on that."""
+    """``LiveEvents.reaches`` of each run; None if windows do not depend on that."""
 
 
 class WindowAssigner(ABC):
@@ -133,7 +133,7 @@ class WindowAssigner(ABC):
     @property
     def looks_back(self) -> int | None:
         """Longest time before the end of a window at which its events may lie, in microseconds, for points in time;
-        None where there is no bound."""
+        None if there is no bound."""
         return None
 
     def anchored(self, anchor: int, offset: int) -> WindowAssigner:
@@ -210,7 +210,7 @@ class WindowAssigner(ABC):
     def earliest_start(self, upto: int, held: int | None) -> int:
         """Returns a lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
 
-        ``held`` is the start of the earliest live event, None where there is none. Other events may still come, at
+        ``held`` is the start of the earliest live event, None if there is none. Other events may still come, at
         ``upto`` or later.
         """
         return upto if held is None else min(upto, held)
@@ -357,7 +357,7 @@ class AlignedWindows(GridWindows):
 
     @property
     def earliest(self) -> int | None:
-        """The end of the first window there is, in microseconds; None where there are windows at all times."""
+        """The end of the first window there is, in microseconds; None if there are windows at all times."""
         return None if self.origin is None else self._phase
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -724,7 +724,7 @@ class CalendarWindows(GridWindows):
 
 
 def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
-    """Returns the last boundary at or before each time; -1 where there is none."""
+    """Returns the last boundary at or before each time; -1 if there is none."""
     places: NDArray[np.int64] = np.searchsorted(edges, np.asarray(times), side="right") - 1
     return places
 

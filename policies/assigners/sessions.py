@@ -49,7 +49,7 @@ class RunWindows:
         return RunWindows(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
 
     def next_end(self, after: Limit) -> int | None:
-        """Returns the earliest end after the limit, in microseconds; None where there is none."""
+        """Returns the earliest end after the limit, in microseconds; None if there is none."""
         ends = self.ends[self.ends > limit_at(after, self.lows)]
         return int(ends.min()) if len(ends) else None
 

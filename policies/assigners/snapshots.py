@@ -94,7 +94,7 @@ class Intervals:
             yield Assigned(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
 
     def next_end(self, after: Limit) -> int | None:
-        """Returns the earliest end > after of an interval that holds an event; None where there is none."""
+        """Returns the earliest end > after of an interval that holds an event; None if there is none."""
         held = np.flatnonzero(self.crowds)
         ends = self.stops[held]
         ends = ends[ends > limit_at(after, self.holders[held])]

@@ -78,13 +78,13 @@ class BlockingInput:
 
     input: str
     partition: str
-    """Name of the partition; empty where partitions are not told apart."""
+    """Name of the partition; empty if partitions are not told apart."""
     watermark: int | None
     """The watermark that it would allow alone, in microseconds; None if it has delivered nothing."""
     source: str
     """The name under which its mark is kept: the input, and after a tab the partition."""
     since: int | None
-    """The clock since which it has not moved, in microseconds; None where the checkpoint does not tell."""
+    """The clock since which it has not moved, in microseconds; None if the checkpoint does not tell."""
     since_exactly: bool
     """True if it delivered last at ``since``; False if it may not have moved for longer."""
 
@@ -119,7 +119,7 @@ class WhyAnswer:
     idle: tuple[str, ...] = ()
     """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
     waiting: int | None = None
-    """Number of events that are in the window so far; None where the checkpoint does not tell."""
+    """Number of events that are in the window so far; None if the checkpoint does not tell."""
     pending: int = 0
     """Number of events of the bolt that are in no window yet."""
 

@@ -436,7 +436,7 @@ class CheckpointedRun(ABC):
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,
     ) -> None:
-        """Raises CheckpointError where the place of the checkpoint cannot be reached. Nothing is locked or read yet."""
+        """Raises CheckpointError if the place of the checkpoint cannot be reached. Nothing is locked or read yet."""
         assert options.checkpoint is not None
         self.given, self.options, self.observers = topology, options, observers
         self.attempts = attempts or Attempts()
@@ -575,7 +575,7 @@ class CheckpointedRun(ABC):
 
     @abstractmethod
     def _frames(self) -> Frames | None:
-        """Called when the checkpoint is open: returns the engine's work for sinks; None where nothing is fired."""
+        """Called when the checkpoint is open: returns the engine's work for sinks; None if nothing is fired."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

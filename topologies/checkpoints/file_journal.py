@@ -68,7 +68,7 @@ class FileLog:
         entries = half.entries(source)
         self._files = half.files(source, entries)
         self.latest = max(entries, default=-1)
-        """The number of the last entry; -1 where there is none."""
+        """The number of the last entry; -1 if there is none."""
         self._every = _interval(entries)
         self.seen = {path_of(entry): int(entry["timestamp"]) for entry in self._files}
         """The files that belong to a batch, by their absolute paths in the order of the batches, with the time of their

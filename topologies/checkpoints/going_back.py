@@ -77,13 +77,13 @@ class BatchInspection:
     name: str
     """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7."""
     manifest: Manifest | None
-    """Manifest of the batch; None where it is damaged."""
+    """Manifest of the batch; None if it is damaged."""
     sections: int = 0
     """Number of sections of segments that hold it."""
     size: int = 0
     """Total size of these sections in bytes."""
     trouble: str = ""
-    """Reason why the run cannot go back to it; empty where it can."""
+    """Reason why the run cannot go back to it; empty if it can."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -120,7 +120,7 @@ class CheckpointInspection:
     damage: list[tuple[str, str]] = field(default_factory=list)
     """Damaged parts, each with the reason why it counts as damaged."""
     refused: str = ""
-    """Reason why the next run will not continue; empty where it will."""
+    """Reason why the next run will not continue; empty if it will."""
     advice: str = ""
     """Advice on the damage."""
 
@@ -328,7 +328,7 @@ def _kept_batches_in_words(keys: list[str]) -> str:
 
 
 def _begun(halves: PairedCheckpoint, key: str) -> str | None:
-    """Returns the folder in which an earlier attempt has set files aside; CheckpointError if it was to go back
+    """Returns the folder in which an earlier attempt has set files aside; raises CheckpointError if it was to go back
     further."""
     try:
         note = halves.files.read(GOING_BACK)
@@ -467,7 +467,7 @@ def _look(
     topology: Graph,
     check: Callable[..., Manifest | None],
 ) -> Manifest | None:
-    """Returns the last manifest; ConfigError or CheckpointError where the bolts cannot start over."""
+    """Returns the last manifest; raises ConfigError or CheckpointError if the bolts cannot start over."""
     with during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
         known = noted_rules(halves)
@@ -552,7 +552,7 @@ def _check_rest(
     now: TopologyRules,
     topology: Graph,
 ) -> None:
-    """Raises CheckpointError where something else differs than the named bolts."""
+    """Raises CheckpointError if something else differs than the named bolts."""
     before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat

@@ -68,7 +68,7 @@ class Findings:
 
 
 def refuse_missing_input(topology: Graph) -> None:
-    """Raises ConfigError if the files of a spout on this machine do not exist, or the folder of its pattern;
+    """Raises ConfigError if the files of a spout on this machine do not exist, or the folder of its pattern; raises
     UnreachableError if that cannot be seen."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
@@ -141,7 +141,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
 
 
 def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
-    """Returns some rows of batches that are given in Python; raises SchemaError where they are not as declared."""
+    """Returns some rows of batches that are given in Python; raises SchemaError if they are not as declared."""
     tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
     return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))
 
@@ -186,8 +186,8 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
 
 
 def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
-    """The rows of the first records that a new run would read. ConfigError where a topic is missing, UnreachableError
-    where Kafka does not answer soon."""
+    """The rows of the first records that a new run would read. Raises ConfigError if a topic is missing,
+    UnreachableError if Kafka does not answer soon."""
     soon = {"kafka.default.api.timeout.ms": str(int(_MOST_SECONDS / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
     quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})
     admins = Admins()
@@ -290,7 +290,7 @@ def _objects(path: str) -> Iterator[dict[str, object]]:
 
 
 def _parsed(line: bytes) -> dict[str, object] | None:
-    """Returns the object of a line; None where it holds none."""
+    """Returns the object of a line; None if it holds none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

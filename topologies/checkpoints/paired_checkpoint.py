@@ -72,7 +72,7 @@ class FolderLock:
         self._held: IO[str] | None = None
 
     def take(self) -> None:
-        """Keep all others off the checkpoint. CheckpointError where somebody has it, or it cannot be written to."""
+        """Keep all others off the checkpoint. Raises CheckpointError if somebody has it, or it cannot be written to."""
         if self.folder is None:
             return
         with as_storage_error(f"checkpoint {self.path}", "written to"):
@@ -86,7 +86,7 @@ class FolderLock:
             raise
 
     def share(self) -> None:
-        """Keeps runs off the checkpoint, but not its readers; nothing is written. CheckpointError where a run has
+        """Keeps runs off the checkpoint, but not its readers; nothing is written. Raises CheckpointError if a run has
         it."""
         if self.folder is None:
             return
@@ -148,7 +148,7 @@ class PairedCheckpoint:
     """
 
     def __init__(self, path: str) -> None:
-        """Raises CheckpointError where the path cannot name a checkpoint, or its place cannot be reached."""
+        """Raises CheckpointError if the path cannot name a checkpoint, or its place cannot be reached."""
         check_named(path)
         self.path = path.rstrip("/") or "/"
         with self._reached():
@@ -192,7 +192,7 @@ class PairedCheckpoint:
         return self.has_our_half or is_there(self.filesystem, f"{self.spark_checkpoint.root}/offsets")
 
     def check_found(self) -> None:
-        """Raises CheckpointError where there is none."""
+        """Raises CheckpointError if there is none."""
         if not self.found:
             raise CheckpointError(
                 f"{self.path!r} is not a checkpoint",
@@ -206,7 +206,7 @@ class PairedCheckpoint:
 
 
 def check_reset_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError where a reset of bolts was begun and did not complete."""
+    """Raises CheckpointError if a reset of bolts was begun and did not complete."""
     note = halves.files.read(RESETTING)
     if note is not None:
         bolts = " ".join(map(shlex.quote, note["bolts"]))
@@ -218,7 +218,7 @@ def check_reset_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_gone_back(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError where going back to an earlier batch was begun and did not complete."""
+    """Raises CheckpointError if going back to an earlier batch was begun and did not complete."""
     note = halves.files.read(GOING_BACK)
     if note is not None:
         raise CheckpointError(
@@ -229,7 +229,7 @@ def check_gone_back(halves: PairedCheckpoint) -> None:
 
 
 def check_savepoint_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError where this is a savepoint that was begun and did not complete."""
+    """Raises CheckpointError if this is a savepoint that was begun and did not complete."""
     note = halves.files.read(SAVEPOINT)
     if note is not None and not note["complete"]:
         again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
@@ -244,7 +244,7 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError where a checkpoint was to begin with given events, and does not have them all."""
+    """Raises CheckpointError if a checkpoint was to begin with given events, and does not have them all."""
     if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
@@ -312,7 +312,8 @@ class SparkBatches:
 
 
 def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """Returns the last manifest; CheckpointError where the halves do not belong together, or a part of them is missing.
+    """Returns the last manifest; raises CheckpointError if the halves do not belong together, or a part of them is
+    missing.
 
     ``resetting``: an incomplete reset is no error, because the caller completes it.
     """
@@ -360,7 +361,8 @@ def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
 
 
 def check_whole(halves: PairedCheckpoint, key: str) -> None:
-    """Checks that the run can go back to a batch; CheckpointError where a part that this needs is damaged or gone."""
+    """Checks that the run can go back to a batch; raises CheckpointError if a part that this needs is damaged or
+    gone."""
     for note in (TOPOLOGY, START):
         if halves.files.read(note) is None:
             raise _missing_note(halves, note, "what it says was known once, when the checkpoint was made")

@@ -45,7 +45,7 @@ def find_sinks(topology: Graph) -> dict[str, Findings]:
 
 
 def make_sink_folders(topology: Graph) -> None:
-    """Make the local folders of file sinks; StorageError for one that cannot be made or written to."""
+    """Make the local folders of file sinks; raises StorageError for one that cannot be made or written to."""
     for node in topology.sinks.values():
         folder = _local_folder(node)
         if folder is not None:
@@ -75,7 +75,8 @@ def _local_folder(node: SinkNode) -> str | None:
 
 
 def _nearest(folder: str) -> str:
-    """Returns the deepest folder above one that is not there; StorageError where what is above it is not a folder."""
+    """Returns the deepest folder above one that is not there; raises StorageError if what is above it is not a
+    folder."""
     above = os.path.dirname(folder)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -97,9 +98,9 @@ def _try_writing(folder: str) -> None:
 def refuse_before_start(topology: Graph, options: RunOptions) -> None:
     """Raises an error that a run would raise anyway.
 
-    Raises CheckpointError if the checkpoint is another topology's; StorageError if a sink's folder cannot be made or
-    written to; ConfigError if input is missing; EnvironmentMissing or ConfigError if input or a sink is in HDFS, which
-    cannot be reached.
+    Raises CheckpointError if the checkpoint is another topology's; raises StorageError if a sink's folder cannot be
+    made or written to; raises ConfigError if input is missing; raises EnvironmentMissing or ConfigError if input or a
+    sink is in HDFS, which cannot be reached.
 
     It saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks everything
     again.
@@ -144,8 +145,8 @@ def _check_hdfs(topology: Graph) -> None:
 
 
 def check_local(topology: Graph, options: RunOptions) -> None:
-    """Raises ConfigError for parts or options that ``run_local`` does not support; EnvironmentMissing if the package
-    for Kafka is missing."""
+    """Raises ConfigError for parts or options that ``run_local`` does not support; raises EnvironmentMissing if the
+    package for Kafka is missing."""
     refuse_in_process(options)
     _refuse_spark(topology)
     if options.checkpoint is not None:
@@ -210,7 +211,7 @@ def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
 def check_registries(topology: Graph) -> None:
     """Register the schemas of sinks, and compare those of topics with the declared columns.
 
-    Raises ConfigError where a schema is refused or does not fit, UnreachableError where a registry does not answer.
+    Raises ConfigError if a schema is refused or does not fit, UnreachableError if a registry does not answer.
     """
     for name, node in topology.spouts.items():
         spout = node.spout

@@ -214,7 +214,7 @@ class PulledFiles(WatchedFiles):
         )
 
     def _write(self, number: int, pulled: Pulled) -> bool:
-        """Returns False where there is such a file, of the run from which this one has taken the checkpoint over."""
+        """Returns False if there is such a file, of the run from which this one has taken the checkpoint over."""
         metadata = {_OFFSET: json.dumps(pulled.offset).encode(), b"id": uuid.uuid4().bytes}
         sink = pa.BufferOutputStream()
         rows = pulled.rows.replace_schema_metadata(metadata)

@@ -294,8 +294,8 @@ class TaskRows:
         self._own = {name for rows in task.rows for name in own_columns(rows)}
 
     def corrected(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
-        """Returns the rows with the values given, without those that are taken out. DataError for changes that are not
-        possible."""
+        """Returns the rows with the values given, without those that are taken out. Raises DataError for changes that
+        are not possible."""
         count = self.table.num_rows
         columns, touched, kept = dict[str, pa.Array](), np.zeros(count, np.bool_), np.ones(count, np.bool_)
         if without is not None:
@@ -309,7 +309,7 @@ class TaskRows:
         return TaskCorrection(columns, touched & kept, kept)
 
     def _compared(self, given: GivenEvents) -> dict[str, GivenValues]:
-        """Returns the user's columns. DataError where a row is another event than the stored one."""
+        """Returns the user's columns. Raises DataError if a row is another event than the stored one."""
         found = {}
         stored = self.table.take(pa.array(given.rows))
         for name in given.table.column_names:
@@ -716,7 +716,7 @@ class BoltRepair:
         columns: pa.Schema,
         given: tuple[GivenEvents | None, GivenEvents | None],
     ) -> BoltRepair:
-        """``given``: the rows with their values, and those to be taken out. DataError for what cannot be."""
+        """``given``: the rows with their values, and those to be taken out. Raises DataError for what cannot be."""
         tasks = readers_of(state, store, rules)
         stored = {task.number: sum(map(len, task.rows)) for task in tasks}
         for each in given:
@@ -736,7 +736,7 @@ class BoltRepair:
         return after
 
     def _check(self, after: BoltState) -> None:
-        """Raise AccountsError where another event has been lost, or one is counted wrongly: a defect of windbolt."""
+        """Raise AccountsError if another event has been lost, or one is counted wrongly: a defect of windbolt."""
         after.accounts.check(after.pending, self.name)
         out, waiting = 0, 0
         for task, correction in self.corrections:
@@ -794,9 +794,9 @@ def repair(
     store that is empty before. Returns the ``state.bolts`` table of the destination. If this is interrupted, no run
     begins there; another call starts over.
 
-    Raises ConfigError for an unknown bolt, and for one that keeps sums; DataError for a row that is not stored, for one
-    that would belong elsewhere, for a value that its column cannot hold, and for an event that cannot be removed;
-    CheckpointError as for a savepoint. Nothing is written then.
+    Raises ConfigError for an unknown bolt, and for one that keeps sums; raises DataError for a row that is not stored,
+    for one that would belong elsewhere, for a value that its column cannot hold, and for an event that cannot be
+    removed; CheckpointError as for a savepoint. Nothing is written then.
     """
     place, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))
     repairing = _RepairRun(source, events, without or {})

@@ -145,7 +145,7 @@ class Route:
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The task of each key, by its code. CheckpointError where only an event could tell, and there is none."""
+        """The task of each key, by its code. Raises CheckpointError if only an event could tell, and there is none."""
         if self.rules.in_one_task:
             return np.zeros(len(codes), np.int64)
         if self.rules.grouped[0] == self.rules.keys[0]:
@@ -514,7 +514,7 @@ class Rescaled:
     """Result of rescaling."""
 
     batch: str
-    """The key of the batch whose state was laid out again; empty where no batch has been committed yet."""
+    """The key of the batch whose state was laid out again; empty if no batch has been committed yet."""
     tasks: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Per bolt that has been changed, how many tasks it had and has."""
     events: dict[str, int] = field(default_factory=dict)
@@ -661,7 +661,7 @@ def moved_state(
 
 
 def _check(name: str, before: BoltState, after: BoltState) -> None:
-    """Raise AccountsError where an event has been lost or doubled: a defect of windbolt."""
+    """Raise AccountsError if an event has been lost or doubled: a defect of windbolt."""
     after.accounts.check(after.pending, name)
     kept = [sum(counts) for counts in zip(*_needed(before), strict=True)]
     moved = [sum(counts) for counts in zip(*_needed(after), strict=True)]

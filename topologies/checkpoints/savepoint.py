@@ -305,8 +305,8 @@ class _SavepointWriter:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raises CheckpointError where a run or a command has changed the state meanwhile, which is possible where
-        there is no lock."""
+        """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible where there
+        is no lock."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(
@@ -340,9 +340,8 @@ _ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then
 def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRows], clock: Callable[[], int]) -> None:
     """Makes a checkpoint at an empty place; ``events`` are rows of spouts, in order of arrival.
 
-    ConfigError for other spouts, and for windows that need to know the
-    partitions of events; DataError for rows without a time that can be used; CheckpointError where something is at that
-    place.
+    Raises ConfigError for other spouts, and for windows that need to know the partitions of events; raises DataError
+    for rows without a time that can be used; raises CheckpointError if something is at that place.
     """
     given = {name: _rows(topology, name, rows) for name, rows in events.items()}
     tables = {name: given[name] for name in topology.spouts if name in given}
@@ -389,8 +388,8 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
 
 
 def _check_partitions(topology: Graph) -> None:
-    """Raises ConfigError where a watermark follows the partitions of a source: given events have no partition, and
-    would hold it back."""
+    """Raises ConfigError if a watermark follows the partitions of a source: given events have no partition, and would
+    hold it back."""
     for node in topology.windowed.values():
         kafka = [
             spout

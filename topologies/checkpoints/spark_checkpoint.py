@@ -370,7 +370,7 @@ class SourceLog:
         """Returns the (spout, path) of the files that are new in a batch, in order of arrival.
 
         The files of one spout are in order of their last change, and in the order of Spark's log where that is equal;
-        one source comes after the other. CheckpointError where the log cannot be read.
+        one source comes after the other. Raises CheckpointError if the log cannot be read.
         """
         if not self.spouts:
             return []
@@ -389,7 +389,7 @@ class SourceLog:
     def partitions(self, batch: int) -> dict[str, Partitions]:
         """Returns, for each Kafka spout, the partitions that existed when Spark planned the batch.
 
-        A spout that Spark does not know yet is left out. CheckpointError where the log cannot be read.
+        A spout that Spark does not know yet is left out. Raises CheckpointError if the log cannot be read.
         """
         if not self.kafka_spouts:
             return {}

@@ -585,7 +585,7 @@ def read(
     ``7`` or ``"7-close"``; None: after the last.
 
     Nothing is changed, and a run may be in progress. Raises CheckpointError if there is no checkpoint, one of another
-    format, or not that batch; ConfigError for a bolt, task or key that it does not have.
+    format, or not that batch; raises ConfigError for a bolt, task or key that it does not have.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     known = known_rules(halves).bolts
@@ -692,8 +692,8 @@ def begin(checkpoint: str | os.PathLike[str], topology: Graph, events: Mapping[s
     its beginning, on either engine: remove the given events from it.
 
     Returns the table of ``state.bolts``. Raises ConfigError for a spout that the topology does not have, and if a
-    watermark follows the partitions of Kafka; DataError for rows without a usable time; CheckpointError if something is
-    at that place. If it is interrupted, no run begins on the checkpoint; another call starts over.
+    watermark follows the partitions of Kafka; raises DataError for rows without a usable time; raises CheckpointError
+    if something is at that place. If it is interrupted, no run begins on the checkpoint; another call starts over.
     """
     check_built("state.begin", topology)
     place = os.fspath(checkpoint)

@@ -270,8 +270,8 @@ class TaskReader:
 
     @cached_property
     def live(self) -> RetainedEvents | None:
-        """The events that a window may still need, where tasks hold events, with the codes of their keys; None where
-        there are none."""
+        """The events that a window may still need, where tasks hold events, with the codes of their keys; None if there
+        is none."""
         parts = [live_rows(*read_retained(self.store, ref)) for ref in self.state.refs]
         parts = [part for part in parts if len(part)]
         return self.coded(RetainedEvents.concat(parts)) if parts else None
@@ -314,7 +314,7 @@ class StoredQueue:
 
     @staticmethod
     def of(task: TaskState, store: SegmentStore) -> StoredQueue | None:
-        """Reads the queue of a task; None where it is empty."""
+        """Reads the queue of a task; None if it is empty."""
         events = read_queue(store, task.refs)
         return None if events is None else StoredQueue(events, task.windows_as(QueueState))
 
@@ -429,8 +429,7 @@ class StoredState:
     checkpoint: str
     bolt: str
     batch: str | None
-    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7; None where no batch has been
-    committed."""
+    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7; None if no batch has been committed."""
     clock: int | None
     """Clock of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]
@@ -439,7 +438,7 @@ class StoredState:
     their output."""
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Returns a table by its name. ConfigError where there is none."""
+        """Returns a table by its name. Raises ConfigError if there is none."""
         if name not in self.tables:
             raise ConfigError(
                 f"there is no table {name!r}{did_you_mean(str(name), self.tables)}",
@@ -454,12 +453,12 @@ class StoredState:
 
     @checked
     def only(self, table: str) -> StoredState:
-        """Returns this state with only one of its tables. ConfigError where there is no table of this name."""
+        """Returns this state with only one of its tables. Raises ConfigError if there is no table of this name."""
         return replace(self, tables={table: self[table]})
 
     @checked
     def to_pandas(self, table: str = "events") -> pd.DataFrame:
-        """Returns a table as a DataFrame. ConfigError where there is none of this name."""
+        """Returns a table as a DataFrame. Raises ConfigError if there is none of this name."""
         frame: pd.DataFrame = self[table].to_pandas()
         return frame
 

@@ -82,7 +82,7 @@ def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules
 
 
 def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
-    """Returns the bolts that are new, gone or changed; empty where something else differs too."""
+    """Returns the bolts that are new, gone or changed; empty if something else differs too."""
     earlier, later = _kept_rules(before), _kept_rules(now)
     names = [name for name in sorted({*earlier, *later}) if earlier.get(name) != later.get(name)]
     return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
@@ -139,7 +139,7 @@ class NewColumns:
 
 
 def _added(was: str, now: str) -> list[str] | None:
-    """Returns the new columns; None where others are gone, have another type, or have a type without a name here."""
+    """Returns the new columns; None if others are gone, have another type, or have a type without a name here."""
     if was == now:
         return []
     try:
@@ -207,8 +207,8 @@ def check_topology(
 
 
 def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None) -> None:
-    """Raises CheckpointError where a first output is wanted, and the checkpoint began at another one, or without one;
-    both in microseconds."""
+    """Raises CheckpointError if a first output is wanted, and the checkpoint began at another one, or without one; both
+    in microseconds."""
     if wanted is None or wanted == began:
         return
     was = "without one" if began is None else f"with the one at {show(began)}"
@@ -220,7 +220,7 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
 
 
 def noted_rules(halves: PairedCheckpoint) -> TopologyRules | None:
-    """Returns the rules of the last run; None where no run has begun. Where a manifest has other numbers of tasks, the
+    """Returns the rules of the last run; None if no run has begun. Where a manifest has other numbers of tasks, the
     manifest counts."""
     note = read_note(halves.files, TOPOLOGY)
     return None if note is None else TopologyRules.from_json(note)
@@ -260,8 +260,7 @@ def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
 
 
 OfInputs: TypeAlias = "list[pa.Array | None]"
-"""For each input of a bolt, the default of a column in its events, as an array of one value; None where there is
-none."""
+"""For each input of a bolt, the default of a column in its events, as an array of one value; None if there is none."""
 
 
 def add_columns(
@@ -521,7 +520,7 @@ def _write(files: SealedFolder, note: RunNote) -> None:
 
 
 def checkpoint_at(folder: str) -> PairedCheckpoint:
-    """Returns the checkpoint in a folder, to look at. CheckpointError where there is none."""
+    """Returns the checkpoint in a folder, to look at. Raises CheckpointError if there is none."""
     halves = PairedCheckpoint(folder)
     if not halves.found:
         raise CheckpointError(

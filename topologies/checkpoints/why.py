@@ -331,12 +331,12 @@ class OpenWindow:
 
     start: int | None
     end: int | None
-    """None where its events decide when it fires."""
+    """None if its events decide when it fires."""
     events: int
     firings: int
     """Number of times that it has fired."""
     key: str | None
-    """The values of its key with commas between them; None where windows hold the events of all keys."""
+    """The values of its key with commas between them; None if windows hold the events of all keys."""
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class OpenEnds:
         return self.ends.get(end, 0)
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the first end after ``over``; None where there is none."""
+        """Returns the first end after ``over``; None if there is none."""
         return min((end for end in self.ends if over is None or end > over), default=None)
 
 
@@ -683,8 +683,8 @@ def why(
     this key count; for a key of several columns, its values with commas between them.
 
     Nothing is changed or disturbed: a run on the checkpoint may be in progress. Raises CheckpointError if there is no
-    checkpoint, or one of an older format; ConfigError for a bolt or a key that it does not have, and if several bolts
-    have windows and none is named.
+    checkpoint, or one of an older format; raises ConfigError for a bolt or a key that it does not have, and if several
+    bolts have windows and none is named.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     all_rules = known_rules(halves).bolts

@@ -179,7 +179,7 @@ def warn_unread() -> None:
 
 @contextmanager
 def only_json() -> Iterator[Callable[[Any], bool]]:
-    """Yield a function that prints a value as a line of JSON, and returns whether anybody still reads.
+    """Yield a function that prints a value as a line of JSON, and Returns True if anybody still reads.
 
     All other output meanwhile, by users' code or by processes that Spark starts, goes to standard error.
     """
@@ -239,7 +239,7 @@ UNUSABLE = 2
 TAKEN_OVER = 3
 """Exit status: the checkpoint belongs to another run by now."""
 TRANSIENT = os.EX_TEMPFAIL
-"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass by itself, so the same may succeed later."""
+"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass without help, so the same may succeed later."""
 
 _UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
 
@@ -251,7 +251,7 @@ def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[Non
     """Print windbolt's errors and exit with their status; other exceptions keep their traceback. They are defects; in a
     run they may be of a kind that passes, and then have its status.
 
-    ``restart``: whether a run may be started again by itself, None for what is not a run. The exit status is told where
+    ``restart``: True if a run may be started again by itself, None for what is not a run. The exit status is told where
     somebody may have to start it again, or must not.
     """
     try:

@@ -58,7 +58,7 @@ FRESH = 86_400_000_000
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
     """Returns a row for each bolt with a watermark, and one for each of its input streams if it has several.
 
-    None where there is nothing to show. A counter that is zero everywhere has no column.
+    None if there is nothing to show. A counter that is zero everywhere has no column.
     """
     rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
     if not rows:
@@ -100,7 +100,7 @@ def counters_of(bolt: BoltReport) -> dict[str, str]:
 
 
 def start_words(report: BatchReport) -> list[str]:
-    """Says where a run started, and what it skipped for that; empty where it started with its input."""
+    """Says where a run started, and what it skipped for that; empty if it started with its input."""
     if report.first_output is None:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
@@ -131,8 +131,8 @@ def _counted(count: int, what: str) -> str:
 
 
 def _delay(bolt: BoltReport) -> str:
-    """Returns the watermark delay; empty where there is none, or where the input is old, because the delay then only
-    says how old it is."""
+    """Returns the watermark delay; empty if there is none, or where the input is old, because the delay then only says
+    how old it is."""
     micros = bolt.delay
     if micros is None or micros > FRESH:
         return ""
@@ -640,7 +640,7 @@ _EXAMPLE = "such as"
 
 
 def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
-    """Checks the surroundings of a topology, and prints the findings; returns whether all is well.
+    """Checks the surroundings of a topology, and prints the findings; returns True if all is well.
 
     ``strict``: warnings count as problems.
     """

@@ -73,7 +73,7 @@ class Incoming:
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
     gaps: NDArray[np.int64] | None = None
-    """Session gap of each event; None where all share one."""
+    """Session gap of each event; None if all share one."""
 
 
 class KeyMarks(Protocol):
@@ -101,16 +101,16 @@ class AdmissionContext:
     """Knowledge of a task from earlier batches that decides which events are admitted."""
 
     live: Callable[..., RetainedEvents | None] | None = None
-    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None where there
-    is no need for them."""
+    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None if there is no
+    need for them."""
     key_marks: KeyMarks | None = None
-    """Returns the watermarks of the keys around each event; None where keys have none of their own."""
+    """Returns the watermarks of the keys around each event; None if keys have none of their own."""
     codes: KeyCoder | None = None
-    """Returns the codes of keys; None where events have none."""
+    """Returns the codes of keys; None if events have none."""
     duplicate_finder: DuplicateFinder | None = None
-    """Finds repeated message ids; None where the bolt does not ask for that."""
+    """Finds repeated message ids; None if the bolt does not ask for that."""
     closed_early: ClosedEarly | None = None
-    """Windows that a firing has closed before their end; None where no firing does."""
+    """Windows that a firing has closed before their end; None if no firing does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ def _late_for_windows(
 
 def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns the watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed
-    sessions if that is later; NONE where the session alone decides."""
+    sessions if that is later; NONE if the session alone decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
     return np.maximum(node.admission.less_allowed(events.marks.of_bolt), events.closed_until)
@@ -283,7 +283,7 @@ def _without_duplicates(
 ) -> Decisions:
     """Returns the decisions with repeated messages marked as duplicates.
 
-    Whether an open window takes a late event depends on the events admitted before it, so the decision is repeated
+    True if an open window takes a late event depends on the events admitted before it, so the decision is repeated
     until it no longer changes. Each round fixes at least one more of the first events.
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)

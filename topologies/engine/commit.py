@@ -168,7 +168,7 @@ def tidy_folders(topology: Graph, epoch: int = 0) -> None:
 def refuse_later(
     name: str, filesystem: pafs.FileSystem, folder: str, last: str, planned: Callable[[str], bool]
 ) -> None:
-    """Raise CheckpointError where the folder holds files of later batches, for example because an older checkpoint was
+    """Raise CheckpointError if the folder holds files of later batches, for example because an older checkpoint was
     restored.
 
     They are not deleted: which of their rows will be produced again is unknown before all their batches have run.

@@ -300,7 +300,7 @@ class DuplicateFinder:
 
 
 def _as_held(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
-    """Returns the ids and times of the events of a queue, part by part; None where there are none."""
+    """Returns the ids and times of the events of a queue, part by part; None if there is none."""
     if not parts:
         return None
     field = node.bolt.settings.message_id_field
@@ -329,7 +329,7 @@ def _concatenated(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) 
 def _codes(
     ids: pa.ChunkedArray, incoming: IncomingIds, old: RetainedEvents | None, *, per_key: bool
 ) -> NDArray[np.int64]:
-    """Returns a code for each id, -1 where there is none. With ``per_key``, equal ids of different keys have different
+    """Returns a code for each id, -1 if there is none. With ``per_key``, equal ids of different keys have different
     codes."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries

@@ -113,8 +113,8 @@ def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, colum
 
 
 def _digits_of(time: int) -> str | None:
-    """Returns the form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None where there is no
-    such form."""
+    """Returns the form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None if there is none
+    form."""
     millis, rest = divmod(time, _MILLISECOND)
     text = str(millis)
     form = _DIGITS.get(len(text))
@@ -336,7 +336,7 @@ _SHAPES = ("point", "interval", "start_edge", "end_edge")
 def lifetimes(
     lifetime: Lifetime | None, table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None, list[Reasons]]:
-    """Returns the end of each event in microseconds, and which events are end edges (SI-3); None where the bolt has no
+    """Returns the end of each event in microseconds, and which events are end edges (SI-3); None if the bolt has no
     lifetimes. ``times`` are their starts."""
     if lifetime is None:
         return None, None, []
@@ -380,7 +380,7 @@ def lifetimes(
 def session_gaps(
     kinds: Sequence[WindowKind], table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
-    """Returns the session gap of each event in microseconds; None where all events share one gap. ``kinds`` are the
+    """Returns the session gap of each event in microseconds; None if all events share one gap. ``kinds`` are the
     windows of the bolt."""
     own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
     if own_gaps is None or own_gaps.gap_field is None:
@@ -418,17 +418,17 @@ class TimedRows:
     started: NDArray[np.int64]
     """The start of each event, before any adjustment."""
     ends: NDArray[np.int64] | None = None
-    """The end of the lifetime of each event; None where events have no lifetimes."""
+    """The end of the lifetime of each event; None if events have no lifetimes."""
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
     given: NDArray[np.int64] | None = None
     """The watermark, if the row is a watermark; NONE for an event."""
     gaps: NDArray[np.int64] | None = None
-    """The session gap of each event; None where all events share one gap."""
+    """The session gap of each event; None if all events share one gap."""
     arrived: int | None = None
-    """The latest arrival time; None where there is none."""
+    """The latest arrival time; None if there is none."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was finer than microseconds and was cut here; None where there is none."""
+    """True for rows with a time that was finer than microseconds and was cut here; None if there is none."""
     arrivals: NDArray[np.int64] | None = None
     """The arrival time of each row; NONE if it is unreadable, and for watermarks."""
 
@@ -587,7 +587,7 @@ class FirstOutput:
 
     @staticmethod
     def of(topology: Graph, time: int | None) -> FirstOutput | None:
-        """Returns the first output at ``time`` for this topology; None where ``time`` is None."""
+        """Returns the first output at ``time`` for this topology; None if ``time`` is None."""
         return None if time is None else FirstOutput(time, read_from(topology, time), _first_inputs(topology))
 
     @cached_property

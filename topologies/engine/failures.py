@@ -103,7 +103,7 @@ def share(descriptor: int) -> None:
 
 
 def worker_position() -> WorkerPosition | None:
-    """Returns the place where this process records windows; None where no driver would read it."""
+    """Returns the place where this process records windows; None if no driver would read it."""
     return _Shared.position
 
 

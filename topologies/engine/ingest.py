@@ -182,7 +182,7 @@ class WindowedInputs:
             self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
 
     def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
-        """Returns the task that each row goes to; None where every row goes to every task."""
+        """Returns the task that each row goes to; None if every row goes to every task."""
         grouping = node.inputs[input_index].grouping
         if isinstance(grouping, AllGrouping):
             return None
@@ -303,7 +303,7 @@ class ArrivingEvents:
         return pa.table(columns)
 
     def _codes(self, by: str | Partition | None, table: pa.Table, own: str | RowPartitions) -> NDArray[np.int32] | None:
-        """Returns the partition code of each row; None where the rows have no partition."""
+        """Returns the partition code of each row; None if the rows have no partition."""
         rows = table.num_rows
         if isinstance(by, Partition) and isinstance(own, RowPartitions):
             present = np.unique(own.codes).tolist()
@@ -541,7 +541,7 @@ class Staging:
 
 
 def _in_one(queued: _QueuedRows, streams: int) -> Events:
-    """Joins all events in order of arrival. Raises DataError where a column exceeds 2 GiB."""
+    """Joins all events in order of arrival. Raises DataError if a column exceeds 2 GiB."""
     times = _joined(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
     batches = table.combine_chunks().to_batches()

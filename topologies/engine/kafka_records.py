@@ -392,7 +392,7 @@ class _Timed(NamedTuple):
 
     table: pa.Table
     out_of_range: NDArray[np.bool_] | None
-    """True for records with a timestamp that does not fit into microseconds; None where there are none."""
+    """True for records with a timestamp that does not fit into microseconds; None if there is none."""
     bad: pa.Table
     """Returns these records as bad rows."""
 

@@ -324,7 +324,7 @@ class Ledger:
         self._rejected_events.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
 
     def note_unreadable(self, component: str, source: str, reason: str) -> None:
-        """Record a message about bad input. Raises DataError where the topology stops on invalid input."""
+        """Record a message about bad input. Raises DataError if the topology stops on invalid input."""
         text = f"{component}: {source}: {reason}"
         if self._stop_on_invalid:
             raise DataError(

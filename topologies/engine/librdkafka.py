@@ -78,7 +78,7 @@ _PAUSE = 0.2
 
 
 def need_confluent(what: str) -> None:
-    """Raise EnvironmentMissing where the package is missing; ``what`` needs it."""
+    """Raise EnvironmentMissing if the package is missing; ``what`` needs it."""
     try:
         confluent()
     except ImportError as error:
@@ -99,8 +99,8 @@ def has_confluent() -> bool:
 
 
 def check_options(topology: Graph) -> None:
-    """Raise EnvironmentMissing where the topology names Kafka and the package is missing, ConfigError for options
-    that a local run cannot follow, or that librdkafka does not take. No broker is asked."""
+    """Raise EnvironmentMissing if the topology names Kafka and the package is missing, ConfigError for options that a
+    local run cannot follow, or that librdkafka does not take. No broker is asked."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, KafkaSpout):
             need_confluent(f"spout {name!r} reads it")
@@ -185,8 +185,8 @@ def settings_for(whose: str, servers: str, options: Mapping[str, str]) -> dict[s
 
 
 def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
-    """A client. ConfigError for settings that librdkafka does not take; the text has the names of options, and no
-    values."""
+    """A client. Raises ConfigError for settings that librdkafka does not take; the text has the names of options, and
+    no values."""
     make = _admin_module().AdminClient if kind == "AdminClient" else getattr(confluent(), kind)
     if kind == "Consumer":
         settings = {"group.id": "windbolt", **settings}
@@ -231,8 +231,8 @@ class LibrdkafkaAdmin(Admin):
         return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
 
     def at(self, places: Collection[Place], moment: int, *, committed: bool = False) -> dict[Place, int]:
-        """The offset of the first record of each partition whose timestamp is this, in milliseconds, or later; -1
-        where there is none. ``committed`` as for ``ends``."""
+        """The offset of the first record of each partition whose timestamp is this, in milliseconds, or later; -1 if
+        there is none. ``committed`` as for ``ends``."""
         spec = _admin_module().OffsetSpec.for_timestamp(moment)
         return self._offsets(dict.fromkeys(places, spec), committed=committed)
 
@@ -288,7 +288,7 @@ class Admins:
 
     @contextmanager
     def of(self, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[LibrdkafkaAdmin]:
-        """A client. Raises UnreachableError where no server answers."""
+        """A client. Raises UnreachableError if no server answers."""
         admin = self._client(whose, servers, options)
         try:
             yield admin
@@ -368,7 +368,7 @@ class Topics:
         return self._limited(before, until), complaints
 
     def _until(self, before: Ends) -> tuple[Ends, list[str]]:
-        """The present ends, and what of the topics is gone. DataError where the spout may lose nothing."""
+        """The present ends, and what of the topics is gone. Raises DataError if the spout may lose nothing."""
         self.latest = latest = dict(self._ask(self._latest))
         losing, complaints, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
         for topic, partition in sorted(before.keys() - latest.keys()):

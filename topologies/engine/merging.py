@@ -50,7 +50,7 @@ class MergeInput:
     rows: tuple[Ref, ...]
     """The readable rows, in sections, with their positions and keys."""
     bad: Ref | None
-    """The unreadable rows; None where there are none."""
+    """The unreadable rows; None if there is none."""
     tombstones: int
     """Records without a value that were left out."""
     keys: Ref
@@ -105,7 +105,7 @@ class MergedRange:
         )
 
     def _bad(self) -> pa.Table | None:
-        """Returns the unreadable rows in merged order, each with its source; None where there are none."""
+        """Returns the unreadable rows in merged order, each with its source; None if there is none."""
         slices = [piece for piece in self.slices if piece.bad]
         if not slices:
             return None

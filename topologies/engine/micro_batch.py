@@ -264,8 +264,8 @@ class MicroBatch:
         frames: Frames | None = None,
         first: FirstOutput | None = None,
     ) -> None:
-        """``frames`` serves sinks that need Spark or Kafka; None where there are none. ``first`` is the first output of
-        the run; None for a run that starts with its input."""
+        """``frames`` serves sinks that need Spark or Kafka; None if there is none. ``first`` is the first output of the
+        run; None for a run that starts with its input."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
         self.frames, self.first = frames, first
         committed = checkpoint.latest()
@@ -276,17 +276,16 @@ class MicroBatch:
         """Called after ``on_phase``, with the same name; set by a rehearsal, a replay or a test, in which it raises an
         exception to simulate a crash."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
-        """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None
-        where tracing is off."""
+        """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None if
+        tracing is off."""
         self.on_window_ends: Callable[[Mapping[str, Mapping[int, int]]], None] | None = None
         """Called after the commit with the number of windows that have fired, by bolt and by their end in microseconds;
-        None where nobody asks for it."""
+        None if nobody asks for it."""
         self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
         """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
         windows that have fired, by bolt and by the end of the window; None if nobody asks for them."""
         self.on_rejected_events: Callable[[Sequence[RejectedEvent]], None] | None = None
-        """Called after the commit with some of the events that the batch did not admit; None where nobody asks for
-        it."""
+        """Called after the commit with some of the events that the batch did not admit; None if nobody asks for it."""
         self.clean: Callable[[], None] = checkpoint.clean
         """Called when the files of a batch have their names: deletes files that the batch has made superfluous. An
         engine may replace it, to do that while it works between two batches."""

@@ -79,7 +79,7 @@ class Unusable:
 def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1) -> None:
     """Count the events as invalid and emit them on the error stream of the bolt, each once for every copy.
 
-    ``clock`` is in microseconds. Raises DataError where the topology stops on invalid input.
+    ``clock`` is in microseconds. Raises DataError if the topology stops on invalid input.
     """
     rows, positions, reasons = unusable.rows, unusable.positions, unusable.reasons
     label = unusable.file or node.streams[unusable.input_index]

@@ -82,7 +82,7 @@ class Caller(Generic[OwnSpout]):
         return call()
 
     def as_stored(self, call: str, offset: Any) -> Any:
-        """Returns an offset as the checkpoint gives it back. SpoutError where JSON cannot hold it."""
+        """Returns an offset as the checkpoint gives it back. Raises SpoutError if JSON cannot hold it."""
         try:
             return json.loads(json.dumps(offset, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:

@@ -70,7 +70,7 @@ class BoltReport:
     new_watermark: int | None
     """The watermark emitted in this batch, in microseconds; None if it emitted none."""
     behind: int | None
-    """Lag of the watermark behind the latest event seen, in microseconds; None where either is unknown."""
+    """Lag of the watermark behind the latest event seen, in microseconds; None if either is unknown."""
     windows: int
     """Number of windows fired in this batch."""
     fired: int
@@ -128,7 +128,7 @@ class BatchReport:
     first_output: int | None = None
     """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
-    """Time in microseconds from which input was read for it; None where all was."""
+    """Time in microseconds from which input was read for it; None if all was."""
     work: Mapping[str, BoltWork] = field(default_factory=dict, compare=False)
     """For each bolt, and for the reading of input (``""``), the cost in this batch."""
 
@@ -311,7 +311,7 @@ def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
 
 
 def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:
-    """Returns how far the watermark lies behind the latest time seen, in microseconds; None where either is unknown."""
+    """Returns how far the watermark lies behind the latest time seen, in microseconds; None if either is unknown."""
     seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
     latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)

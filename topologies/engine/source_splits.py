@@ -169,7 +169,7 @@ def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
 
 
 def without_marked_lines(chunks: list[Chunk], poison: Sequence[PoisonInput], raw: dict[int, str]) -> list[Chunk] | None:
-    """Returns the chunks of a file with its marked lines as bad rows, with the reasons; None where a mark was read as
+    """Returns the chunks of a file with its marked lines as bad rows, with the reasons; None if a mark was read as
     something else.
 
     ``raw`` has the text of the poison lines by number.

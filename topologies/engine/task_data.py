@@ -62,7 +62,7 @@ class SourceBatch:
     positions: NDArray[np.int64]
     """The position of each row in its source, from 0."""
     bad: pa.Table | None = None
-    """Unreadable rows, as a table of row, reason and data; None where there are none."""
+    """Unreadable rows, as a table of row, reason and data; None if there is none."""
     source: str = ""
     """Path that the rows come from, for messages."""
     clock: int | None = None
@@ -75,9 +75,9 @@ class SourceBatch:
     bad_merge_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, if known."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was finer than microseconds and was cut; None where there are none."""
+    """True for rows with a time that was finer than microseconds and was cut; None if there is none."""
     partition: str | RowPartitions = ""
-    """The partition of the source (``orders/3``): one for all rows, or one per row; "" where the source has none."""
+    """The partition of the source (``orders/3``): one for all rows, or one per row; "" if the source has none."""
     tombstones: int = 0
     """Records without a value that were left out, as their spout says."""
 
@@ -87,7 +87,7 @@ class SourceBatch:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows on a stream, with their times in microseconds (None where the stream has none) and their positions in the
+    """Rows on a stream, with their times in microseconds (None if the stream has none) and their positions in the
     source."""
 
     table: pa.Table
@@ -104,7 +104,7 @@ class Rows:
     file: str = ""
     """The file to which the positions refer; "" if the rows are from no file of a user's."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was cut to microseconds in reading; None where there are none."""
+    """True for rows with a time that was cut to microseconds in reading; None if there is none."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -465,7 +465,7 @@ class RejectedEvent:
     """Name of the account: ``late``, ``dropped`` or ``early``."""
     time: int
     watermark: int | None
-    """The watermark that it was compared with; None where there was none."""
+    """The watermark that it was compared with; None if there is none."""
     reason: str
     content: str
     """Columns of the event as text, cut."""
@@ -517,7 +517,7 @@ class Frontiers:
     previous: int | None
     """Frontier of the last evaluation, in microseconds; None before the first."""
     current: int | None
-    """Frontier of this evaluation; None where no window is to be evaluated."""
+    """Frontier of this evaluation; None if no window is to be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -527,7 +527,7 @@ class ToAdmit:
     sections: UnadmittedSections | None = None
     """Sections with these events; None without events."""
     marks: Ref | None = None
-    """Segment of the watermarks before each event of the batch; None where ``watermark`` applies to all."""
+    """Segment of the watermarks before each event of the batch; None if ``watermark`` applies to all."""
     watermark: int = NONE
     """The watermark in microseconds before all events, where there are no ``marks``."""
     closed_until: int = NONE

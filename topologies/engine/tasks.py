@@ -207,7 +207,7 @@ class SumsFile:
 
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
-    """Take in the sums of a file. Returns None where the rows themselves are needed: some get other times, or are not
+    """Take in the sums of a file. Returns None if the rows themselves are needed: some get other times, or are not
     admitted, and somebody wants to see those."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)

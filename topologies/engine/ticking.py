@@ -292,8 +292,8 @@ def _by_clock(node: WindowedNode, clock: int) -> int | None:
 
 
 def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
-    """Returns the frontier in event time, in the sense of the policies: windows that end up to it are closed. None
-    where no window can be due."""
+    """Returns the frontier in event time, in the sense of the policies: windows that end up to it are closed. None if
+    no window can be due."""
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None

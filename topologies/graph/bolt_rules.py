@@ -238,7 +238,7 @@ class BoltRules:
 
     # How the state of its tasks can be moved to other tasks.
     types: str
-    """The fields of ``grouped`` of the first input with their types, as a declaration; empty where there are none."""
+    """The fields of ``grouped`` of the first input with their types, as a declaration; empty if there is none."""
     fixed: list[str]
     """Reasons why no state can be moved; empty if it can."""
     whole: list[str]
@@ -601,7 +601,7 @@ class TopologyRules:
     """The rules of the windowed bolts."""
     boxes: list[Box] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
-    """The graph; empty where nothing has noted it."""
+    """The graph; empty if nothing has noted it."""
 
     @staticmethod
     def of(topology: Graph) -> TopologyRules:

@@ -254,7 +254,7 @@ def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[
 
 
 def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -> SinkNode | None:
-    """Returns a sink with the columns of its rows; None where they are not known."""
+    """Returns a sink with the columns of its rows; None if they are not known."""
     name = declarer.name
     if not declarer.streams:
         mistakes.tell(f"sink {name!r} reads no stream", do="call from_(component) on what set_sink returns")
@@ -709,5 +709,5 @@ class GraphBuilder:
 
     @checked
     def build(self) -> Graph:
-        """Returns the graph; TopologyError with all its mistakes where there are any."""
+        """Returns the graph; raises TopologyError with all its mistakes where there are any."""
         return build_graph(self._declared)

@@ -137,7 +137,7 @@ def with_source_time(
 
     ``carried``: True for inputs that bring the times and the watermark of a windowed bolt along. ``times``: by
     component, the rules of the spouts that it reads without a window between, None for a spout without rules. Raises
-    ConfigError if these contradict each other.
+    Raises ConfigError if these contradict each other.
     """
     if set(RULES) <= settings.given:
         return settings
@@ -576,7 +576,7 @@ def _node(
     reading: _Reading,
     known: KnownStreams,
 ) -> WindowedNode:
-    """Returns the node; ConfigError where there are no policies for its settings."""
+    """Returns the node; raises ConfigError if there are no policies for its settings."""
     settings, event_time = bolt.settings, times.event_time
     by_event = isinstance(bolt, StatefulBolt)
     assigners = () if by_event else choose_assigners(settings, event_time=event_time)

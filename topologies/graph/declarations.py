@@ -278,7 +278,7 @@ def with_needed_columns(topology: Graph) -> Graph:
 def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
     """Returns the columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
 
-    ConfigError where there are no such columns.
+    Raises ConfigError if there are no such columns.
     """
     declared = bolt.declared_columns
     if declared is None:

@@ -73,7 +73,7 @@ def key_trigger_in_words(trigger: KeyTrigger) -> str:
 
 
 def capacity_in_words(events: int | None, size: int | None) -> str:
-    """Says how much a window may hold: ``100,000 events or 64 MiB``; empty where there is no bound."""
+    """Says how much a window may hold: ``100,000 events or 64 MiB``; empty if there is no bound."""
     return " or ".join(
         [
             *([] if events is None else [f"{events:,} event{'' if events == 1 else 's'}"]),

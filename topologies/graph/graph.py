@@ -290,7 +290,7 @@ class WindowedNode:
     carries_time: tuple[bool, ...]
     """For each input, true if its events bring their time along, and the watermark of the bolt they come from."""
     origins: tuple[tuple[Origin, ...], ...]
-    """For each input, the windowed bolts whose watermark it carries; empty where the times seen decide."""
+    """For each input, the windowed bolts whose watermark it carries; empty if the times seen decide."""
     eviction: EvictionPolicy
     trigger: TriggerPolicy
     level: int
@@ -320,8 +320,8 @@ class WindowedNode:
 
     def clock_is_due(self, previous: int | None, current: int | None) -> bool:
         """True if a bolt without windows is due to be called by the clock, because the clock has passed a multiple of
-        its interval. Both arguments are clocks in microseconds, of the batch before and of this one; None where there
-        is none."""
+        its interval. Both arguments are clocks in microseconds, of the batch before and of this one; None if there is
+        none."""
         every = self.bolt.clock_every if isinstance(self.bolt, StatefulBolt) else None
         if every is None or previous is None or current is None:
             return False
@@ -459,7 +459,7 @@ class WindowedNode:
 
     @property
     def list_of_keys(self) -> str | None:
-        """Digest that tells the list of keys from another one; None where the user lists none."""
+        """Digest that tells the list of keys from another one; None if the user lists none."""
         listed = self.bolt.settings.listed_keys
         return None if listed is None else listed.digest
 

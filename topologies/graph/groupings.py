@@ -319,7 +319,7 @@ class KeyCodes:
         flags: NDArray[np.uint8] | None,
         known: Sequence[pa.Table],
     ) -> Ref | None:
-        """Write the codes that must be stored; None where there are none.
+        """Write the codes that must be stored; None if there is none.
 
         ``events`` and ``flags``: the code and the flags of each event; keys of which the task has neither an event that
         is needed nor a row in ``known`` are forgotten first. None forgets none.
@@ -428,7 +428,7 @@ class ListedRows:
 
     @staticmethod
     def of(listed: ListedKeys, key: Sequence[str], schema: pa.Schema) -> ListedRows:
-        """``schema``: the columns of the bolt's events. ConfigError where a value does not fit its column."""
+        """``schema``: the columns of the bolt's events. Raises ConfigError if a value does not fit its column."""
         rows = [each if len(key) > 1 else (each,) for each in listed.values]
         mismatched = [each for each in rows if not isinstance(each, tuple) or len(each) != len(key)]
         if mismatched:

@@ -493,7 +493,7 @@ class _Label:
         return len(_short(self.whole)) * _LETTER
 
     def svg(self) -> str:
-        """Returns the words; empty where there are none."""
+        """Returns the words; empty if there is none."""
         anchor = "start" if self.side > 0 else "end"
         return self.whole and (
             f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "

@@ -38,7 +38,7 @@ _IN_JSON = frozenset("ZBSILADTM")
 
 
 def _letter(kind: pa.DataType) -> str | None:
-    """The letter for a type of numbers, truth values or times; None where Java does not read it."""
+    """The letter for a type of numbers, truth values or times; None if Java does not read it."""
     return "M" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
 
 
@@ -70,7 +70,7 @@ class Term:
 
 
 def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | None:
-    """The terms of an accumulator; None where Java has none for it."""
+    """The terms of an accumulator; None if Java has none for it."""
     if not isinstance(accumulator, Present | Total | WideTotal | Extreme):
         return None
     field = accumulator.field
@@ -133,7 +133,7 @@ class FrameSums:
 
 
 def frame_sums(topology: Graph) -> FrameSums | None:
-    """The sums that Java makes in a run of a topology; None where all rows go to Python."""
+    """The sums that Java makes in a run of a topology; None if all rows go to Python."""
     for node in topology.windowed.values():
         if reads_rows(topology, node) and why_rows(topology, node) is None:
             return _sums(topology, node)
@@ -146,7 +146,7 @@ def reads_rows(topology: Graph, node: WindowedNode) -> bool:
 
 
 def why_rows(topology: Graph, node: WindowedNode) -> str | None:
-    """Why rows have to go to Python for a bolt that reads them; None where Java adds them up."""
+    """Why rows have to go to Python for a bolt that reads them; None if Java adds them up."""
     return next(_reasons(topology, node), None)
 
 

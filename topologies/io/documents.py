@@ -69,8 +69,7 @@ def no_constant(name: str) -> None:
 
 
 def exact_float(text: str) -> float:
-    """Returns the double that a number with a fraction or exponent denotes. Raises ValueError where digits would be
-    lost.
+    """Returns the double that a number with a fraction or exponent denotes. Raises ValueError if digits would be lost.
 
     Up to 17 digits may be those of the rounded double (0.1, 0.10000000000000001); more must be exact.
     """
@@ -235,11 +234,11 @@ class _Spot:
 
     path: tuple[str | int, ...] = ()
     field: FieldInfo | None = None
-    """The field that the path leads to; None where it is not a field."""
+    """The field that the path leads to; None if it is not a field."""
     models: Sequence[_Tagged] = ()
     """The models that a mapping at the path may follow."""
     within: type[BaseModel] | None = None
-    """The model of the mapping that contains the place; None where it has none."""
+    """The model of the mapping that contains the place; None if it has none."""
     is_secret: bool = False
 
 
@@ -322,7 +321,7 @@ class Document:
 
     content: Any = None
     line: int | None = None
-    """The line of the file in which it begins, from 1; None where the whole file is one document."""
+    """The line of the file in which it begins, from 1; None if the whole file is one document."""
     index: int | None = None
     """Its index in the list that it is an item of, from 0."""
     mistake: str = ""
@@ -432,7 +431,7 @@ def _json_document(text: str, line: int | None = None) -> Document:
 
 
 def _place_of_repeated_key(text: str, line: int | None) -> str:
-    """Returns the place of a repeated key, which JSON's reader does not report and YAML's does; empty where it has no
+    """Returns the place of a repeated key, which JSON's reader does not report and YAML's does; empty if it has no
     answer."""
     try:
         yaml.load(text, Yaml)

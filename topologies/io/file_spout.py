@@ -283,7 +283,7 @@ def _is_text(name: str) -> bool:
 
 
 def changed_at(entry: Entry) -> int | None:
-    """Returns when a file was last changed, in milliseconds; None where that cannot be told."""
+    """Returns when a file was last changed, in milliseconds; None if that cannot be told."""
     if entry.info is not None:
         return None if entry.info.mtime_ns is None else int(entry.info.mtime_ns) // 1_000_000
     try:
@@ -293,7 +293,7 @@ def changed_at(entry: Entry) -> int | None:
 
 
 def _listing_entry(entry: Entry) -> FoundFile | None:
-    """Returns the listing entry of a file; None where it is not a file, or was deleted since it was listed."""
+    """Returns the listing entry of a file; None if it is not a file, or was deleted since it was listed."""
     if entry.info is not None:
         is_file, changed = entry.info.type == pafs.FileType.File, entry.info.mtime_ns or 0
         return FoundFile(entry.path, changed // 1_000_000, entry.info.size) if is_file else None
@@ -333,7 +333,8 @@ class WatchedFiles:
         """Returns the files that are not in ``read``, in the order in which they are read.
 
         ``read``: for the path of each file that belongs to a batch, the time of its last change in milliseconds, in the
-        order of the batches. DataError for one that was changed since, where the spout has ``on_change="error"``.
+        order of the batches. Raises DataError for one that was changed since, where the spout has
+        ``on_change="error"``.
         """
         self._read = read
         entries = entries_of(self.spout.paths, self._here)

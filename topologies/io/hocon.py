@@ -174,7 +174,7 @@ class _Resolver:
         return Sequenced([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
 
     def _of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
-        """Returns the value of a key, by its entries; None where it has none."""
+        """Returns the value of a key, by its entries; None if it has none."""
         layers = self._layers(entries, looks_back=looks_back)
         return self.whole(_merged(layers)) if layers else None
 
@@ -326,8 +326,7 @@ _OTHER_LANGUAGES = (".properties", ".yaml", ".yml", ".toml")
 
 
 def parse_hocon(text: str, folder: Path) -> Any:
-    """Parse HOCON into plain mappings; includes are relative to the folder. Raises HoconError where it cannot be
-    read."""
+    """Parse HOCON into plain mappings; includes are relative to the folder. Raises HoconError if it cannot be read."""
     return resolve(_Reader(text, folder).document())
 
 

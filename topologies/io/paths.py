@@ -123,7 +123,7 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
 def leading(path: str) -> tuple[str, bool]:
     """Returns the part of a path before the first pattern in it, absolute; and whether a pattern follows.
 
-    Raises UnreachableError where that cannot be found out.
+    Raises UnreachableError if that cannot be found out.
     """
     parsed = _parsed(path)
     folders = _folders(parsed.root)
@@ -545,7 +545,7 @@ def _is_meant(part: str, name: str) -> bool:
 
 
 def _named(folders: _Folders, folder: str, part: str) -> str | None:
-    """Returns the path that a part names; None where the part is a pattern."""
+    """Returns the path that a part names; None if the part is a pattern."""
     path = f"{folder.rstrip('/')}/{part}"
     if _MAGIC.search(part) is None:
         return path

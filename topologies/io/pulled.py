@@ -42,7 +42,7 @@ class PulledSpout(UsersSpout):
     spout: Spout
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. ConfigError where there are none, or the limit or a method is invalid."""
+        """Returns the declared columns. Raises ConfigError if there are none, or the limit or a method is invalid."""
         return {DEFAULT_STREAM: _declared(self.spout, Spout)}
 
 
@@ -58,7 +58,7 @@ class RangedSpout(UsersSpout):
         return self.spout.merge_by
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. ConfigError where there are none, or the limit, ``merge_by`` or a method is
+        """Returns the declared columns. Raises ConfigError if there are none, or the limit, ``merge_by`` or a method is
         invalid."""
         schema = _declared(self.spout, PartitionedSpout)
         if self.merge_by is not None:

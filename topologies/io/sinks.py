@@ -34,7 +34,7 @@ class FileSink:
         return of_fields(self)
 
     def check(self) -> None:
-        """Raise ConfigError where the sink cannot be used as it is."""
+        """Raise ConfigError if the sink cannot be used as it is."""
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
 
@@ -103,7 +103,7 @@ class FunctionSink:
         return of_fields(self)
 
     def check(self) -> None:
-        """Raise ConfigError where the sink cannot be used as it is."""
+        """Raise ConfigError if the sink cannot be used as it is."""
         if not callable(self.function):
             raise ConfigError(f"{self.function!r} cannot be called", do="give a function (frame, batch id)")
 

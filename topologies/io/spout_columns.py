@@ -92,7 +92,7 @@ class FileMetadata:
 
 
 def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
-    """Returns the time of the file's last change in microseconds; None where its file system does not provide it."""
+    """Returns the time of the file's last change in microseconds; None if its file system does not provide it."""
     changed = filesystem.get_file_info(path).mtime_ns
     return None if changed is None else pa.scalar(changed // 1_000, pa.timestamp("us", "UTC"))
 
@@ -133,8 +133,8 @@ class Defaults:
 
     @staticmethod
     def of(given: Mapping[str, Any], schema: pa.Schema) -> Defaults:
-        """Returns the defaults that a user declares for rows of these columns. ConfigError for defaults that are not
-        possible."""
+        """Returns the defaults that a user declares for rows of these columns. Raises ConfigError for defaults that are
+        not possible."""
         unknown = [name for name in given if name not in schema.names]
         if unknown:
             raise ConfigError(
@@ -504,7 +504,7 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
 
 
 def _decoded(given: str) -> str | None:
-    """Returns the value of a folder, in which characters may be written as %3A; None where these are no UTF-8."""
+    """Returns the value of a folder, in which characters may be written as %3A; None if these are no UTF-8."""
     try:
         return unquote(given, errors="strict")
     except UnicodeDecodeError:

@@ -279,7 +279,7 @@ def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> Sch
 
 
 def _format_of_all(paths: Sequence[str]) -> str:
-    """The format that the suffixes of the paths stand for. Raises ConfigError where that is none, or several."""
+    """The format that the suffixes of the paths stand for. Raises ConfigError if that is none, or several."""
     found = {path: format_of(path) or _format_inside(path) for path in paths}
     names = {name: path for path, name in found.items() if name is not None}
     if len(names) > 1:
@@ -371,8 +371,8 @@ DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, Memo
 
 
 def _checked(spout: DeclaredSpout) -> DeclaredSpout:
-    """The spout. ConfigError for defaults that its columns cannot have, and for a partition column that is declared as
-    one of the files too; columns that only files know are known later, in ``build()``."""
+    """The spout. Raises ConfigError for defaults that its columns cannot have, and for a partition column that is
+    declared as one of the files too; columns that only files know are known later, in ``build()``."""
     if isinstance(spout, FileSpout):
         partitions = spout.partitions
         if spout.declared is not None:
@@ -665,7 +665,7 @@ def _quoted(name: str) -> str:
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
-    """Rows as a table of these columns; SchemaError where they are not of these."""
+    """Rows as a table of these columns; raises SchemaError if they are not of these."""
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
     try:
         parts = [table for _, table in tables(batch, outputs)]

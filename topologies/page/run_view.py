@@ -248,7 +248,7 @@ class SinkFolders:
         return shown, all(listing.version == version for listing in self._listed.values())
 
     def _files(self, sink: ShownSink, version: object) -> dict[str, Any] | None:
-        """Returns the number of files, and the latest; None where they are not listed."""
+        """Returns the number of files, and the latest; None if they are not listed."""
         if sink.folder is None or "://" in shown_path(sink.folder):
             return None
         last, now = self._listed.get(sink.name), time.monotonic()
@@ -360,7 +360,7 @@ def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapp
 
 
 def known(time: int | None) -> int | None:
-    """Returns a time that can be shown; None where there is none, or it is the end of time."""
+    """Returns a time that can be shown; None if there is none, or it is the end of time."""
     return None if time is None or not EARLIEST <= time <= LATEST else time
 
 
@@ -396,7 +396,7 @@ def open_view(
     name: str, rules: BoltRules, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
 ) -> dict[str, Any]:
     """Returns the open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular
-    times, None where they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next
+    times, None if they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next
     one is due, or the least end of those whose end depends on their events; ``policies`` what policies of a user's own
     have been told, and keep."""
     state = kept[-1].bolts[name]

@@ -353,7 +353,7 @@ class StoredRun:
     """Reads a checkpoint whenever it has changed. Nothing is written, and no run is disturbed."""
 
     def __init__(self, folder: str) -> None:
-        """Raises CheckpointError where there is no checkpoint, or none that a run of this version has been on."""
+        """Raises CheckpointError if there is no checkpoint, or none that a run of this version has been on."""
         self.folder = folder
         self._halves = checkpoint_at(folder)
         rules = known_rules(self._halves)
@@ -538,7 +538,7 @@ class PageSite:
 
 
 def show_page(address: Address, run: RunPage) -> None:
-    """Show a run on the page at an address. Raises ConfigError where it cannot be served there."""
+    """Show a run on the page at an address. Raises ConfigError if it cannot be served there."""
     server = SERVERS.at(address, "the page")
     cast("PageSite", server.site(lambda: PageSite(address))).show(run)
 
@@ -601,8 +601,7 @@ def _shell() -> bytes:
 def asked_observers(topology: Graph, options: RunOptions) -> list[RunObserver]:
     """Returns the observers: the metrics, from which the others read; OpenTelemetry; the page.
 
-    Raises EnvironmentMissing where a package is missing, and ConfigError where the metrics or the page cannot be
-    served.
+    Raises EnvironmentMissing if a package is missing, and ConfigError if the metrics or the page cannot be served.
     """
     served, page = options.metrics_address, options.page_address
     if served is None and page is None and not options.otel:

@@ -28,7 +28,7 @@ class SourceLag:
     behind: int
     """Number of files or records that are there and belong to no batch yet."""
     partition: str = ""
-    """The partition of a topic, ``topic/0``; empty where there are none."""
+    """The partition of a topic, ``topic/0``; empty if there is none."""
 
 
 LagNow = Callable[[], Sequence[SourceLag]]

@@ -137,7 +137,7 @@ class Engine(StrEnum):
 
 
 def engine_of(name: str) -> Engine:
-    """Returns the engine of this name. Raises ConfigError where there is none."""
+    """Returns the engine of this name. Raises ConfigError if there is none."""
     try:
         return Engine(name)
     except ValueError:
@@ -205,7 +205,7 @@ RESTARTS = 20
 @checked_value
 @dataclass(frozen=True)
 class Restart:
-    """Rules for starting a run again, from its checkpoint, after a failure that may pass by itself.
+    """Rules for starting a run again, from its checkpoint, after a failure that may pass without help.
 
     The pause before the first restart is ``initial_backoff``; before each further one it is twice as long, up to
     ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then start over.
@@ -317,7 +317,7 @@ class RunOptions:
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
-    """Rules for starting the run again, from its checkpoint, after a failure that may pass by itself: a server or a
+    """Rules for starting the run again, from its checkpoint, after a failure that may pass without help: a server or a
     store that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
     on_restart: Callable[[ComingRestart], None] = lambda coming: None
     """Called before each restart, before its pause."""
@@ -364,23 +364,22 @@ class RunOptions:
 
     @property
     def interval(self) -> Duration | None:
-        """The interval of micro-batches; None where the run ends with its input. Raises ConfigError for an invalid
-        one."""
+        """The interval of micro-batches; None if the run ends with its input. Raises ConfigError for an invalid one."""
         return None if self.every is None else as_duration(self.every)
 
     @property
     def metrics_address(self) -> Address | None:
-        """Address at which metrics are served; None where they are not. Raises ConfigError for an invalid address."""
+        """Address at which metrics are served; None if they are not. Raises ConfigError for an invalid address."""
         return None if self.serve_metrics is None else address_of(self.serve_metrics)
 
     @property
     def page_address(self) -> Address | None:
-        """Address at which the live page is served; None where it is not. Raises ConfigError for an invalid address."""
+        """Address at which the live page is served; None if it is not. Raises ConfigError for an invalid address."""
         return None if self.serve_page is None else address_of(self.serve_page, "the page")
 
     @property
     def first_output_at(self) -> int | None:
-        """The first output in microseconds; None where there is none."""
+        """The first output in microseconds; None if there is none."""
         return None if self.first_output is None else as_moment(self.first_output)
 
 

@@ -62,7 +62,7 @@ def providers() -> Providers:
     Where the program has set up one of the two, the global ones are used, as they are. Otherwise the SDK is set up for
     windbolt alone, once in a process, as the variables ``OTEL_*`` say: by default with OTLP over HTTP.
 
-    Raises EnvironmentMissing where a package is missing, and ConfigError for an exporter that is not there.
+    Raises EnvironmentMissing if a package is missing, and ConfigError for an exporter that is not there.
     """
     try:
         from opentelemetry import metrics, trace

@@ -182,7 +182,7 @@ def _columns(
 
 def _asked(topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
     """Returns the columns that a bolt of the user's has asked for, and those that its code names; with those of the
-    other bolts of its class, which would get the same declaration. None where one of these has read all columns, or no
+    other bolts of its class, which would get the same declaration. None if one of these has read all columns, or no
     window, or needs all of them."""
     kind, found = type(node.bolt), set[str]()
     if not is_users_class(kind):

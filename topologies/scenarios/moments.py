@@ -86,7 +86,7 @@ _BY_DECISION = {
 
 
 def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
-    """Returns the outcome of an event that came to a bolt. ``ids``: whether windows say which events they hold."""
+    """Returns the outcome of an event that came to a bolt. ``ids``: True if windows say which events they hold."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]
@@ -320,7 +320,7 @@ class _Decided:
         self._taken: set[int] = set()
 
     def of(self, step: EventStep, number: int, batch: int) -> Decided | None:
-        """Returns the decision about an event of the scenario; None where it did not come to the bolt."""
+        """Returns the decision about an event of the scenario; None if it did not come to the bolt."""
         found = self._by_row.pop(number, None)
         if found is None and self._by_id[step.id]:
             found = self._by_id[step.id].popleft()

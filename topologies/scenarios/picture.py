@@ -107,7 +107,7 @@ class WindowBox:
     windows: list[int] = field(default_factory=list)
     """The numbers of its firings, in order."""
     closed: int | None = None
-    """The row of its last firing; None where it is still open at the end of the run."""
+    """The row of its last firing; None if it is still open at the end of the run."""
     extents: list[BoxExtent] = field(default_factory=list)
 
 
@@ -146,7 +146,7 @@ def _identity(number: int, window: AnswerWindow) -> str:
 
 
 def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
-    """Returns the box without its firings; None where its place is not known."""
+    """Returns the box without its firings; None if its place is not known."""
     window, places = windows[0], [moment.at for moment in events if moment.at is not None]
     start, end = window["start"], window["end"]
     by_arrival = any(each["end"] is None for each in windows) or any(

@@ -268,7 +268,7 @@ _UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: 
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
-    """Returns the answer with its verdict: ``ok`` is None where the scenario expects nothing."""
+    """Returns the answer with its verdict: ``ok`` is None if the scenario expects nothing."""
     if scenario.expect is None or scenario.expect.is_empty:
         return replace(answer, ok=None, differences=[])
     differences = compare(scenario, answer)
@@ -332,7 +332,7 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
 
 
 def _lost_ids(answer: Replayed) -> str:
-    """Returns why some ids are null; empty where the ids of all events are known."""
+    """Returns why some ids are null; empty if the ids of all events are known."""
     if not answer.without_ids:
         return ""
     return (
@@ -386,7 +386,7 @@ def _where_in_order(at: int) -> str:
 
 
 def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
-    """Returns the place of the first wanted item that is not found after those before it; empty where all are found."""
+    """Returns the place of the first wanted item that is not found after those before it; empty if all are found."""
     rest = iter(found)
     for at, each in enumerate(wanted):
         if not any(fits(each, one) for one in rest):
@@ -424,7 +424,7 @@ def _by_step(
 
 
 def _first_step(answer: Replayed) -> str | None:
-    """Returns the step of windows that name none; None where there are no steps."""
+    """Returns the step of windows that name none; None if there are no steps."""
     return answer.steps[0] if answer.steps else None
 
 

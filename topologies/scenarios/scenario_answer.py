@@ -55,7 +55,7 @@ class AnswerWindow(TypedDict):
     new: Sequence[str | None] | None
     """Ids of the new events; None for windows that are joined from sums, for which they are not known."""
     expired: Sequence[str | None] | None
-    """Ids of the expired events; None where windows do not follow each other, or the bolt does not ask for them."""
+    """Ids of the expired events; None if windows do not follow each other, or the bolt does not ask for them."""
     task: NotRequired[int]
     key: NotRequired[Any]
     """The values of its key in order; for a key of one column the value itself."""
@@ -70,9 +70,9 @@ class AnswerEvent(TypedDict):
     """Admission of one event, where watermarks come with events; times in microseconds."""
 
     id: str | None
-    """Id of the event; None where no column ``id`` reaches the bolt."""
+    """Id of the event; None if no column ``id`` reaches the bolt."""
     time: int | None
-    """The time it was assigned, which an adjustment may have moved; None where it got none."""
+    """The time it was assigned, which an adjustment may have moved; None if it got none."""
     action: DecisionLabel
     watermark: int | None
     """The watermark of the bolt after it."""
@@ -89,13 +89,13 @@ class Decided(TypedDict):
     """The input stream."""
     seq: int
     row: int | None
-    """The number of the event in the scenario, from 0; None where only its id tells, or another bolt made it."""
+    """The number of the event in the scenario, from 0; None if only its id tells, or another bolt made it."""
     event: str | None
-    """Id of the event; None where its stream has no ids."""
+    """Id of the event; None if its stream has no ids."""
     time: int | None
     """The time with which the event came."""
     assigned: int | None
-    """The time that it got; None where it was turned away."""
+    """The time that it got; None if it was turned away."""
     decision: DecisionLabel
     mark: int | None
     """The watermark with which it was compared; None before the first."""
@@ -163,7 +163,7 @@ class Answer:
     ``by``."""
     late: list[str | None]
     watermarks: list[int | float | str | None]
-    """One watermark for each tick; None where none was emitted."""
+    """One watermark for each tick; None if there is none emitted."""
     pending: list[str | None]
     counts: dict[str, int]
     outputs: dict[str, list[dict[str, Any]]]
@@ -192,7 +192,7 @@ class Answer:
     def check(self) -> None:
         """Raises AssertionError, with the picture and the differences, unless all is as expected.
 
-        ScenarioError where the scenario expects nothing, because there is nothing to check.
+        ScenarioError if the scenario expects nothing, because there is nothing to check.
         """
         if self.ok is None:
             raise ScenarioError(

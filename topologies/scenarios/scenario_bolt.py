@@ -161,7 +161,7 @@ def cell(kind: Column, value: object) -> Any:
 
 
 def moment_of(value: object) -> int | None:
-    """Returns a time in microseconds; None outside the years 1 to 9999. ScenarioError where it is not a time at all."""
+    """Returns a time in microseconds; None outside the years 1 to 9999. ScenarioError if it is not a time at all."""
     micros = parse_time(value)
     return micros if EARLIEST <= micros <= LATEST else None
 
@@ -316,7 +316,7 @@ class PresetSetting(Listed):
 
     @property
     def preset(self) -> Preset:
-        """The preset; ConfigError where its arguments do not go together."""
+        """The preset; raises ConfigError if its arguments do not go together."""
         ((name, rules),) = self.given.items()
         make: Callable[..., Preset] = getattr(presets, name)
         return make(**({} if rules is None else rules.given))
@@ -426,7 +426,7 @@ class PanesSetting(Listed):
 
     @property
     def panes(self) -> Panes:
-        """Returns the panes in the form that bolts take; ConfigError where there is neither an early nor a late
+        """Returns the panes in the form that bolts take; raises ConfigError if there is neither an early nor a late
         firing."""
         early = None if self.early is None else self.early.trigger
         late = None if self.late is None else self.late.trigger

@@ -133,8 +133,7 @@ _LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of 
 
 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
-    """Returns the policy that a text names. Raises ScenarioError where there is none, and where its file cannot be
-    loaded.
+    """Returns the policy that a text names. Raises ScenarioError if there is none, and where its file cannot be loaded.
 
     After the file comes one of its variables, or a call of one of its classes or functions; the arguments are Python
     literals, and durations such as ``minutes(30)``.
@@ -330,7 +329,7 @@ class Scenario(Strict):
 
     @cached_property
     def policies(self) -> dict[str, Policy]:
-        """The policies that the bolt names, by ``eviction`` and ``trigger``. ScenarioError where they cannot be used.
+        """The policies that the bolt names, by ``eviction`` and ``trigger``. ScenarioError if they cannot be used.
 
         Ask for them once the folder of the scenario is known.
         """
@@ -372,7 +371,7 @@ class Scenario(Strict):
         return any(isinstance(step, EventStep | ClockStep) and step.moved is not None for step in self.steps)
 
     def event_time(self, step: EventStep) -> int | None:
-        """Returns an event's own time in microseconds; None where it has none, or one outside the years 1 to 9999."""
+        """Returns an event's own time in microseconds; None if it has none, or one outside the years 1 to 9999."""
         field = self.time_field
         value = step.event.get(field) if field else None
         if value is None:

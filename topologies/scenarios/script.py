@@ -114,7 +114,7 @@ class MessageSpout:
 
 
 def step_of(scenario: Scenario) -> Graph:
-    """Returns the topology of a scenario's step; StepConfigError where its file is wrong."""
+    """Returns the topology of a scenario's step; StepConfigError if its file is wrong."""
     step: Any = scenario.step
     config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
     feed: Any = MessageSpout()

@@ -492,7 +492,7 @@ _ZOOM = 2
 
 
 def check_png() -> None:
-    """Raise ConfigError where the package that draws images is missing."""
+    """Raise ConfigError if the package that draws images is missing."""
     if find_spec("resvg_py") is None:
         raise ConfigError(
             "--png needs the package resvg_py",
@@ -502,7 +502,7 @@ def check_png() -> None:
 
 
 def png(scenario: Scenario, answer: Replayed) -> bytes:
-    """Returns the run as PNG, in light colours. ConfigError where the package that draws it is missing."""
+    """Returns the run as PNG, in light colours. Raises ConfigError if the package that draws it is missing."""
     check_png()
     import resvg_py
 

@@ -677,10 +677,10 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
 
 
 def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
-    """Returns the table of a run whose watermark comes with its events; None where it does not.
+    """Returns the table of a run whose watermark comes with its events; None if it does not.
 
-    With rules about arrival it has the columns of Azure's illustrated example, else those of Atlas's tables: there
-    the steps of the clock have rows as well.
+    With rules about arrival it has the columns of Azure's illustrated example, else those of Atlas's tables: there the
+    steps of the clock have rows as well.
     """
     if scenario.bolt is None or all(event["mark"] is None for event in answer.events):
         return None

@@ -171,7 +171,7 @@ def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[Drawn
 
 
 def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """Returns the time of each event, by its id, in microseconds; None where only the order of arrival can place
+    """Returns the time of each event, by its id, in microseconds; None if only the order of arrival can place
     events."""
     if scenario.is_event_time:
         return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
@@ -244,11 +244,11 @@ class WindowGrid:
     slide: int
     offset: int
     origin: int | None
-    """The moment before which no window begins; None where there is none."""
+    """The moment before which no window begins; None if there is none."""
 
     @staticmethod
     def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
-        """Returns the aligned windows of a bolt; None where its windows are others. ``first_clock``: of the run, in
+        """Returns the aligned windows of a bolt; None if its windows are others. ``first_clock``: of the run, in
         microseconds."""
         if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
             return None

@@ -95,7 +95,7 @@ def places_of_spark(topology: Graph, options: RunOptions) -> list[str]:
 
 
 def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
-    """Raise EnvironmentMissing where Spark will not have what its half needs, as far as that can be told before Java is
+    """Raise EnvironmentMissing if Spark will not have what its half needs, as far as that can be told before Java is
     started."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it runs already, and check_classes asks it
@@ -201,7 +201,7 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
     """The settings with the connector added to the user's own packages, unless they have it already.
 
     Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
-    EnvironmentMissing where that is not available either.
+    Raises EnvironmentMissing if that is not available either.
     """
     settings = file_defaults() | dict(conf)
     packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
@@ -256,7 +256,7 @@ def _older() -> list[str]:
 
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
-    shown only if it fails. Raises EnvironmentMissing where it does not start, or the connector cannot be fetched."""
+    shown only if it fails. Raises EnvironmentMissing if it does not start, or the connector cannot be fetched."""
     forget_ended_java()  # it has died at its start, before a run could notice
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it is running already, with its own settings

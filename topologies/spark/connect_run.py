@@ -210,7 +210,7 @@ _MOST_SECONDS = 10
 
 
 def slots_of(conf: Mapping[str, str]) -> int | None:
-    """The number of slots that a setting names; None where there is none. Raises ConfigError for what is no number."""
+    """The number of slots that a setting names; None if there is none. Raises ConfigError for what is no number."""
     given = conf.get(SLOTS)
     if given is None:
         return None
@@ -227,8 +227,8 @@ def slots_of(conf: Mapping[str, str]) -> int | None:
 def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """The session given, or one that is opened for the run and closed at its end.
 
-    Raises EnvironmentMissing where a package is missing here, UnreachableError where the server does not answer; one
-    that does not pass by itself where the session that is given has ended.
+    Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not answer; one that
+    does not pass by itself where the session that is given has ended.
     """
     if spark is not None:
         try:
@@ -301,7 +301,7 @@ def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _reach(address: str) -> None:
-    """Raise UnreachableError where nobody listens at the address: Spark's client would try for ten minutes."""
+    """Raise UnreachableError if nobody listens at the address: Spark's client would try for ten minutes."""
     if not is_remote_master(address):
         return  # local[2]: PySpark starts a server of its own
     try:

@@ -72,8 +72,8 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     """The streaming DataFrame of a spout in this session, with all columns that were declared, and perhaps more: those
     that it lacks are null, and have a default.
 
-    Raises ConfigError where it is none of this session, lacks columns, or has some of types that cannot become those
-    that were declared with the same values.
+    Raises ConfigError if it is none of this session, lacks columns, or has some of types that cannot become those that
+    were declared with the same values.
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
@@ -100,7 +100,7 @@ _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FRO
 
 
 def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
-    """Calls the user's function of a spout. Raises SpoutError where it fails; errors of Spark pass through."""
+    """Calls the user's function of a spout. Raises SpoutError if it fails; errors of Spark pass through."""
     with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
         return in_this_process(lambda: spout.make(spark))
 
@@ -236,7 +236,7 @@ class KeepsFrames(CheckpointedRun):
 
     @abstractmethod
     def _must_keep(self, name: str) -> bool:
-        """True if the rows of the DataFrame of this spout are kept. CheckpointError where the run cannot go on with
+        """True if the rows of the DataFrame of this spout are kept. Raises CheckpointError if the run cannot go on with
         it."""
 
     def _was_kept(self, name: str) -> bool:
@@ -326,7 +326,7 @@ class FrameReader:
         offset: Any,
     ) -> None:
         """``frame`` has the columns of the spout. ``is_ending``: True once the run waits for no more rows.
-        ``check_owner`` raises CheckpointError where another run has taken the checkpoint over."""
+        ``check_owner`` raises CheckpointError if another run has taken the checkpoint over."""
         self._node, self._is_ending, self._check_owner = node, is_ending, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{node.name}"
@@ -348,8 +348,8 @@ class FrameReader:
         """Never called."""
 
     def pull(self) -> Pulled | None:
-        """Returns the rows of the query's next batch that has any. None where the query has ended, and all it has read
-        was returned: the next call starts it anew."""
+        """Returns the rows of the query's next batch that has any. None if the query has ended, and all it has read was
+        returned: the next call starts it anew."""
         self._delete(self._read)
         self._read = []
         while True:
@@ -395,7 +395,7 @@ class FrameReader:
             )
 
     def _check_query(self) -> None:
-        """Raise CheckpointError where the notes of the query contradict each other: it would read rows again, or leave
+        """Raise CheckpointError if the notes of the query contradict each other: it would read rows again, or leave
         some out, without a word.
 
         A batch is planned first, then written, then done. So no batch may be written that was not planned, or be done
@@ -476,7 +476,7 @@ def _raising_windbolt_errors(name: str) -> Iterator[None]:
 
 def _race_error_in(name: str, text: str) -> UnreachableError | None:
     """The error where the query of a run that has died goes on in another server or session: Spark writes each batch of
-    the two once, and ends whichever comes second. None where Spark's long text is about something else."""
+    the two once, and ends whichever comes second. None if Spark's long text is about something else."""
     match = _RACE.search(text)
     if match is None:
         return None

@@ -64,8 +64,8 @@ def reaches_kafka(topology: Graph) -> bool:
 
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
-    """The records of a spout as a streaming DataFrame. Raises ConfigError where a topic is missing,
-    UnreachableError where Kafka does not answer."""
+    """The records of a spout as a streaming DataFrame. Raises ConfigError if a topic is missing, UnreachableError if
+    Kafka does not answer."""
     topics = check_topics(partial(admin_of, spark), name, spout)
     reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
@@ -153,7 +153,7 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
 
 @contextmanager
 def admin_of(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[JavaAdmin]:
-    """Kafka's own client for queries about topics. Raises UnreachableError where no server answers."""
+    """Kafka's own client for queries about topics. Raises UnreachableError if no server answers."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     for name, value in {**FIRST, **kafka_settings(options), "bootstrap.servers": servers}.items():
@@ -270,7 +270,7 @@ class KafkaRanges:
         self, ranges: Mapping[str, Sequence[OffsetRange] | None], context: Context
     ) -> Iterator[dict[str, list[RecordFile]] | None]:
         """The records of a batch in files, by spout, in order of topic and partition; the files are deleted at the end
-        of the block. None where Spark must read them."""
+        of the block. None if Spark must read them."""
         store = context.store
         if not self._usable or not isinstance(store, FileSegments) or store.uri is not None:
             yield None
@@ -294,7 +294,7 @@ class KafkaRanges:
 
     def add_up(self, name: str, ranges: Sequence[OffsetRange], code: Any, plan: str) -> bool:
         """Have a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but not more
-        than ranges. Returns False where they could not be read."""
+        than ranges. Returns False if they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
         try:
             self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)

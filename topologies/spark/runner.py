@@ -67,7 +67,7 @@ class SparkFrames:
     """Creates the DataFrames for functions of sinks, and writes to Kafka."""
 
     def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
-        """``senders`` write small batches to Kafka; None where Spark writes all."""
+        """``senders`` write small batches to Kafka; None if Spark writes all."""
         self.spark, self._senders = spark, senders
         self._tables = Appenders(spark)
 

@@ -33,8 +33,8 @@ def run_on_spark(
     of the last run that uses it. ``metrics`` is given the report of each batch with Spark's progress.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
-    then not committed, and the next run repeats it. Raises EnvironmentMissing where Java is missing, or the connector
-    that a topology with Kafka needs. Raises ConfigError for what does not go over Connect.
+    then not committed, and the next run repeats it. Raises EnvironmentMissing if Java is missing, or the connector that
+    a topology with Kafka needs. Raises ConfigError for what does not go over Connect.
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
@@ -58,7 +58,7 @@ def run_on_spark(
 
 def session_for(spark: Any, master: str | None) -> Any:
     """The session of a run: the one given; else a new one, where ``master`` is the address of a Connect server; else
-    the active one of this thread. None where a new one is opened."""
+    the active one of this thread. None if a new one is opened."""
     if spark is not None:
         return spark
     return None if is_remote_master(master) else SparkSession.getActiveSession()

@@ -86,7 +86,7 @@ def is_users_path(path: str) -> bool:
 
 
 def module_places(top: str) -> list[str]:
-    """The file of a top-level module, or the folders of a package; none where there is no such module."""
+    """The file of a top-level module, or the folders of a package; none if there is none module."""
     module = sys.modules.get(top)
     if module is not None:
         found = [getattr(module, "__file__", None) or ""]
@@ -315,7 +315,7 @@ def write_archive(folder: str, places: Mapping[str, str]) -> tuple[str, str]:
     """Write an archive of modules; ``places`` are their files and folders, by name.
 
     Returns its path, and the name of the folder that it is to be unpacked to, which follows from the content. Raises
-    ConfigError where that is too large.
+    Raises ConfigError if that is too large.
     """
     found = list(_entries(places))
     _check_size(found)
@@ -412,5 +412,5 @@ def _sent(context: SparkContext, places: dict[str, str]) -> str:
 
 
 def _sent_folder(path: str) -> str | None:
-    """The name of the folder of an archive that a path is in; None where it is in none."""
+    """The name of the folder of an archive that a path is in; None if it is in none."""
     return next((part for part in path.split(os.sep) if part.startswith(PREFIX)), None)

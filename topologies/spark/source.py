@@ -65,8 +65,8 @@ class PlannedFiles:
     def __init__(
         self, watched: WatchedFiles, open_log: Callable[[], FileLog], check_owner: Callable[[], None] = lambda: None
     ) -> None:
-        """``open_log`` is called when Spark asks first. ``check_owner`` raises CheckpointError where another run has
-        taken the checkpoint over."""
+        """``open_log`` is called when Spark asks first. ``check_owner`` raises CheckpointError if another run has taken
+        the checkpoint over."""
         self.watched, self._open_log, self._check_owner = watched, open_log, check_owner
         self.failure: BaseException | None = None
         """Exception that made the query fail, if it was raised in here."""
@@ -76,7 +76,7 @@ class PlannedFiles:
 
     def apply(self, asked: str) -> str | None:
         """Called by Java: for the last entry of the log that is to belong to the next batch, as ``{"logOffset":7}``,
-        given that of the batch before; None where there are no new files."""
+        given that of the batch before; None if there are no new files."""
         try:
             with during("planning the next batch", "it was not begun, and nothing is lost"):
                 return self._answer(asked)
@@ -225,8 +225,8 @@ class StreamSource:
     ) -> None:
         """``file_spouts`` are the spouts of files in the order of their sources. ``open_log``: the log of files of a
         source of the query, by its place among these; called when it is asked for its first batch. ``check_owner``
-        raises CheckpointError where another run has taken the checkpoint over. ``watch`` makes what lists the files of
-        a spout, given its name. ``once``: the run ends with the present input."""
+        raises CheckpointError if another run has taken the checkpoint over. ``watch`` makes what lists the files of a
+        spout, given its name. ``once``: the run ends with the present input."""
         self.topology, self._once = topology, once
         self._open_log, self._check_owner, self._watch = open_log, check_owner, watch
         # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of

@@ -55,7 +55,7 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
 
 
 def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
-    """The error of the task that Java's text is about; None where it is about something else. ``said_here`` puts the
+    """The error of the task that Java's text is about; None if it is about something else. ``said_here`` puts the
     places of this machine into its words."""
     match = _MARKED.search(text)
     if match is None:
@@ -113,7 +113,7 @@ def unreachable(whose: str, servers: str, message: str) -> WindboltError:
 
 
 def storage_error_in(text: str) -> StorageError | None:
-    """The error of one of Spark's own files contained in its long text; None where there is none."""
+    """The error of one of Spark's own files contained in its long text; None if there is none."""
     match = _OF_DISK.search(text)
     if match is None:
         return None
@@ -123,8 +123,8 @@ def storage_error_in(text: str) -> StorageError | None:
 
 
 def passing_error_in(text: str) -> UnreachableError | None:
-    """The error of a server or an executor that is gone, as Spark's long text has it; None where it has none that may
-    pass by itself."""
+    """The error of a server or an executor that is gone, as Spark's long text has it; None if it has none that may pass
+    without help."""
     line = next((line for line in text.splitlines() if is_transient_in_java(line)), None)
     if line is None:
         return None
@@ -137,7 +137,7 @@ def passing_error_in(text: str) -> UnreachableError | None:
 
 
 def kafka_error_in(text: str) -> WindboltError | None:
-    """The Kafka error contained in Spark's long text; None where there is none."""
+    """The Kafka error contained in Spark's long text; None if there is none."""
     if "kafka" not in text.lower():
         return None
     return _record_error_in(text) or _broker_error_in(text)

@@ -178,7 +178,7 @@ class _Group:
                     return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
 
     def _plays(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
-        """Run to the end of the input, or to a crash; returns whether it reached the end."""
+        """Run to the end of the input, or to a crash; returns True if it reached the end."""
 
         def run(number: int, path: str) -> None:
             if micro_batch.done(number):

@@ -198,9 +198,9 @@ class _Batch:
     before: str
     """SQL that restores the table to what it was before this batch."""
     known: bool = True
-    """False where the table was restored to a time since, so that nobody says whether it still has the batch."""
+    """False if the table was restored to a time since, so that nobody says whether it still has the batch."""
     undone_by: int | None = None
-    """The commit that restored a Delta table to a version before this batch; None where the table has it."""
+    """The commit that restored a Delta table to a version before this batch; None if the table has it."""
 
 
 class Appender:
@@ -216,7 +216,7 @@ class Appender:
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
         """Append a batch, as so many files at most, unless an earlier attempt of it has.
 
-        Raises CheckpointError where the table has a batch that the checkpoint has not, other than this one as it was
+        Raises CheckpointError if the table has a batch that the checkpoint has not, other than this one as it was
         planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         if 0 <= self._tried < batch.serial:
@@ -248,7 +248,7 @@ class Appender:
             )
 
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
-        """True where the table has this batch, as it was planned, given those of this sink."""
+        """True if the table has this batch, as it was planned, given those of this sink."""
         standing = [each for each in found if each.undone_by is None]
         if standing and standing[0].known:
             if (standing[0].serial, standing[0].run) == (batch.serial, batch.run):
@@ -408,8 +408,8 @@ def _first_line(error: Exception) -> str:
 
 
 def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFrame:
-    """The rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. ConfigError for
-    a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
+    """The rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. Raises
+    ConfigError for a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
     node = _readable(topology, name)
     schema, sink = from_arrow_schema(node.schema), node.sink
     if isinstance(sink, TableSink):

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 
 def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
-    """Returns all rules of a step, by the section that names them: key, trigger and dsl. ``files``: whether rules may
+    """Returns all rules of a step, by the section that names them: key, trigger and dsl. ``files``: True if rules may
     be read from files."""
     places: dict[str, tuple[Kind, Place]] = {"dsl": ("dsl", step.dsl)}
     if step.key.type == "dsl":
@@ -188,11 +188,11 @@ class AskTime(ColumnRule):
         return read_messages(rows, self.messages)
 
     def __call__(self, event: Tuple) -> DayTime:
-        """Called for a single event. Raises RuleError where the rule does not return a time."""
+        """Called for a single event. Raises RuleError if the rule does not return a time."""
         return self.ask(_read_alone(event, self.messages))
 
     def ask(self, event: Read) -> DayTime:
-        """Called for each event. Raises RuleError where the rule does not return a time."""
+        """Called for each event. Raises RuleError if the rule does not return a time."""
         try:
             if type(event) is Unreadable:
                 raise event
@@ -344,7 +344,7 @@ class AggregateMessages(StatefulWindowedBolt):
         details: Details = "full",
         step: str = "",
     ) -> None:
-        """``variables``: loadedVariables. ``keeps_cache``: whether the cache survives restarts (UH-30). ``details``:
+        """``variables``: loadedVariables. ``keeps_cache``: True if the cache survives restarts (UH-30). ``details``:
         how much to report of exceptions. ``step``: the name of the step that this bolt is a part of."""
         self.read, self.rule, self.sender = read, rule, sender
         self.variables = dict(variables or {})

@@ -64,8 +64,8 @@ def find(place: Place) -> Path:
     """Returns the file of a place. On the class path a leading / is its top.
 
     ``source: file`` may be any file, even where rules may not (``--no-file-rules``), because only schemas and variables
-    are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
-    ConfigError where the file does not exist.
+    are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises Raises
+    ConfigError if the file does not exist.
     """
     if place.source == "file":
         if not place.path.file.is_file():
@@ -84,7 +84,7 @@ def find(place: Place) -> Path:
 
 
 def read_text(place: Place) -> str:
-    """Returns the text of the file of a place. Raises ConfigError where it cannot be read."""
+    """Returns the text of the file of a place. Raises ConfigError if it cannot be read."""
     file = find(place)
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -93,7 +93,7 @@ def read_text(place: Place) -> str:
 
 
 def read_variables(place: Place) -> dict[str, Any]:
-    """Returns the variables in a JSON file. Raises ConfigError where it holds something else."""
+    """Returns the variables in a JSON file. Raises ConfigError if it holds something else."""
     text = read_text(place)
     try:
         variables = json.loads(
@@ -113,7 +113,7 @@ FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
 
 
 def messages_of(given: FormatSection) -> MessageFormat:
-    """Returns the message format for a format section. Raises ConfigError where a schema cannot be used."""
+    """Returns the message format for a format section. Raises ConfigError if a schema cannot be used."""
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
     match given:
@@ -128,7 +128,7 @@ def messages_of(given: FormatSection) -> MessageFormat:
 
 
 def schema_of(place: AvroSchemaPlace) -> AvroSchema:
-    """Returns the schema in a file. Raises ConfigError where it is missing or invalid."""
+    """Returns the schema in a file. Raises ConfigError if it is missing or invalid."""
     from topologies.io.messages import AvroSchema
 
     text = read_text(place)
@@ -299,9 +299,9 @@ def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: boo
     """Returns the topology of a step, and of those that follow it.
 
     ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
-    trying out a step. ``load``: whether rules are loaded now, so that problems with them are found before the run;
-    without it none of their files is run. Raises ConfigError where the step is incomplete, or where what it names
-    cannot be used.
+    trying out a step. ``load``: True if rules are loaded now, so that problems with them are found before the run;
+    without it none of their files is run. Raises ConfigError if the step is incomplete, or where what it names cannot
+    be used.
     """
     if feed is None:
         check_complete(config)
@@ -424,7 +424,7 @@ class _Building:
 
 
 def largest(config: StepConfig, destination: Destination) -> int | None:
-    """Maximum size of a message for a destination in bytes; None where that is a folder."""
+    """Maximum size of a message for a destination in bytes; None if that is a folder."""
     connection = config.connections[destination.config.name]
     return connection.largest if isinstance(connection, KafkaConnection) else None
 

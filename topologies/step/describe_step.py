@@ -205,7 +205,7 @@ def _blocks(
     config: StepConfig, step: Step, came: str | None, *, has_place: bool
 ) -> Iterator[tuple[str, Iterator[str]]]:
     """Yields the description of one step. ``came``: the step that its messages come from; None for the source.
-    ``has_place``: whether its messages were on a topic, or failed after they were."""
+    ``has_place``: True if its messages were on a topic, or failed after they were."""
     yield "source", _source(config, step, came)
     yield "key", iter([key_in_words(step)])
     yield "window", _window(step)

@@ -219,7 +219,7 @@ class OpenEnvelopes(BatchBolt):
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
     def opened(self, line: bytes) -> MessageRow:
-        """Returns the message in a line. Raises ValueError where it is not an envelope."""
+        """Returns the message in a line. Raises ValueError if it is not an envelope."""
         try:
             given = json.loads(
                 line, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
@@ -313,7 +313,7 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
 
 
 def _name(name: str, value: object) -> str:
-    """Returns a text that a column can hold; ValueError for others: JSON may escape single surrogates."""
+    """Returns a text that a column can hold; raises ValueError for others: JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {brief(value)}")

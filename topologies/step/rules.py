@@ -59,8 +59,8 @@ __all__ = [
 
 
 def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) -> tuple[str | None, list[str]]:
-    """Returns the file of a path below one of ``roots`` or of ``sys.path``, None where there is none, and the files
-    that were tried.
+    """Returns the file of a path below one of ``roots`` or of ``sys.path``, None if there is none, and the files that
+    were tried.
 
     A leading / is the top of the class path. Raises ConfigError for a path, or a link, that leads out of it; ``what``
     names the path in errors.
@@ -255,8 +255,8 @@ class Rule:
     def __call__(self, *arguments: Any) -> Any:
         """Call the function and return its result; a generator of an aggregation rule is collected.
 
-        Raises RuleError for whatever it raises except KeyboardInterrupt, and if it takes too long; ConfigError if it
-        cannot be found in this process.
+        Raises RuleError for whatever it raises except KeyboardInterrupt, and if it takes too long; raises ConfigError
+        if it cannot be found in this process.
         """
         function = self._function or self._found()  # type: ignore[attr-defined]
         try:
@@ -453,7 +453,7 @@ def look_at_rule(named: NamedRule) -> Rule:
     """Returns the rule that ``load_rule`` would load, without running its file or module.
 
     It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
-    at run time, only loading can tell. Raises ConfigError where loading would fail for what it checks.
+    at run time, only loading can tell. Raises ConfigError if loading would fail for what it checks.
     """
     kind, (place, name, in_file) = named.kind, find_rule(named)
     file = place if in_file else _file_of(kind, place)
@@ -512,7 +512,7 @@ def _names(file: str) -> _Names:
 
 
 def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
-    """Returns the name of the function of a rule. Raises ConfigError where the text shows that it is missing or
+    """Returns the name of the function of a rule. Raises ConfigError if the text shows that it is missing or
     unfit_error."""
     own = [candidate for candidate in names.functions if not candidate.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
@@ -555,7 +555,7 @@ def _own_nodes(function: _Function) -> Iterator[ast.AST]:
 
 
 def _file_of(kind: Kind, module: str) -> str | None:
-    """Returns the Python file of a module; None where it has none. Enclosing packages are found, but not imported."""
+    """Returns the Python file of a module; None if it has none. Enclosing packages are found, but not imported."""
     folders: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     parts = module.split(".")
@@ -600,7 +600,7 @@ def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
 
 
 def text_of(file: str) -> str:
-    """Returns the text of a file of rules. Raises ConfigError where it cannot be read."""
+    """Returns the text of a file of rules. Raises ConfigError if it cannot be read."""
     try:
         with open(file, "rb") as opened:
             return importlib.util.decode_source(opened.read())

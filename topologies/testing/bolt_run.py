@@ -93,17 +93,17 @@ def make_window(
 ) -> TupleWindow:
     """Returns a window with these events, to call ``bolt.execute(window)`` with.
 
-    ``rows`` are those of one input, called ``stream``; or a mapping with those of several,
-    ``{"orders": [...], "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the
-    columns follow from the rows.
+    ``rows`` are those of one input, called ``stream``; or a mapping with those of several, ``{"orders": [...],
+    "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the columns follow from the
+    rows.
 
     ``timestamp_field``: the column with the times of the events, by which they are put in order, those of equal time as
     they are given; without it their time is the end of the window. ``end``: by default the time of the last of them, or
     1970. ``new``: the places of the rows that were not in the window before, from 0, as they are given (all of them);
-    ``expired``: the rows that were only in that one, None where the window is not to know. The other arguments are
+    ``expired``: the rows that were only in that one, None if the window is not to know. The other arguments are
     properties of the window.
 
-    ConfigError or SchemaError where rows, columns or times cannot be used.
+    Raises ConfigError or SchemaError if rows, columns or times cannot be used.
     """
     for name, number in (("kind", kind), ("task", task)):
         if number is not None and number < 0:
@@ -173,7 +173,7 @@ def prepared(
 
 
 def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
-    """Returns the rows of each input; ConfigError where they have another form, or where a schema belongs to no
+    """Returns the rows of each input; raises ConfigError if they have another form, or where a schema belongs to no
     input."""
     inputs = _named(rows, stream)
     if isinstance(schema, list | tuple):
@@ -361,7 +361,7 @@ def run_bolt(
 
 
 def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: Mapping[str, object]) -> None:
-    """Raises ConfigError where a join is given the rows of other inputs than the two that it names."""
+    """Raises ConfigError if a join is given the rows of other inputs than the two that it names."""
     if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
         others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
         raise ConfigError(

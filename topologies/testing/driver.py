@@ -65,7 +65,7 @@ class FiredWindow:
     bolt: str
     """The name of the bolt."""
     start_timestamp: int | None
-    """Start in microseconds, as that of ``TupleWindow``; None where the length is a count."""
+    """Start in microseconds, as that of ``TupleWindow``; None if the length is a count."""
     end_timestamp: int
     """End in microseconds."""
     size: int
@@ -100,12 +100,12 @@ class FiredWindow:
 
     @property
     def start(self) -> datetime | None:
-        """The start in UTC; None where the length is a count."""
+        """The start in UTC; None if the length is a count."""
         return None if self.start_timestamp is None else to_datetime(self.start_timestamp)
 
     @property
     def end(self) -> datetime | None:
-        """The end in UTC; None where the window has no end."""
+        """The end in UTC; None if the window has no end."""
         return None if self.end_timestamp == FOREVER else to_datetime(self.end_timestamp)
 
     @property
@@ -115,7 +115,7 @@ class FiredWindow:
 
     @property
     def events(self) -> NamedRows:
-        """The events of the window, as dicts; ConfigError where the window keeps none."""
+        """The events of the window, as dicts; raises ConfigError if the window keeps none."""
         return list(self.window.table.to_pylist())
 
     @property
@@ -125,7 +125,7 @@ class FiredWindow:
 
     @property
     def expired(self) -> NamedRows:
-        """The events that were only in the window before; ConfigError where the window does not know."""
+        """The events that were only in the window before; raises ConfigError if the window does not know."""
         return list(self.window.expired.to_pylist())
 
 
@@ -321,8 +321,8 @@ class TopologyDriver:
         """Pushes rows into a spout, in a micro-batch of their own; ``clock``: moves the clock there first.
 
         Rows are dicts or tuples, a DataFrame or an Arrow table, of the columns of the spout; a row without a time is
-        ``invalid``, as in any run. ConfigError for an unknown spout, a clock that goes back and rows after the end;
-        SchemaError for columns and values that do not fit.
+        ``invalid``, as in any run. Raises ConfigError for an unknown spout, a clock that goes back and rows after the
+        end; raises SchemaError for columns and values that do not fit.
         """
         self.push_together({spout: rows}, clock=clock)
 
@@ -364,7 +364,7 @@ class TopologyDriver:
         """Makes the spouts promise that nothing from before this time will come, in a micro-batch without rows.
 
         The watermarks of all bolts that read spouts move there, or that of one; those of the bolts behind follow.
-        ConfigError where there is no such watermark: in processing time, of a bolt with one for each key, or of one
+        Raises ConfigError if there is no such watermark: in processing time, of a bolt with one for each key, or of one
         that only reads other windowed bolts; and where it is there already.
         """
         self._open("the watermark")

@@ -35,7 +35,7 @@ _FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
 
 
 def given_moment(what: str, value: Moment) -> int:
-    """Returns a time in microseconds; ConfigError where the value is no time."""
+    """Returns a time in microseconds; raises ConfigError if the value is no time."""
     try:
         return parse_time(value)
     except ScenarioError as error:
@@ -45,7 +45,7 @@ def given_moment(what: str, value: Moment) -> int:
 def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
     """Returns the rows as a table of these columns; ``what``: their purpose, for errors.
 
-    A missing column is null. SchemaError for an unknown column, or a value of another type.
+    A missing column is null. Raises SchemaError for an unknown column, or a value of another type.
     """
     table = _table_of(rows)
     if table is not None:
@@ -182,7 +182,7 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
 
 
 def _column(what: str, values: Sequence[Any], field: pa.Field) -> Any:
-    """Returns Python's values as a column; SchemaError with the first value that is of another type."""
+    """Returns Python's values as a column; raises SchemaError with the first value that is of another type."""
     try:
         return _converted(values, field)
     except (SchemaError, ScenarioError):

@@ -192,8 +192,8 @@ def check_policy(
     With a smaller ``lag`` than the default the watermark stays where an event would be late by it, for which events are
     late depends on where the watermark moves.
 
-    Raises ConfigError where these do not go together, where a policy fails or answers wrongly, and where no window
-    holds an event, so that nothing would be shown.
+    Raises ConfigError if these do not go together, where a policy fails or answers wrongly, and where no window holds
+    an event, so that nothing would be shown.
     """
     for name, number in (("cuts", cuts), ("examples", examples)):
         if number < 1:
@@ -294,7 +294,7 @@ def _prepared(
 def _clocks(
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None, inputs: Sequence[str]
 ) -> Mapping[str, Sequence[Moment]]:
-    """The clocks of inputs by their names. Raises ConfigError where it is not said whose they are."""
+    """The clocks of inputs by their names. Raises ConfigError if it is not said whose they are."""
     by_input = clock if isinstance(clock, Mapping) else {} if clock is None else dict.fromkeys(inputs[:1], clock)
     unknown = by_input.keys() - set(inputs)
     if unknown or (len(inputs) > 1 and clock is not None and by_input is not clock):
@@ -308,7 +308,7 @@ def _clocks(
 
 
 def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[Moment] | None) -> list[int | None]:
-    """Returns the time of each event of an input in microseconds; None where it has none."""
+    """Returns the time of each event of an input in microseconds; None if it has none."""
     if field_name is not None and field_name not in table.column_names:
         raise ConfigError(
             f"timestamp_field={field_name!r} is not a column" + ("" if what == "events" else f" of the {what}"),

@@ -67,14 +67,14 @@ def guarded(policy: Policy, watch: Watch) -> Policy:
 
 
 def event_by_event(policy: Policy) -> Policy | None:
-    """Returns the policy without its hooks on arrays; None where it cannot decide without them, or has none."""
+    """Returns the policy without its hooks on arrays; None if it cannot decide without them, or has none."""
     pairs = (("track_all", "track"), ("evict_all", "evict"))
     without = [on_arrays for on_arrays, single in pairs if overrides(policy, on_arrays) and overrides(policy, single)]
     return _without(policy, without) if without else None
 
 
 def in_pieces(policy: Policy) -> Policy | None:
-    """Returns the policy whose ``track_all`` is called with one event after another; None where it has none, or is a
+    """Returns the policy whose ``track_all`` is called with one event after another; None if it has none, or is a
     trigger, whose events batches already cut."""
     if not isinstance(policy, EvictionPolicy) or not overrides(policy, "track_all"):
         return None
@@ -295,8 +295,7 @@ class _Listener:
             self._watch.chance[f"{shown} ({place})"] = None
 
     def _place(self, frame: FrameType | None) -> str | None:
-        """Returns the user's line that has led to a call; None where it only writes a log, or windbolt itself made
-        it."""
+        """Returns the user's line that has led to a call; None if it only writes a log, or windbolt itself made it."""
         lines: list[str] = []
         while frame is not None and frame is not self._above:
             file = frame.f_code.co_filename

@@ -65,7 +65,7 @@ class Given:
     rows: pa.Table
     """Rows with the columns of all inputs; null where an input has no such column."""
     times: tuple[int | None, ...]
-    """The time of each in microseconds: that of its column, or the clock when it arrives; None where it has none."""
+    """The time of each in microseconds: that of its column, or the clock when it arrives; None if it has none."""
     clocked: bool
     """True if times are those of the clock."""
     inputs: tuple[str, ...]
@@ -205,7 +205,7 @@ class Subject:
         return 0 if lag is None else lag.micros
 
     def topology(self, tasks: int) -> Graph:
-        """Returns the topology with so many tasks. Raises TopologyError where the bolt cannot be built."""
+        """Returns the topology with so many tasks. Raises TopologyError if the bolt cannot be built."""
         if tasks not in self._built:
             builder = GraphBuilder("check")
             declared = builder.set_bolt(self.name, self.bolt, tasks)
@@ -420,7 +420,7 @@ class OtherProcess:
     """A second Python process, with another order of sets, that runs events and answers with the results."""
 
     def __init__(self, subject: Subject) -> None:
-        """Raises PicklingError where the policies cannot be sent to it, OSError where it cannot be started."""
+        """Raises PicklingError if the policies cannot be sent to it, OSError if it cannot be started."""
         sent = _pickled((subject.bolt, subject.schemas), subject.policies())
         own = os.environ.get("PYTHONHASHSEED", "")
         seed = "1" if own != "1" else "2"

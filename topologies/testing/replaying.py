@@ -43,8 +43,8 @@ def replay(
 ) -> Answer:
     """Returns the answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
 
-    ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which
-    runs a real query. ScenarioError where the file does not hold exactly one scenario, or it is malformed.
+    ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which runs
+    a real query. ScenarioError if the file does not hold exactly one scenario, or it is malformed.
     """
     if topology is not None:
         check_built("replay", topology)
@@ -117,7 +117,7 @@ def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome
 
 
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None) -> list[Outcome]:
-    """Yields the outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing where Spark cannot
+    """Yields the outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing if Spark cannot
     start."""
     from topologies.spark.spark_replay import replay_on_spark
 

@@ -314,7 +314,7 @@ def combine(
     that one could rely on. It returns their state. ``merge(states)`` is called with a list of two or more states of a
     group, and returns the state of all of their values. ``finish(state)`` is called with the state of a whole group,
     and returns the result; without it the state is the result. A state of None stands for no values, and ``merge`` and
-    ``finish`` do not see it: the result is null, as it is where there are no values.
+    ``finish`` do not see it: the result is null, unchanged where there are no values.
 
     ``state``, ``result``: their types, as in a schema: ``"double"``, ``"array<long>"``, ``"struct<x: long, y: long>"``.
     The result is of the type of the state, if nothing else is said. States come back as Arrow gives them: arrays as

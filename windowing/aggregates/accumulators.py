@@ -413,7 +413,7 @@ def as_doubles(state: State) -> NDArray[np.float64]:
 
 
 def as_whole(state: State, field: str) -> NDArray[np.int64]:
-    """Returns wide sums as whole numbers; DataError where one does not fit into 64 bits."""
+    """Returns wide sums as whole numbers; raises DataError if one does not fit into 64 bits."""
     high, low = state
     beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
     if len(beyond):

@@ -78,7 +78,7 @@ class Aggregate(ABC):
             )
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; ConfigError where the field is missing, or has a type that the
+        """Returns the aggregate over these columns; raises ConfigError if the field is missing, or has a type that the
         aggregate does not take."""
         if self.field is None:
             return self
@@ -94,7 +94,7 @@ class Aggregate(ABC):
         return () if self.field is None else (self.field,)
 
     def refusal(self) -> tuple[str, str] | None:
-        """Returns why the aggregate does not take a field of this type, and what to do; None where it takes it."""
+        """Returns why the aggregate does not take a field of this type, and what to do; None if it takes it."""
         return None
 
     @property
@@ -321,7 +321,7 @@ class WindowEnd(Aggregate):
 
 
 def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
-    """Returns the type of a column's values; ConfigError where there is no such column."""
+    """Returns the type of a column's values; raises ConfigError if there is no such column."""
     if field not in schema.names:
         raise ConfigError(
             f"{whose}: there is no column {field!r}{did_you_mean_column(field, schema.names)}",
@@ -333,7 +333,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
 
 
 def check_ddof(ddof: int) -> None:
-    """Raises ConfigError where it is not a whole number from 0."""
+    """Raises ConfigError if it is not a whole number from 0."""
     if type(ddof) is not int or ddof < 0:
         raise ConfigError(
             f"ddof={ddof!r}",
@@ -448,7 +448,7 @@ class Combine(Aggregate):
 
 
 def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
-    """Returns a declared type; ConfigError where it is none."""
+    """Returns a declared type; raises ConfigError if it is none."""
     if isinstance(declared, pa.DataType):
         return declared
     if not isinstance(declared, str):

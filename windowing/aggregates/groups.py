@@ -89,7 +89,7 @@ class Groups:
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns the sum of each group: doubles as double, whole numbers and booleans as int64.
 
-        DataError where a sum does not fit into 64 bits.
+        Raises DataError if a sum does not fit into 64 bits.
         """
         if values.dtype.kind == "f":
             return self._double_sums(values)
@@ -276,7 +276,7 @@ def _told_apart(column: pa.Array) -> pa.Array:
 
 
 def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Returns the type in which values of two types are compared; None where they are of different kinds.
+    """Returns the type in which values of two types are compared; None if they are of different kinds.
 
     Whole numbers of any width are compared, and floating point of any width; they are grouped in the same way.
     """

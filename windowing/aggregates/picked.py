@@ -65,7 +65,7 @@ class Picking(Aggregate):
             raise ConfigError(f"{self}", why="a field of a struct is known by its name", do="name each column once")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; ConfigError where one is missing, or ``by`` has no order."""
+        """Returns the aggregate over these columns; raises ConfigError if one is missing, or ``by`` has no order."""
         whose = f"{name}={self}"
         names = self.columns or (schema.names if self.field is None else [self.field])
         types = tuple((column, type_in(schema, column, whose)) for column in names)

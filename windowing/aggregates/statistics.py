@@ -436,7 +436,7 @@ class Paired(Summable):
             raise ConfigError(f"{self}", why="it takes the names of two columns", do="give both names")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; ConfigError where one is missing, or has no numbers."""
+        """Returns the aggregate over these columns; raises ConfigError if one is missing, or has no numbers."""
         found = super().bound(name, schema)
         kind = type_in(schema, self.other, f"{name}={self}")
         why = replace(found, kind=kind).refusal()

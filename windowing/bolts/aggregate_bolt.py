@@ -85,7 +85,7 @@ class BoundAggregates:
 
 
 def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
-    """Returns a row for each window without events, of its key; None where there is none. ``key``: the columns of the
+    """Returns a row for each window without events, of its key; None if there is none. ``key``: the columns of the
     key."""
     index = np.flatnonzero(np.diff(windows.offsets) == 0)
     if not len(index):
@@ -107,8 +107,8 @@ def in_order(rows: NumberedRows | None, others: NumberedRows | None) -> Numbered
 
 
 def filled(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> dict[str, pa.Scalar]:
-    """Returns the values to fill in, in the types of the aggregates; ConfigError for a value that its aggregate cannot
-    have."""
+    """Returns the values to fill in, in the types of the aggregates; raises ConfigError for a value that its aggregate
+    cannot have."""
     found = {}
     for name, aggregate in bound:
         if name in fill:
@@ -185,7 +185,7 @@ class AggregateBolt(BatchWindowedBolt):
             )
 
     def _check_names(self) -> None:
-        """Raises ConfigError where two columns have one name."""
+        """Raises ConfigError if two columns have one name."""
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
@@ -210,7 +210,7 @@ class AggregateBolt(BatchWindowedBolt):
         rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire,
         and for ``keys`` and ``since``.
 
-        ConfigError where ``fill`` names no aggregate of the bolt.
+        Raises ConfigError if ``fill`` names no aggregate of the bolt.
         """
         unknown = [name for name in fill or {} if name not in self.aggregates]
         if unknown:
@@ -245,7 +245,7 @@ class AggregateBolt(BatchWindowedBolt):
                 yield error
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
         self._check_names()
         schema = unified(inputs)
         if schema is None:
@@ -348,7 +348,7 @@ class Rank(BatchWindowedBolt):
     arrival. With several tasks, group the input by fields among ``by``. The events of a window are kept until it has
     passed; for long windows that overlap, ``top`` of an ``AggregateBolt`` keeps less.
 
-    ConfigError for another ``method``, for an unknown column, and for a new name that is taken.
+    Raises ConfigError for another ``method``, for an unknown column, and for a new name that is taken.
     """
 
     rows_are_of_events = True
@@ -388,7 +388,7 @@ class Rank(BatchWindowedBolt):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
         name, schema = type(self).__name__, unified(inputs)
         if schema is None:
             return self
@@ -455,7 +455,7 @@ class TopN(Rank):
     one, ``method="dense_rank"`` all with one of the ``n`` best values. ``descending=False``: the least values. A null
     is worse than every value. All else is as for ``Rank``, but rows of a window come in order of (by, rank), null last.
 
-    ConfigError for an ``n`` that is not a whole number above 0, and for what ``Rank`` refuses.
+    Raises ConfigError for an ``n`` that is not a whole number above 0, and for what ``Rank`` refuses.
     """
 
     @checked_value
@@ -503,7 +503,7 @@ if TYPE_CHECKING:
 
 
 def read_name(bolt: str, argument: str, name: object) -> str:
-    """Returns the name of a column; ConfigError for anything else."""
+    """Returns the name of a column; raises ConfigError for anything else."""
     if not isinstance(name, str) or not name:
         raise ConfigError(
             f"{bolt}({argument}={name!r:.60})", why="that is not the name of a column", do=f"write {argument}='name'"
@@ -512,7 +512,7 @@ def read_name(bolt: str, argument: str, name: object) -> str:
 
 
 def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
-    """Returns the names of one column, of several, or of none; ConfigError for anything else."""
+    """Returns the names of one column, of several, or of none; raises ConfigError for anything else."""
     given = (names,) if isinstance(names, str) else () if names is None else names
     if not isinstance(given, Iterable):
         given = (None,)
@@ -525,8 +525,7 @@ def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
 
 
 def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
-    """Returns the columns of all inputs; None where types differ, which is a mistake of any bolt and reported as
-    such."""
+    """Returns the columns of all inputs; None if types differ, which is a mistake of any bolt and reported as such."""
     try:
         return pa.unify_schemas(list(inputs.values()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -578,14 +577,14 @@ def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[
 
 
 def read_limit(bolt: str, limit: object, what: str) -> int:
-    """Reads a whole number above 0; ConfigError for anything else. ``what``: the things that it counts."""
+    """Reads a whole number above 0; raises ConfigError for anything else. ``what``: the things that it counts."""
     if type(limit) is not int or limit < 1:
         raise ConfigError(f"{bolt}({limit!r:.60})", why=f"it is the number of {what}", do="give a whole number above 0")
     return limit
 
 
 def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
-    """Reads a length of time above zero; ConfigError for anything else that was given for ``argument``."""
+    """Reads a length of time above zero; raises ConfigError for anything else that was given for ``argument``."""
     try:
         length = as_duration(given)
     except ConfigError as error:

@@ -212,7 +212,7 @@ def _names(names: Iterable[object]) -> str:
 
 
 def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
-    """Returns the JSON part as text, and the tables, of a state; SchemaError where the state is not as declared."""
+    """Returns the JSON part as text, and the tables, of a state; raises SchemaError if the state is not as declared."""
     if not isinstance(state, Mapping):
         raise SchemaError(
             f"self.state is {type(state).__name__} {repr_of(state):.60}",
@@ -316,8 +316,8 @@ class ConfiguredBolt(Component):
         """Sets how often watermarks are made if the user does not say it: as a watermark column, or a watermark per
         key, needs it.
 
-        ``before``: the settings before this call; ``chosen``: whether the call says how often. What was derived
-        before is derived again.
+        ``before``: the settings before this call; ``chosen``: True if the call says how often. What was derived before
+        is derived again.
         """
         settings, every = self.settings, self.settings.watermark_every
         if chosen:
@@ -384,7 +384,7 @@ class ConfiguredBolt(Component):
         return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
 
     def _windows(self, call: str, **windows: Any) -> Self:
-        """Set the windows of a bolt, as a user does in ``call``; ConfigError where it has others already."""
+        """Set the windows of a bolt, as a user does in ``call``; raises ConfigError if it has others already."""
         settings, configured = self.settings, self._with(**windows)
         if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
             getattr(settings, name) != value for name, value in windows.items()
@@ -482,7 +482,7 @@ class TaskBolt(ConfiguredBolt):
 
     @property
     def declared_columns(self) -> frozenset[str] | None:
-        """The columns of ``reads``; None where it is not given, or all. ConfigError where it is something else."""
+        """The columns of ``reads``; None if it is not given, or all. Raises ConfigError if it is something else."""
         given = self.reads
         names = given.split(",") if isinstance(given, str) else given
         if names is None or given == "*":
@@ -544,8 +544,8 @@ class StatefulTaskBolt(TaskBolt):
 
     @property
     def needed_until(self) -> int | None:
-        """Time in microseconds from which ``state`` is again as in the beginning, unless another event comes; None
-        where it is kept."""
+        """Time in microseconds from which ``state`` is again as in the beginning, unless another event comes; None if
+        it is kept."""
         return None
 
     def move_state(

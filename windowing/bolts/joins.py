@@ -68,8 +68,8 @@ On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
 def read_keys(on: On, left: str, right: str) -> JoinKeys:
-    """Returns the keys of ``on``: a column, several, or columns for each stream by its name; ConfigError for anything
-    else."""
+    """Returns the keys of ``on``: a column, several, or columns for each stream by its name; raises ConfigError for
+    anything else."""
     if not all(isinstance(name, str) and name for name in (left, right)):
         raise ConfigError(
             f"a join of {left!r:.60} and {right!r:.60}", why="streams have names", do="give the names of two streams"
@@ -192,7 +192,7 @@ def named_columns(
     then ``moments``.
 
     ``sides``: the streams by side. ``moments``: ``start`` and ``end``, and the names of their columns; None for none.
-    ``without``: columns that are left out. ConfigError where two columns have one name.
+    ``without``: columns that are left out. Raises ConfigError if two columns have one name.
     """
     left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
     named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
@@ -218,7 +218,8 @@ def named_columns(
 
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
-    """Returns the columns that ``outputs`` declares; ConfigError for others, and for types that they cannot have."""
+    """Returns the columns that ``outputs`` declares; raises ConfigError for others, and for types that they cannot
+    have."""
     problems = [*_not_to_be_had(columns, wanted)]
     if problems:
         raise together("the join", problems)
@@ -296,7 +297,7 @@ class Join(WindowedBolt):
         return {self.left: self.keys.left, self.right: self.keys.right}
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the join with its columns; ConfigError where they cannot be."""
+        """Returns the join with its columns; raises ConfigError if they cannot be."""
         check_inputs(inputs, self.left, self.right, self.keys)
         check_key_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
         columns = named_columns(
@@ -343,8 +344,8 @@ class TemporalJoin(Join, Operator):
     A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
     ``outputs`` keeps some of these columns only, by their names: ``"item string, price double"``.
 
-    A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap,
-    which is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
+    A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap, which
+    is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
     partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
     its time. An event without an end is emitted when the streams end, after everything else of its task. Pairs of one
     key and moment come in order of (left, right), before the events of this key and moment without a partner.
@@ -361,9 +362,9 @@ class TemporalJoin(Join, Operator):
     Late events are in no row. An outer join's rows plus its late stream contain every event of its outer side. The end
     of a lifetime is exclusive: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
 
-    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, with a
-    ``rename`` that names no column, or with a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
-    are reported when the topology is built.
+    Raises ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, with a
+    ``rename`` that names no column, or with a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes are
+    reported when the topology is built.
     """
 
     usual: ClassVar[Mapping[str, str | None]] = {START: "overlap_start", END: "overlap_end"}
@@ -390,7 +391,7 @@ class TemporalJoin(Join, Operator):
         self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the join with its columns; ConfigError where they cannot be."""
+        """Returns the join with its columns; raises ConfigError if they cannot be."""
         bound = super().for_inputs(inputs)
         if self.settings.lifetime is None:
             raise ConfigError(
@@ -493,8 +494,8 @@ class WindowJoin(Join):
             .with_tumbling_window("10s").with_timestamp_field("ts")
 
     ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
-    columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream
-    by fields among its own key columns.
+    columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream by
+    fields among its own key columns.
 
     ``how``, where an event has no partner in its window:
 
@@ -505,17 +506,17 @@ class WindowJoin(Join):
 
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
     their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
-    both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and
-    ``end`` name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
+    both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and ``end``
+    name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
     ``outputs`` keeps some of these columns only, by their names, in these types: ``"id long, price double"``. Columns
-    of one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in
-    order of (left, right); those of right events without a partner last.
+    of one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in order of
+    (left, right); those of right events without a partner last.
 
     Late events are in no row: all events of a side are the rows of an outer join and its late stream together.
 
-    ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, for a
-    ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes
-    are reported when the topology is built.
+    Raises ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, for a
+    ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes are
+    reported when the topology is built.
     """
 
     @checked_value
@@ -578,7 +579,7 @@ def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) ->
 def _rows_of_pairs(
     how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the rows of a join from its pairs; -1 where an event has no partner."""
+    """Returns the rows of a join from its pairs; -1 if an event has no partner."""
     if how in ("semi", "anti"):
         matched = np.bincount(lefts, minlength=left) > 0
         found = np.flatnonzero(matched if how == "semi" else ~matched)

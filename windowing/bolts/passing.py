@@ -52,7 +52,7 @@ class Union(Operator):
 
         builder.set_bolt("all", Union().with_timestamp_field("ts")).global_grouping("web").global_grouping("shop")
 
-    ConfigError for ``with_lifetime``: an event is released by its timestamp alone, however long it lasts.
+    Raises ConfigError for ``with_lifetime``: an event is released by its timestamp alone, however long it lasts.
     """
 
     _schema: pa.Schema | None = None
@@ -140,7 +140,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
         bound = super().for_inputs(inputs)
         assert bound._schema is not None
         columns = self.compared(bound._schema)
@@ -266,8 +266,8 @@ class Changes(Passing):
     run, and go to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among
     ``by``.
 
-    ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a ``rest`` that
-    cannot name a stream.
+    Raises ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a
+    ``rest`` that cannot name a stream.
     """
 
     held_back = "unchanged"
@@ -397,8 +397,8 @@ class RateLimit(Passing):
     ``rest`` if one is named. At most ``n`` times are kept for each key, no longer than ``per``. With several tasks,
     group the inputs by fields among ``by``.
 
-    ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, and for what is not a column or
-    not a stream.
+    Raises ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, and for what is not a
+    column or not a stream.
     """
 
     held_back = "over the limit"
@@ -442,7 +442,7 @@ class Silence(BatchWindowedBolt, Operator):
     One event of each key is kept behind the watermark, until it has been emitted. In the accounts it is then windowed;
     events that others follow are unwindowed. With several tasks, group the inputs by fields among ``by``.
 
-    ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for a new name that is taken.
+    Raises ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for a new name that is taken.
     """
 
     settings: WindowSettings = WindowSettings(
@@ -466,7 +466,7 @@ class Silence(BatchWindowedBolt, Operator):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; ConfigError where they cannot be."""
+        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
         schema = unified(inputs)
         if schema is None:
             return self
@@ -520,7 +520,7 @@ class ShiftTime(BatchBolt):
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its input; ConfigError where ``fields`` are not times, or inputs
+        """Returns a copy with the columns of its input; raises ConfigError if ``fields`` are not times, or inputs
         differ."""
         bound = copy(self)
         bound._schema = _one_schema(inputs)
@@ -590,8 +590,8 @@ class AlterLifetime(BatchBolt):
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its input, and the end; ConfigError where they are not times, or inputs
-        differ."""
+        """Returns a copy with the columns of its input, and the end; raises ConfigError if they are not times, or
+        inputs differ."""
         schema = _one_schema(inputs)
         starts = () if self._start is None else _wrong_times(schema, self._start, self.time_shift)
         check_columns("AlterLifetime", starts, self._wrong_ends(schema))
@@ -636,7 +636,7 @@ class AlterLifetime(BatchBolt):
 
 
 def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Returns the columns of all inputs; ConfigError where they are not the same."""
+    """Returns the columns of all inputs; raises ConfigError if they are not the same."""
     schemas = list(inputs.values())
     if any(not schema.equals(schemas[0]) for schema in schemas):
         raise ConfigError(

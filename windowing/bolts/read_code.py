@@ -46,8 +46,8 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
 
 def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
     """Returns the texts in a bolt's methods, in the functions that they name, and in the values that these and the bolt
-    hold. They include the columns that the bolt asks for by name, even in code that has not run yet. None where the
-    bolt holds more than can be looked through.
+    hold. They include the columns that the bolt asks for by name, even in code that has not run yet. None if the bolt
+    holds more than can be looked through.
 
     Names that are put together at run time are not found.
     """
@@ -241,7 +241,7 @@ def _methods(kind: type) -> Iterator[Any]:
 
 
 def _calls_super(method: Any) -> bool:
-    """True where the code of a method, or what it wraps, names ``super``."""
+    """True if the code of a method, or what it wraps, names ``super``."""
     waiting, seen = [method], set[int]()
     while waiting:
         value = waiting.pop()

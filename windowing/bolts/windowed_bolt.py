@@ -290,9 +290,9 @@ class WindowedBolt(TaskBolt):
         when time has passed its end, as all windows do. The end of the streams fires no empty window that begins after
         the latest event. For windows of ``with_window(length, slide)`` in time, and of the calendar.
 
-        ``keys``: keys that are known before they have had an event, from the moment ``since`` on (a datetime, or
-        ISO 8601): a value each, or a tuple where ``with_key`` names several columns. Their windows without events end
-        after ``since``, and ``until`` counts from there. Later runs on a checkpoint may list others. ConfigError where
+        ``keys``: keys that are known before they have had an event, from the moment ``since`` on (a datetime, or ISO
+        8601): a value each, or a tuple where ``with_key`` names several columns. Their windows without events end after
+        ``since``, and ``until`` counts from there. Later runs on a checkpoint may list others. Raises ConfigError if
         one of the two is missing.
         """
         return self._give("with_empty_windows", {"until": until, "keys": ListedKeys.of(keys, since)})
@@ -306,7 +306,7 @@ class WindowedBolt(TaskBolt):
         ``eviction``: which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: when windows fire
         (``windbolt.policies.TriggerPolicy``).
 
-        ``expired``: whether ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
+        ``expired``: True if ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
         Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
         that key's next window has fired.
         """
@@ -339,16 +339,16 @@ class WindowedBolt(TaskBolt):
     ) -> Self:
         """Sets all time settings of another system, ``presets.azure(late="5m")``, and single ones.
 
-        A preset replaces every time setting before it, so call it first. ``processing``: time is the clock at
-        arrival, even where the input streams carry event times. ``default_time``: the time that the bolt uses if it
-        names none and its inputs bring none along.
+        A preset replaces every time setting before it, so call it first. ``processing``: time is the clock at arrival,
+        even where the input streams carry event times. ``default_time``: the time that the bolt uses if it names none
+        and its inputs bring none along.
 
         ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or
         that of ``"window last"``, one microsecond before the end. Use it with ``[start, end)``, where the end itself
-        would fall into the next bolt's next window.
-        ``output_watermark``: the next bolt's watermark follows the ends of the windows that are still open
-        (``"window end"``), or the start of the earliest of them (``"window start"``, SI-24); None: as far as the time
-        of the rows allows. ``close_fires``: whether the end of the streams fires the windows that are open (SI-7).
+        would fall into the next bolt's next window. ``output_watermark``: the next bolt's watermark follows the ends of
+        the windows that are still open (``"window end"``), or the start of the earliest of them (``"window start"``,
+        SI-24); None: as far as the time of the rows allows. ``close_fires``: True if the end of the streams fires the
+        windows that are open (SI-7).
         """
         given = named_arguments(
             default_time=default_time, output_time=output_time, output_watermark=output_watermark,
@@ -445,7 +445,7 @@ class WindowedBolt(TaskBolt):
         ``arrival``: ``Arrival(field, early=..., late=..., action=...)``: how far an event may be from its arrival, the
         column ``field`` or the clock of the batch (AZ-8, AZ-12). ``early`` guards against timestamps from the future:
         such events are turned away, and the watermark does not see them. ``late``: how long after its time an event may
-        arrive before the action is taken. ConfigError for an Arrival that does nothing.
+        arrive before the action is taken. Raises ConfigError for an Arrival that does nothing.
         """
         if isinstance(arrival, Arrival):
             _check_arrival(arrival)

@@ -249,7 +249,7 @@ class Declaration:
     """Conditions without which the setting changes nothing and is refused; the error tells the first missing one: names
     in ``NEEDS`` (``topologies/graph/effects.py``)."""
     scenario: str | None
-    """Name in scenario files; None where those have another way to say it, or none."""
+    """Name in scenario files; None if those have another way to say it, or none."""
     resumes: bool | str
     """True if a run may continue with another value on the same checkpoint; a text says when it may not."""
     admitted_by: AdmittedBy
@@ -353,8 +353,8 @@ class ListedKeys:
 
     @staticmethod
     def of(keys: Iterable[Any] | None, since: datetime | str | None) -> ListedKeys | None:
-        """Returns the keys that a user lists; None if neither argument is given. ConfigError if one is missing or
-        wrong."""
+        """Returns the keys that a user lists; None if neither argument is given. Raises ConfigError if one is missing
+        or wrong."""
         if keys is None and since is None:
             return None
         if keys is None or since is None:

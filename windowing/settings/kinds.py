@@ -75,7 +75,7 @@ class WindowKind(ABC):
 
     @property
     def declared_length(self) -> Duration | None:
-        """The declared length of a window, at most; None where nothing bounds it, or the user sets no time.
+        """The declared length of a window, at most; None if nothing bounds it, or the user sets no time.
 
         Clock changes are left out: a day has 24 hours. Assigners tell how long windows may be in fact (``looks_back``).
         """
@@ -85,13 +85,13 @@ class WindowKind(ABC):
     def period(self) -> Duration | None:
         """The least time from the end of a window to the end of the next, clock changes left out.
 
-        None where that depends on the events.
+        None if that depends on the events.
         """
         return None
 
     @property
     def least_held(self) -> Duration | Count | None:
-        """The least part of the stream that a task holds before it lets go of events; None where nothing tells."""
+        """The least part of the stream that a task holds before it lets go of events; None if nothing tells."""
         return self.declared_length
 
     def bounds(self, declared: Bounds) -> Bounds:
@@ -104,7 +104,7 @@ class WindowKind(ABC):
 
 
 def window_length(name: str, value: Time) -> Duration:
-    """Returns the length that an argument gives. ConfigError for a duration of zero."""
+    """Returns the length that an argument gives. Raises ConfigError for a duration of zero."""
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
@@ -495,7 +495,7 @@ class Session(WindowKind):
 
 
 def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """Raises ConfigError where sessions with a gap of zero are not those of one instant."""
+    """Raises ConfigError if sessions with a gap of zero are not those of one instant."""
     if not touching:
         raise ConfigError(
             "a session gap of zero",

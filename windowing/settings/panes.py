@@ -237,7 +237,7 @@ class Panes:
         events; with ``late``, as soon as it holds that many (Beam's AfterAll). The events of a window that never fires
         are ``unwindowed``.
 
-        ConfigError where none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
+        Raises ConfigError if none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
         """
         object.__setattr__(self, "early", _trigger(early, "an early firing"))
         whenever = {True: after_count(1), False: None}

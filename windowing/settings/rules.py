@@ -100,7 +100,7 @@ def one_of(rules: type[Choice], value: Choice | str) -> Choice:
 
 
 def flag(argument: str, value: object) -> bool:
-    """Returns a boolean; ConfigError for anything else, because Python would take the text "no" for true."""
+    """Returns a boolean; raises ConfigError for anything else, because Python would take the text "no" for true."""
     if not isinstance(value, bool):
         raise ConfigError(f"{argument}={value!r:.60}", why="it is True or False", do="give one of them")
     return value

@@ -163,7 +163,7 @@ class WaitingEdges:
         self._waiting = waiting.take(np.flatnonzero(~ended))
 
     def write(self, writer: SegmentWriter) -> WrittenEdges | None:
-        """Write those that still wait; None where there are none."""
+        """Write those that still wait; None if there is none."""
         edges = self._waiting
         if edges is None or not len(edges):
             return None
@@ -252,7 +252,7 @@ class KeyWatermarks:
         return np.maximum(after, np.where(codes[places] == keys, limits[places], NONE))
 
     def write(self, writer: SegmentWriter) -> Ref | None:
-        """Write them; None where there is nothing to write."""
+        """Write them; None if there is nothing to write."""
         table = self.substreams.table()
         return None if table is None else writer.add(table)
 
@@ -370,11 +370,11 @@ class TaskPanes:
         self._states = PaneStates.of(None)
 
     def write(self, writer: SegmentWriter) -> Ref | None:
-        """Write the states; None where no window is open."""
+        """Write the states; None if no window is open."""
         return writer.add(self._states.table()) if len(self._states) else None
 
     def _lateness(self) -> int | None:
-        """Returns how long windows take late events, in microseconds; None where not only the watermark closes them."""
+        """Returns how long windows take late events, in microseconds; None if not only the watermark closes them."""
         settings = self._node.bolt.settings
         alone = self._node.event_time and settings.idle_timeout is None
         return settings.allowed_lateness.micros if alone else None
@@ -393,7 +393,7 @@ class EvaluationScope:
     after: int
     upto: int | None
     last: LastFired | None
-    """The last window of each key; None where the bolt does not ask for expired events."""
+    """The last window of each key; None if the bolt does not ask for expired events."""
 
     @property
     def within_batch(self) -> bool:
@@ -444,7 +444,7 @@ class Evaluations:
 
     @property
     def known_keys(self) -> pa.Table | None:
-        """The keys whose windows fire without events; None where there are none."""
+        """The keys whose windows fire without events; None if there is none."""
         return None if self._known is None else self._known.table
 
     @property
@@ -487,15 +487,15 @@ class Evaluations:
         self.next_end = earliest if self.next_end is None else min(earliest, self.next_end)
 
     def write_panes(self, writer: SegmentWriter) -> Ref | None:
-        """Write the states of open windows; None where there are none."""
+        """Write the states of open windows; None if there is none."""
         return None if self._panes is None else self._panes.write(writer)
 
     def write_known(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
-        """Write the known keys; None where there are none."""
+        """Write the known keys; None if there is none."""
         return None if self._known is None else self._known.write(writer, evaluated=evaluated)
 
     def write_released(self, writer: SegmentWriter) -> Ref | None:
-        """Write the windows released exactly at the last limit; None where there are none."""
+        """Write the windows released exactly at the last limit; None if there is none."""
         return writer.add(self._released.table()) if len(self._released) else None
 
     def _span(self, windows: AssignedWindows, held: RetainedEvents, given: EvaluationScope) -> Span:
@@ -550,7 +550,7 @@ class AssignedTask:
             item, node, before, store, self._keys, self._codes, sums=self._sums, watched=traced
         )
         self._flags: NDArray[np.uint8] | None = None
-        """The flags of each event after the evaluation, old ones first; None where there was none."""
+        """The flags of each event after the evaluation, old ones first; None if there is none."""
         self._coded: NDArray[np.int64] | None = None
         """The codes of the keys of these events; None if they have no key."""
         self._listed = before.listed

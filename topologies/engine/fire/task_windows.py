@@ -173,7 +173,7 @@ def _admitted(
 
 
 def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
-    """The number of the evaluation before which events are admitted; None where windows fire only once."""
+    """The number of the evaluation before which events are admitted; None if windows fire only once."""
     if node.bolt.settings.panes is None:
         return None
     return np.full(count, item.state.windows_as(AssignedState).evaluations, np.int64)
@@ -284,7 +284,7 @@ class OldEvents:
         return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
     def needed(self) -> RetainedEvents | None:
-        """The live events, and those that have yet to be reported as expired; None where there are none."""
+        """The live events, and those that have yet to be reported as expired; None if there is none."""
         parts = [needed_rows(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
@@ -332,7 +332,7 @@ class TaskEvents:
     def __init__(self, store: SegmentStore, state: TaskState, streams: int) -> None:
         self.old = OldEvents(store, state.refs)
         self.new: RetainedEvents | None = None
-        """The events admitted in this batch; None where there are none."""
+        """The events admitted in this batch; None if there is none."""
         self._store, self._state, self._streams = store, state, streams
 
     def replace_all(self, events: RetainedEvents | None) -> None:

@@ -129,15 +129,15 @@ def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destinati
 
 
 def send_all(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) -> int:
-    """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. ConfigError where
-    there is no such topic."""
+    """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. Raises ConfigError
+    if there is no such topic."""
     need_confluent("this tool writes it")
     check_topics(Admins().of, topic, spouts.kafka(servers, topic))
     return send_messages(servers, topic, messages)
 
 
 def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """The messages of a topic, partition by partition. ConfigError where there is no such topic."""
+    """The messages of a topic, partition by partition. Raises ConfigError if there is no such topic."""
     need_confluent("this tool reads it")
     spout, admins = spouts.kafka(servers, topic), Admins()
     check_topics(admins.of, topic, spout)

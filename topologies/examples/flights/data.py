@@ -344,7 +344,7 @@ _SHOWN = 10
 def show_results(output_dir: str | os.PathLike[str]) -> Group:
     """Tables of what ``flights_topology`` wrote into ``output_dir``, to be printed with rich.
 
-    They may be asked for while the topology runs, for those windows that have fired so far. ConfigError where there
+    They may be asked for while the topology runs, for those windows that have fired so far. Raises ConfigError if there
     are none.
     """
     from rich.console import Group

@@ -26,8 +26,8 @@ ENOUGH_DEPARTURES = 10
 
 
 class FlightStats(NamedTuple):
-    """Figures of some flights: the number of those that took place, their mean delay in minutes (None where unknown),
-    and the number of cancelled ones."""
+    """Figures of some flights: the number of those that took place, their mean delay in minutes (None if unknown), and
+    the number of cancelled ones."""
 
     flights: int
     mean_delay: float | None

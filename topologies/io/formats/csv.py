@@ -118,7 +118,7 @@ class RowFinder:
     def __init__(
         self, delimiter: str, quote: str | None, escape: str | None, comment: str | None, *, unquoted: bool = True
     ) -> None:
-        """``unquoted``: False where an escape is one within quotes alone."""
+        """``unquoted``: False if an escape is one within quotes alone."""
         self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
         self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
         self._patterns(unquoted=unquoted)
@@ -137,7 +137,7 @@ class RowFinder:
         return self._by_patterns(data, last) if rows is None else rows
 
     def _by_counting(self, data: bytes, last: bool) -> Rows | None:
-        """Returns rows between whose line ends the number of quotes is even; None where a quote stands where this rule
+        """Returns rows between whose line ends the number of quotes is even; None if a quote stands where this rule
         fails."""
         characters = np.frombuffer(data, np.uint8)
         ending = characters == _LF
@@ -252,15 +252,14 @@ _PROBE = 'a,"1"\r\n'
 class CsvFormat(OneSplit):
     """Reads and writes CSV (RFC 4180).
 
-    ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which
-    a quote within a value is escaped (``"\\\\"``, a backslash). ``escape_unquoted``: False where that is so within
-    quotes alone, as in files of Spark. ``comment``: lines that begin with
-    this character are no rows. ``skip_rows``: lines before the header. ``encoding``: any that Python knows.
-    ``null_values``: additional unquoted spellings of null. ``decimal_point``: ``","`` reads numbers like ``1,5``, and
-    ``1.5`` is bad then. ``block_size``: bytes read at a time. ``longest_row``: the longest row in bytes (16 MiB); a
-    longer one, which mostly is a quote that is not closed, is an error of the file. ``escape_formulas``,
-    for sinks: text that a spreadsheet would take for a formula is prefixed with an apostrophe, which remains when the
-    file is read.
+    ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which a quote
+    within a value is escaped (``"\\\\"``, a backslash). ``escape_unquoted``: False if that is so within quotes alone,
+    as in files of Spark. ``comment``: lines that begin with this character are no rows. ``skip_rows``: lines before the
+    header. ``encoding``: any that Python knows. ``null_values``: additional unquoted spellings of null.
+    ``decimal_point``: ``","`` reads numbers like ``1,5``, and ``1.5`` is bad then. ``block_size``: bytes read at a
+    time. ``longest_row``: the longest row in bytes (16 MiB); a longer one, which mostly is a quote that is not closed,
+    is an error of the file. ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula is
+    prefixed with an apostrophe, which remains when the file is read.
     """
 
     delimiter: str = ","

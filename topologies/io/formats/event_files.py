@@ -133,7 +133,7 @@ _TEXT_END = " Detail: "
 def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False) -> Iterator[pa.NativeFile]:
     """Open a file for a reader of format ``kind``; with ``streamed``, sequentially and decompressed.
 
-    Raises UnreachableError, also while reading; MissingError where the file does not exist.
+    Raises UnreachableError, also while reading; MissingError if the file does not exist.
     """
     bytes_of = _local if type(fs) is pafs.LocalFileSystem else _watched
     if streamed and without_compression(path) != path:
@@ -365,7 +365,7 @@ class BadRows:
         return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]).with_truncated(self.truncated)
 
     def truncated_among(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
-        """Returns which of the good rows, given by their numbers, were truncated; None where none was."""
+        """Returns which of the good rows, given by their numbers, were truncated; None if there is none."""
         found = np.isin(numbers, self.truncated) if len(self.truncated) else None
         return found if found is not None and found.any() else None
 

@@ -494,7 +494,7 @@ def _is_utf8(data: bytes) -> bool:
 
 @lru_cache(maxsize=128)
 def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] | None:
-    """Returns the decoder; None where msgspec cannot take the names, because of their quotes or control characters.
+    """Returns the decoder; None if msgspec cannot take the names, because of their quotes or control characters.
     ``raw``: the columns that stay JSON."""
     try:
         return msgspec.json.Decoder(_struct(schema, raw)).decode
@@ -824,7 +824,7 @@ class _Array:
         return f"something follows the array; {_REST}" if self.data[self.place :].strip() else ""
 
     def _end(self) -> int | None:
-        """Returns where the next element ends, at a comma or the bracket of the array; None where it does not end."""
+        """Returns where the next element ends, at a comma or the bracket of the array; None if it does not end."""
         while True:
             begun = len(self.data)
             for token in _TOKEN.finditer(self.data, self.seen):

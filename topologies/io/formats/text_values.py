@@ -23,7 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
 """Flags per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
 Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
-"""Values with null where they are bad, and their flags, or None where none has any."""
+"""Values with null where they are bad, and their flags, or None if there is none any."""
 BAD, CUT = np.uint8(1), np.uint8(2)
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -58,7 +58,7 @@ def bad_of(flags: Flags) -> Mask:
 
 
 def cut_of(flags: Flags) -> Mask | None:
-    """Returns which values are times that were cut to the unit of their type; None where none is."""
+    """Returns which values are times that were cut to the unit of their type; None if there is none."""
     if flags.dtype == np.bool_:
         return None
     cut: Mask = (flags & CUT).astype(np.bool_)
@@ -129,7 +129,7 @@ def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
 
 
 def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
-    """Converts all values by the first kernel that accepts them all; None where no kernel does."""
+    """Converts all values by the first kernel that accepts them all; None if no kernel does."""
     for kernel in kernels:
         try:
             if len(values) > _PROBE:  # a cast that fails on every value costs far more than one that succeeds

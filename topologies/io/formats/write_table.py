@@ -140,7 +140,7 @@ def is_written(name: str) -> bool:
 
 
 def format_of(path: str) -> str | None:
-    """Returns the format that the suffix of a path stands for; None where it stands for none."""
+    """Returns the format that the suffix of a path stands for; None if it stands for none."""
     plain = without_compression(path).lower()
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 

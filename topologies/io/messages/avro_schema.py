@@ -44,7 +44,7 @@ def avro_type(schema: Any) -> str:
 
 
 def logical_type(schema: Any) -> str:
-    """Returns a type with its logical type, such as ``long-timestamp-millis``; "" where there is none."""
+    """Returns a type with its logical type, such as ``long-timestamp-millis``; "" if there is none."""
     return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
 
 
@@ -180,7 +180,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def logical(self, schema: Any) -> Built | None:
-        """Returns the function of a logical type; None where it is that of the type below, or there is none."""
+        """Returns the function of a logical type; None if it is that of the type below, or there is none."""
 
     @abstractmethod
     def union(self, branches: Sequence[Any]) -> Built:

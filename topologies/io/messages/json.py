@@ -201,7 +201,7 @@ _MOST = 1 << 20
 
 
 def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | None:
-    """Returns the values of messages, and whether all are exact as they are. None where they cannot be read together:
+    """Returns the values of messages, and whether all are exact as they are. None if they cannot be read together:
     where one is not JSON, is missing, or begins with a byte order mark.
 
     The messages are joined to one list, with a random mark between them that no message contains. If the first quote of
@@ -330,7 +330,7 @@ def read_many(
 ) -> list[Any]:
     """Returns the events in messages; in place of each that cannot be read, the Unreadable with the reason.
 
-    ``headers`` of each message; None where none has any.
+    ``headers`` of each message; None if there is none any.
     """
     if isinstance(messages, JsonMessages):  # which have no use for headers
         events: list[Any] = []

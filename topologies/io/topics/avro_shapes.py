@@ -59,7 +59,7 @@ def decimal_leaf(precision: int, scale: int, make: Callable[[Any], Decimal]) -> 
 
 
 def any_decimal(make: Callable[[Any], Decimal]) -> Callable[[pa.DataType], Leaf | None]:
-    """The leaf of a record that is a decimal of its own scale; None where a struct is declared."""
+    """The leaf of a record that is a decimal of its own scale; None if a struct is declared."""
 
     def leaf(target: pa.DataType) -> Leaf | None:
         if pa.types.is_struct(target):

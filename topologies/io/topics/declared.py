@@ -75,7 +75,7 @@ def _bare(url: str) -> str:
 
 def checked_registry(given: str | Mapping[str, Any] | Registry) -> Registry:
     """A registry by its address, or by the settings of confluent-kafka's client. Raises ConfigError for what is
-    neither, and EnvironmentMissing where the client is not installed."""
+    neither, and EnvironmentMissing if the client is not installed."""
     if isinstance(given, Registry):
         return given
     settings = {"url": given} if isinstance(given, str) else dict(given)
@@ -108,7 +108,7 @@ def _checked_settings(registry: Registry) -> None:
 
 
 def refuse_missing(package: str, what: str) -> None:
-    """Raise ConfigError where a package of the extra ``topics`` is not installed."""
+    """Raise ConfigError if a package of the extra ``topics`` is not installed."""
     names = {"confluent_kafka": ("confluent_kafka", "authlib", "cachetools"), "google.protobuf": ("google.protobuf",)}
     missing = [name for name in names[package] if not _is_there(name)]
     if missing:
@@ -148,7 +148,7 @@ _SCHEMAS: dict[tuple[int, Registry, int], Registered] = {}
 def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> Registered:
     """The schema of an id; ``serialized``: compiled, as those of Protobuf are needed.
 
-    Raises Unreadable where the registry has none, UnreachableError where it does not answer.
+    Raises Unreadable where the registry has none, UnreachableError if it does not answer.
     """
     key = (os.getpid(), registry, number)
     with _LOCK:
@@ -431,7 +431,7 @@ def checked_rows(
 def _check_sources(
     format: str, registry: object, file: SchemaFile | None, message: str | None, key: str | None
 ) -> None:
-    """Raise ConfigError where it is not said once where schemas are."""
+    """Raise ConfigError if it is not said once where schemas are."""
     if "protobuf" in (format, key):
         refuse_missing("google.protobuf", "Protobuf")
     of_key = key in ("avro", "protobuf")

@@ -64,7 +64,7 @@ def decode(topic: TopicRows, records: pa.Table) -> Chunk:
     """The good rows with ``topic.columns``, their offsets, and the bad rows, numbered by their offsets.
 
     ``records``: the columns offset and value, and those that the keys and the metadata are from. Records that are in
-    neither are tombstones, which are skipped. Raises UnreachableError where the registry does not answer.
+    neither are tombstones, which are skipped. Raises UnreachableError if the registry does not answer.
     """
     offsets = records.column("offset").to_numpy()
     values = _whole(records.column("value"))
@@ -300,7 +300,7 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
 def _settled(
     decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
 ) -> Chunk | None:
-    """The rows as the declared columns; None where there is none. Raises Misfit where none can be."""
+    """The rows as the declared columns; None if there is none. Raises Misfit where none can be."""
     declared = pa.schema([each for each in decoded.schema if each.name not in decoded.topic.changes.names])
     arrays: list[pa.Array] = []
     reasons: dict[int, list[str]] = {}
@@ -649,10 +649,10 @@ class LatestSchema(NamedTuple):
 
 
 def check_topic(topic: TopicRows, name: str | None) -> list[LatestSchema]:
-    """The latest schemas of a topic's values and keys, as far as these have some. ``name``: None where only a pattern
+    """The latest schemas of a topic's values and keys, as far as these have some. ``name``: None if only a pattern
     names topics.
 
-    Raises ConfigError where one does not fit the declared columns, UnreachableError where the registry does not answer.
+    Raises ConfigError if one does not fit the declared columns, UnreachableError if the registry does not answer.
     """
     registry = topic.registry
     assert registry is not None

@@ -88,7 +88,7 @@ class TopicRecords:
 def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
     """Rows as a table of ``value``, and ``key`` and ``headers`` where there are some; None: they are records already.
 
-    Raises DataError for a row that the schema cannot have, UnreachableError where the registry does not answer.
+    Raises DataError for a row that the schema cannot have, UnreachableError if the registry does not answer.
     """
     if records is None:
         return rows
@@ -184,7 +184,7 @@ def checked_records(
 
 
 def _check_schemas(format: str, registry: object, schema_file: object, key_format: str | None) -> None:
-    """Raise ConfigError where it is not said once by which schemas values and keys are written."""
+    """Raise ConfigError if it is not said once by which schemas values and keys are written."""
     if "protobuf" in (format, key_format):
         refuse_missing("google.protobuf", "Protobuf")
     if registry is not None and schema_file is not None:
@@ -254,8 +254,8 @@ def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None
 
 
 def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
-    """Register the schemas, or get the latest, before the first batch. Raises ConfigError where a schema is refused or
-    does not fit the columns, UnreachableError where the registry does not answer."""
+    """Register the schemas, or get the latest, before the first batch. Raises ConfigError if a schema is refused or
+    does not fit the columns, UnreachableError if the registry does not answer."""
     _writer(records, records.value_columns(schema), "value", os.getpid())
     if records.key_columns and records.key_form(schema) not in PLAIN:
         _writer(records, pa.schema([schema.field(name) for name in records.key_columns]), "key", os.getpid())

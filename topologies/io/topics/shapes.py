@@ -27,7 +27,7 @@ class Leaf:
 
     kind: pa.DataType
     make: Make | None = None
-    """None where pyarrow takes the values as they are."""
+    """None if pyarrow takes the values as they are."""
     number: pa.DataType | None = None
     """The whole numbers in which times are written, for columns that are declared as such; None for others."""
     text: Make | None = None
@@ -40,9 +40,9 @@ class Struct:
 
     fields: Callable[[], Mapping[str, Shape]]
     get: Callable[[Any, str], Any] = lambda value, name: value.get(name)
-    """Returns the value of a field, None where there is none."""
+    """Returns the value of a field, None if there is none."""
     whole: Callable[[pa.DataType], Leaf | None] = lambda target: None
-    """Returns the leaf of a record that stands for one value where that type is declared; None where it does not."""
+    """Returns the leaf of a record that stands for one value where that type is declared; None if it does not."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Mapped:
     keys: Shape
     values: Shape
     ordered: bool = True
-    """False where its entries come in another order whenever they are read: rows have them by their keys."""
+    """False if its entries come in another order whenever they are read: rows have them by their keys."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def is_of_input(death: WorkerDied) -> bool:
 
 
 def find_poison(pool: Pool, topology: Graph, death: WorkerDied, context: Context) -> PoisonInput | None:
-    """The input on which a worker died; None where no part of it kills another worker.
+    """The input on which a worker died; None if no part of it kills another worker.
 
     Raises the death, with the findings, if only several rows together are poison, since then no single row is to blame.
     """
@@ -182,7 +182,7 @@ def executor_for(spark: SparkSession) -> TaskExecutor:
     """The executor for a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
 
     Spark is also used where the user asks for retries of tasks: ``local[N,F]``. The setting ``spark.windbolt.tasks``
-    overrides this. Raises ConfigError where that is impossible.
+    overrides this. Raises ConfigError if that is impossible.
     """
     chosen, context = spark.conf.get(TASKS, "auto"), spark.sparkContext
     local = local_cores(context.master or "")

@@ -250,8 +250,7 @@ class WorkerPool:
     def _answer(
         self, worker: _WorkerProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
     ) -> tuple[int, Any] | None:
-        """The index of the task that a worker has completed, and its result; None where its answer is not about a
-        task."""
+        """The index of the task that a worker has completed, and its result; None if its answer is not about a task."""
         index = worker.task
         try:
             answer = worker.answer()
@@ -317,7 +316,7 @@ class _WorkerProcess:
                 raise
         self.topology = b""
         self.task: int | None = None
-        """Index of the current item; None where there is none."""
+        """Index of the current item; None if there is none."""
         self.busy = False
         """True if an answer is expected."""
         self.where = ""
