@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a run of a topology needs no models: pydantic is slow to im
 
 
 def brief(value: object) -> str:
-    """Returns a value as shown in errors, truncated where it is long."""
+    """Returns a value as shown in errors, truncated if it is long."""
     if isinstance(value, dict | list) and not value:
         return "an empty mapping" if isinstance(value, dict) else "an empty list"
     if isinstance(value, dict):
@@ -165,7 +165,7 @@ class Explained:
 def explain(error: ValidationError, model: type[BaseModel]) -> list[Explained]:
     """Returns the problems of a document that does not follow a model, in the order of the document.
 
-    Names, allowed keys and purposes (the descriptions of fields) are those of the model. Values of a field that the
+    Names, allowed keys and purposes (the descriptions of fields) come from the model. Values of a field that the
     ``repr`` leaves out are secret: only their kind is named.
     """
     return [problem for details in error.errors() for problem in _explained(details, model)]
@@ -330,10 +330,10 @@ class Document:
 
 def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterator[Document]:
     """Yields the documents of a file, whose ending names its language: ``.yaml`` and ``.yml``, ``.json``, ``.jsonl`` (a
-    document a line), ``.conf`` and ``.hocon``; those in ``endings`` are read.
+    document a line), ``.conf`` and ``.hocon``; only those in ``endings`` are read.
 
-    With ``lists``, the items of a list are documents by themselves. An empty file has no document. A key that stands
-    twice in one mapping is a mistake. No exception is raised for the content of a file, nor for a missing file.
+    With ``lists``, the items of a list are documents by themselves. An empty file has no document. A repeated key in
+    one mapping is a mistake. No exception is raised for the content of a file, nor for a missing file.
     """
     if path.suffix.lower() not in endings:
         found = path.suffix or "no ending"

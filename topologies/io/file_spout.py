@@ -83,7 +83,7 @@ def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 BYTES_PER_BATCH = 256 * 2**20
-"""Default maximum number of bytes of files per micro-batch (at least one file is read): with so much work the fixed
+"""Default maximum number of bytes of files per micro-batch (at least one file is read). With so much work the fixed
 cost of a batch is small, and the columns fit into memory."""
 
 
@@ -249,7 +249,7 @@ def chunks_of(
 ) -> Iterator[Chunk]:
     """Yields a split of a file of a spout in chunks, as its format reads it (``FileFormat.read``).
 
-    ``known_as``: the path of the file, where the split is one of a copy.
+    ``known_as``: the path of the file, if the split is one of a copy.
     """
     zoned, folders = in_zone(schema, spout.timezone), spout.partitions
     zoned_folders, times = in_zone(folders, spout.timezone), spout.partition_times
@@ -263,7 +263,7 @@ def chunks_of(
 
 
 def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
-    """Lists the files of paths, in no order, without those that are passed over; ``here`` as for ``find``."""
+    """Lists the files of paths, in no order, without excluded ones; ``here`` as for ``find``."""
     return [each for each in find(paths, here) if not passed_over(each.path) and _is_text(each.path)]
 
 
@@ -313,11 +313,11 @@ _NEWEST = 1_000
 
 
 class WatchedFiles:
-    """Lists the files of a spout for the batches of a run, and finds those that were changed after they were read.
+    """Lists the files of a spout for the batches of a run, and finds files that were changed after they were read.
 
-    A checkpoint notes when each file was last changed. The first look of a run compares all files that were read, and
-    each further look the last 1,000 of them, because files are appended to while they are new. In stores, where a
-    listing has the times, all are compared each time.
+    A checkpoint notes when each file was last changed. The first listing of a run compares all files that were read,
+    and each further one the last 1,000, because files are appended to while they are new. In stores, whose listings
+    have the times, all are compared each time.
     """
 
     def __init__(self, name: str, spout: FileSpout) -> None:
@@ -330,10 +330,10 @@ class WatchedFiles:
         self._told = 0
 
     def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
-        """Returns the files that are not in ``read``, in the order in which they are read.
+        """Returns the files that are not in ``read``, in the order of reading.
 
         ``read``: for the path of each file that belongs to a batch, the time of its last change in milliseconds, in the
-        order of the batches. Raises DataError for one that was changed since, where the spout has
+        order of the batches. Raises DataError for a file that was changed since, if the spout has
         ``on_change="error"``.
         """
         self._read = read

@@ -64,8 +64,8 @@ class Reference:
     """``${path}``, or with ``optional`` ``${?path}``."""
 
     paths: tuple[tuple[str, ...], ...]
-    """The paths to look up, in order: that of an included file, as seen from the file that includes it, and the path as
-    written."""
+    """The paths to look up, in order: the path relative to the included file, as seen from the including file, and the
+    path as written."""
     optional: bool
     place: Place
 
@@ -156,8 +156,8 @@ class _Resolver:
         """The entries that have been ``seen_as`` something."""
 
     def check(self) -> None:
-        """Raises HoconError for an entry that others saw with another value than it has, because the right value
-        depends on where one begins (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
+        """Raises HoconError if others saw an entry with another value than it has, because the right value depends on
+        the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
         for entry in self._circular:
             values = [_plain(None if value is None else self.whole(value)) for value in (entry.value, *entry.seen_as)]
             if entry.is_known and any(value != values[0] for value in values):
@@ -257,7 +257,7 @@ class _Resolver:
         raise entry.place.error(MIXED)
 
     def _referred(self, reference: Reference, entry: Entry) -> Value | None:
-        """Returns the value that a reference of an entry leads to; None for an optional one that leads nowhere."""
+        """Returns the value that a reference of an entry leads to; None for an optional reference without one."""
         itself = False
         for path in reference.paths:
             try:
@@ -341,7 +341,7 @@ class _Reader:
         self._open_files = open_files
         """The included file that the text is, and those around it, the outermost first."""
         self._root = root
-        """The path at which the text is included; None within a list, where it has none."""
+        """The path at which the text is included; None within a list, which has no paths."""
         self._at = 0
 
     def document(self) -> Mapping | Sequenced:

@@ -1,5 +1,5 @@
-"""Kafka as source and sink: topics that events come from, results go to, and dead letters are sent to; and the options
-of its clients as users write them, for Spark's connector and for librdkafka."""
+"""Kafka as source and sink: topics for events, results and dead letters; and the options of its clients as users write
+them, for Spark's connector and for librdkafka."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
 REASON, TOPIC, PARTITION, OFFSET = "windbolt-reason", "windbolt-topic", "windbolt-partition", "windbolt-offset"
 SIZE, DIGEST, CUT = "windbolt-size", "windbolt-sha256", "windbolt-cut"
 """Headers of a record that was cut: the size of its value in bytes, the SHA-256 of the value as hexadecimal digits, and
-what was cut."""
+the parts that were cut."""
 
 _OWN = frozenset({REASON, TOPIC, PARTITION, OFFSET, SIZE, DIGEST, CUT})
 
 OVERHEAD = 1_000
 """Bytes reserved per record for the id and Kafka's own overhead."""
 _CUT_HEADERS = 250
-"""Bytes reserved for the headers that describe what was cut."""
+"""Bytes reserved for the headers of a cut record."""
 _KEY = 4
 """A key larger than one part in this many of a record is cut."""
 
@@ -80,16 +80,17 @@ def _cut_header(header: DeadLetterRow, size: int) -> DeadLetterRow:
 
 
 def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, object]) -> list[DeadLetterRow]:
-    """The headers with additional ones, which replace those of the same names; None values are left out."""
+    """Returns the headers with additional ones, which replace headers of the same names; None values are left out."""
     kept = [header for header in headers or () if header["key"] not in added]
     return kept + [{"key": name, "value": str(value).encode()} for name, value in added.items() if value is not None]
 
 
 def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
-    """The record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not fit.
+    """Returns the record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not
+    fit.
 
-    ``windbolt-cut`` says what was cut; for the value, its full size and SHA-256 are added. windbolt's own headers stay;
-    if they alone are too large, such as a long reason, they are cut too.
+    ``windbolt-cut`` names the cut parts; for the value, its full size and SHA-256 are added. windbolt's own headers
+    stay; if they alone are too large, such as a long reason, they are cut too.
     """
     if limit is None or size_of(row) <= limit:
         return row
@@ -174,7 +175,7 @@ _OURS = {
 
 @dataclass(frozen=True)
 class KafkaSpout:
-    """Reads records of topics, either as they are or with an object in each."""
+    """Reads records of topics, either raw or with an object in each."""
 
     servers: str
     _: KW_ONLY
@@ -189,7 +190,7 @@ class KafkaSpout:
     key: KeyForm | None = None
     """None: bytes where the rows are the records, else text."""
     key_columns: str | pa.Schema | None = None
-    """Columns of the keys, after those of the values."""
+    """Columns of the keys, after the columns of the values."""
     value: Form = "binary"
     format: TopicFormat = "json"
     registry: Registry | None = None
@@ -205,7 +206,7 @@ class KafkaSpout:
     on_truncation: OnTruncation = "cut"
     """Action for times that are finer than microseconds."""
     times: Times = ()
-    """How times are declared to be written, by column."""
+    """The declared forms of times, by column."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values for columns in which its rows have none."""
 
@@ -272,9 +273,9 @@ class KafkaSink:
     topics: tuple[str, ...] = ()
     """Further topics that its rows may name."""
     undeliverable: Undeliverable | None = None
-    """Where rows of a missing topic go; None: they stop the run."""
+    """Sink for rows of a missing topic; None: they stop the run."""
     records: TopicRecords | None = None
-    """How its rows become records; None: they are records."""
+    """Conversion of its rows to records; None: they are records."""
     largest: int | None = None
     """Maximum size of its records in bytes; a topic that accepts less is refused before the run. None for no check."""
 
@@ -407,7 +408,7 @@ def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> t
 
 
 def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
-    """Returns where a run begins. Raises ConfigError for what is not a position in a topic."""
+    """Returns the position at which a run begins. Raises ConfigError for values that are not a position in a topic."""
     if starting in ("earliest", "latest"):
         return starting
     if isinstance(starting, datetime):
@@ -431,7 +432,7 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
 
 
 def checked_metadata(asked: bool | str | Iterable[str], changes: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of metadata columns, of which ``changes`` are those of an envelope. Raises ConfigError for unknown
+    """Returns the names of metadata columns; ``changes`` are the columns of an envelope. Raises ConfigError for unknown
     ones."""
     if isinstance(asked, bool):
         return (*_USUAL, *changes) if asked else ()
@@ -526,7 +527,7 @@ def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
 
 
 def may_lose(options: Mapping[str, str]) -> bool:
-    """True if a spout with these options goes on where records are gone."""
+    """True if a spout with these options continues after records have been lost."""
     return options.get("failOnDataLoss", "true") == "false"
 
 
@@ -596,7 +597,7 @@ _SET_HERE = frozenset(
         "value.serializer",
     }
 )
-"""Settings that are windbolt's own, as they are the connector's."""
+"""Settings that windbolt sets itself, as the connector does."""
 _STORES = {"ssl.keystore": "JKS", "ssl.truststore": "JKS"}
 """Files of keys and certificates of Java's, and the type that they have by default."""
 _JAAS = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);?\s*", re.DOTALL)
@@ -611,8 +612,8 @@ _DO = "leave it out for local runs, or run on Spark"
 
 
 def librdkafka_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Options of Spark's connector as settings of librdkafka. Raises ConfigError, which has no value of an option,
-    where there is no equivalent."""
+    """Returns options of Spark's connector as settings of librdkafka. Raises ConfigError, without the values of
+    options, if there is no equivalent."""
     for name in options:
         if not name.startswith("kafka.") and name not in _CONNECTOR:
             raise ConfigError(
@@ -697,7 +698,7 @@ def with_names_of_java(error: str) -> str:
 
 
 def milliseconds(options: Mapping[str, str], name: str) -> int:
-    """A timeout among options. Raises ConfigError for one that is no whole number."""
+    """Returns a timeout among options. Raises ConfigError if it is not a whole number."""
     value = options[name]
     try:
         return int(value)

@@ -65,7 +65,7 @@ def shown_path(path: str) -> str:
 
 
 PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
-"""Ends of names that programs give to files which are not complete, or not input."""
+"""Endings of names of files that are incomplete, or not input."""
 _ANY_FOLDERS = "**"
 _HDFS_SCHEMES = ("hdfs://", "viewfs://")
 _DEFAULT_HDFS = "hdfs://"
@@ -86,7 +86,7 @@ class Entry(NamedTuple):
     """Absolute path or URI."""
     is_folder: bool
     info: pafs.FileInfo | None
-    """Size and time, where a listing tells them too, as in stores."""
+    """Size and time, if a listing has them too, as in stores."""
 
 
 def passed_over(path: str) -> bool:
@@ -140,9 +140,8 @@ def look(path: str) -> Entry | None:
 
 
 def folders_before(path: str, file: str) -> list[tuple[str, str]]:
-    """Returns the folders in which a run may have been started if a relative path stood for this file, each with the
-    matching folder of this run. Empty for a file that the path does not stand for, and for paths that are not
-    relative."""
+    """Returns the folders in which an earlier run may have been started, if a relative path stands for this file; each
+    with the matching folder of this run. Empty for a file that the path does not stand for, and for absolute paths."""
     if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
         return []
     names = file.split("/")[1:]
@@ -192,10 +191,9 @@ def canonical_place(path: str) -> Place:
 
 
 def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
-    """Returns those of these files for which a path of input that a user wrote may stand, whatever else there is.
+    """Returns the files among these for which a user's path of input may stand, whatever else exists.
 
-    Links are followed where they are in the part of a path before its first pattern, and where that pattern matches
-    them.
+    Links are followed in the part of a path before its first pattern, and where that pattern matches them.
     """
     read: set[Place] = set()
     for folder, parts in chain.from_iterable(map(_starting_folders, paths)):
@@ -255,7 +253,7 @@ def _without_links(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, t
 
 
 def _links(folder: str) -> list[str]:
-    """Returns the links to folders in a folder; none where it cannot be listed, which is told when it is read."""
+    """Returns the links to folders in a folder; empty if it cannot be listed, which is reported when it is read."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry.path for entry in entries if entry.is_symlink() and _is_folder(entry)]
     return []
@@ -291,7 +289,7 @@ def _plain(root: str) -> str:
 
 
 def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
-    """Returns how many of the folders ``before`` a path keeps, and its parts after these, without dots."""
+    """Returns the number of the folders ``before`` that a path keeps, and its parts after these, without dots."""
     kept, parts = len(before), list[str]()
     for part in _split(way, "/"):
         if part == "..":
@@ -557,7 +555,7 @@ def _named(folders: _Folders, folder: str, part: str) -> str | None:
 
 
 def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
-    """True if a path of these parts may stand for the file of these names, whatever else there is."""
+    """True if a path of these parts may stand for the file of these names, whatever else exists."""
     if not parts:
         return all(map(is_partition, names[:-1]))
     if parts[0] == _ANY_FOLDERS:

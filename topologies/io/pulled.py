@@ -37,7 +37,7 @@ class UsersSpout:
 
 @dataclass(frozen=True, repr=False)
 class PulledSpout(UsersSpout):
-    """One whose rows are pulled, and kept in the checkpoint."""
+    """A spout whose rows are pulled, and kept in the checkpoint."""
 
     spout: Spout
 
@@ -48,7 +48,7 @@ class PulledSpout(UsersSpout):
 
 @dataclass(frozen=True, repr=False)
 class RangedSpout(UsersSpout):
-    """One of partitions, whose ranges are kept in the checkpoint."""
+    """A spout of partitions, whose ranges are kept in the checkpoint."""
 
     spout: PartitionedSpout
 
@@ -113,8 +113,8 @@ def _check_call(spout: Spout | PartitionedSpout, name: str, given: list[str]) ->
 
 
 def in_their_zone(rows: EmittedRows, schema: pa.Schema, zone: str | None) -> EmittedRows:
-    """Returns rows whose times without a zone are those of a zone, by the rules of ``spouts.files``: datetimes, dates
-    in timestamp columns, and columns of tables. None is UTC, for which nothing is to be done."""
+    """Returns rows whose times without a zone are read in a zone, by the rules of ``spouts.files``: datetimes, dates in
+    timestamp columns, and columns of tables. None is UTC, which needs no change."""
     if checked_zone(zone) is None:
         return rows
     return _zoned_rows(rows, in_zone(schema, zone))
@@ -146,7 +146,7 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
 
 
 def zoned_defaults(given: Mapping[str, Any], schema: pa.Schema, zone: str | None) -> Mapping[str, Any]:
-    """Returns the defaults of a spout; their times without a zone are those of its zone."""
+    """Returns the defaults of a spout; their times without a zone are read in its zone."""
     if checked_zone(zone) is None or not isinstance(given, Mapping):
         return given
     zoned = in_zone(schema, zone)

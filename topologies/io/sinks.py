@@ -40,8 +40,8 @@ class FileSink:
 
 
 def output_file(sink: FileSink) -> Place:
-    """Returns the place of a file that the sink writes, that of its first batch. A spout that reads this one reads all
-    files of the sink."""
+    """Returns the place of the first file that the sink writes. A spout that reads this file reads all files of the
+    sink."""
     return canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
 
 

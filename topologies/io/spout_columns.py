@@ -1,4 +1,4 @@
-"""Columns that a spout adds to those of its files: from folders, about the file, and defaults."""
+"""Columns that a spout adds to the columns of its files: from folders, about the file, and defaults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_as_metadata(declared: Iterable[str], metadata: Iterable[str]) -> None:
-    """Raises ConfigError for a name that is that of a declared column and of metadata."""
+    """Raises ConfigError for a name of both a declared column and a metadata column."""
     taken = sorted(set(metadata) & set(declared))
     if taken:
         raise ConfigError(
@@ -83,7 +83,7 @@ class FileMetadata:
                 self._values[name] = pa.scalar(value, FILE_METADATA.field(name).type)
 
     def beside(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Returns rows of the file, which have these numbers there, with the requested metadata columns."""
+        """Returns rows of the file, which have these row numbers, with the requested metadata columns."""
         for name in self._names:
             value = self._values.get(name)
             column = pa.array(numbers) if value is None else pa.repeat(value, table.num_rows)
@@ -133,8 +133,8 @@ class Defaults:
 
     @staticmethod
     def of(given: Mapping[str, Any], schema: pa.Schema) -> Defaults:
-        """Returns the defaults that a user declares for rows of these columns. Raises ConfigError for defaults that are
-        not possible."""
+        """Returns the defaults that a user declares for rows of these columns. Raises ConfigError for impossible
+        defaults."""
         unknown = [name for name in given if name not in schema.names]
         if unknown:
             raise ConfigError(
@@ -157,9 +157,9 @@ class Defaults:
         return table
 
     def completed(self, rows: EmittedRows) -> EmittedRows:
-        """Returns rows that are given in Python, with null where they lack a column that has a default.
+        """Returns rows that are given in Python, with null in missing columns that have a default.
 
-        Tuples go by place, and are left as they are.
+        Tuples have their values by place, and do not change.
         """
         if not self.columns or rows is None or isinstance(rows, tuple | str | bytes):
             return rows
@@ -328,7 +328,7 @@ def _declared(given: object) -> str:
 
 
 def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema:
-    """Returns the columns of files and of their folders. Raises ConfigError for one that is declared as both."""
+    """Returns the columns of files and of their folders. Raises ConfigError for a column that is declared as both."""
     twice = [name for name in columns.names if name in declared.names]
     if twice:
         raise ConfigError(
@@ -383,10 +383,10 @@ class Partition:
         on_truncation: OnTruncation = "cut",
         times: Times = (),
     ) -> Partition:
-        """Reads these columns from the folders of a file; only those in ``optional`` may be missing there.
+        """Reads these columns from the folders of a file; only those in ``optional`` may be missing.
 
-        ``times``: the declared forms of times, by column. Raises DataError for a column that is missing, and for a
-        value that is not of its type or, with ``"error"``, is finer than it.
+        ``times``: the declared forms of times, by column. Raises DataError for a missing column, and for a value that
+        is not of its type or, with ``"error"``, has a finer time.
         """
         if not columns.names:
             return Partition({}, {})
@@ -504,7 +504,7 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
 
 
 def _decoded(given: str) -> str | None:
-    """Returns the value of a folder, in which characters may be written as %3A; None if these are no UTF-8."""
+    """Returns the value of a folder, in which characters may be written as %3A; None if the bytes are not UTF-8."""
     try:
         return unquote(given, errors="strict")
     except UnicodeDecodeError:

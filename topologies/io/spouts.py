@@ -259,7 +259,7 @@ def _paths(path: object) -> tuple[str, ...]:
 
 
 def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> SchemaLike:
-    """The column of files of text. Raises ConfigError for others."""
+    """Returns the column of files of text. Raises ConfigError for others."""
     schema = f"{LINE} string" if schema is None else schema
     declared = parse_schema(schema)
     kinds = (pa.string(), pa.binary())
@@ -336,7 +336,7 @@ def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int |
 
 
 def _check_choices(text: str, on_missing: str, on_change: str, options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for what the reader of files does not know."""
+    """Raises ConfigError for arguments that the reader of files does not know."""
     if on_missing not in ("stop", "invalid"):
         raise ConfigError(
             f"files({text!r}) with on_missing={on_missing!r}",
@@ -371,8 +371,8 @@ DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, Memo
 
 
 def _checked(spout: DeclaredSpout) -> DeclaredSpout:
-    """The spout. Raises ConfigError for defaults that its columns cannot have, and for a partition column that is
-    declared as one of the files too; columns that only files know are known later, in ``build()``."""
+    """Returns the spout. Raises ConfigError for defaults that its columns cannot have, and for a partition column that
+    is also declared as a column of the files; columns that only files know are checked later, in ``build()``."""
     if isinstance(spout, FileSpout):
         partitions = spout.partitions
         if spout.declared is not None:
@@ -619,7 +619,8 @@ def _made_now(make: Callable[[Any], Any]) -> Any:
 
 
 def check_streaming(frame: Any, call: str = "stream") -> None:
-    """Raise ConfigError for what is no streaming DataFrame; ``call`` is what a user has given it to."""
+    """Raises ConfigError for a value that is not a streaming DataFrame; ``call``: the function that a user gave it
+    to."""
     if not hasattr(frame, "isStreaming") or not frame.isStreaming:
         given = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else f"a {type(frame).__name__}"
         raise ConfigError(
@@ -665,7 +666,7 @@ def _quoted(name: str) -> str:
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
-    """Rows as a table of these columns; raises SchemaError if they are not of these."""
+    """Returns rows as a table of these columns; raises SchemaError for other columns."""
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
     try:
         parts = [table for _, table in tables(batch, outputs)]

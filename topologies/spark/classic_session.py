@@ -120,7 +120,7 @@ def check_classes(spark: SparkSession, places: Collection[str]) -> None:
 
 
 def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
-    """Tell Hadoop where the buckets of these places are, and as whom to ask; what somebody else has set stays."""
+    """Configures the addresses and credentials of these buckets in Hadoop; existing settings stay."""
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
     for place in places:
         bucket = hadoop_name(place).removeprefix("s3a://").partition("/")[0]
@@ -187,7 +187,7 @@ _STARTED: dict[str, str] = {}
 
 
 def started_with(name: str) -> str | None:
-    """The setting that windbolt started Java with: Java knows it, and it was that of one session, which may have
+    """The setting with which windbolt started Java. Java keeps it, although it was of one session, which may have
     ended."""
     return _STARTED.get(name)
 
@@ -255,8 +255,9 @@ def _older() -> list[str]:
 
 
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
-    """Start Java unless it is running. Where it ``fetches`` what the settings name, its output until it is ready is
-    shown only if it fails. Raises EnvironmentMissing if it does not start, or the connector cannot be fetched."""
+    """Starts Java unless it is running. If it ``fetches`` packages that the settings name, its output until it is
+    ready is shown only after a failure. Raises EnvironmentMissing if it does not start, or the connector cannot be
+    fetched."""
     forget_ended_java()  # it has died at its start, before a run could notice
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # it is running already, with its own settings
@@ -340,7 +341,7 @@ def file_defaults() -> dict[str, str]:
 
 
 class _HeldBack:
-    """Buffers what is written to ``end``, and forwards it to a file descriptor once released."""
+    """Buffers output to ``end``, and forwards it to a file descriptor once released."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -352,7 +353,7 @@ class _HeldBack:
         self._thread.start()
 
     def let_go(self) -> None:
-        """Forward what is written from now on."""
+        """Forward output from now on."""
         while True:
             with self._lock:
                 if not select.select([self._start], [], [], 0)[0]:
@@ -405,12 +406,11 @@ _TOGETHER = Together()
 
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
-    """The active session or a new one, and whether it is new, and so ours to stop. ``kafka``: a new one has the Kafka
-    connector.
+    """Returns the active session or a new one, and True if it is new, so that windbolt has to stop it. ``kafka``: a new
+    session has the Kafka connector.
 
-    A new one is on ``master``, or else where Spark itself has been told to go: by ``conf``, spark-submit or
-    ``spark-defaults.conf``; only where nobody has said anything it is on ``local[*]``. What windbolt sets besides is
-    for settings that nobody has given.
+    A new session is on ``master``, or else on the master of Spark's own settings: ``conf``, spark-submit or
+    ``spark-defaults.conf``; if there is none, on ``local[*]``. windbolt sets only what nobody has set.
     """
     forget_ended_java()  # of an attempt before this one
     active = SparkSession.getActiveSession()
@@ -432,7 +432,7 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
 
 
 def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
-    """A session in the Java that runs, and the settings that are known of it. ``given``: those of the user."""
+    """Returns a session in the running Java, and its known settings. ``given``: the user's settings."""
     SparkContext._ensure_initialized()
     known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | dict(given)
     settings = _defaults(known.get(_MASTER, LOCAL))
@@ -447,7 +447,7 @@ def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
 
 
 def _at_start(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that Java is started with; what is set there replaces ``spark-defaults.conf``."""
+    """Returns the settings with which Java is started; they replace those of ``spark-defaults.conf``."""
     quiet, default = f"-Dlog4j2.configurationFile=file:{_LOGGING}", file_defaults()
     options = " ".join(filter(None, [quiet, default.get(_JAVA_OPTIONS)]))
     return {_JAVA_OPTIONS: options, _PROGRESS: default.get(_PROGRESS, "false")} | dict(given)
@@ -471,11 +471,11 @@ def _defaults(master: str) -> dict[str, str]:
 
 @contextmanager
 def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
-    """Have Java start where it is told to, whatever SPARK_REMOTE says, and Spark start the workers with the Python that
-    the user names, by ``spark.pyspark.python`` or PYSPARK_PYTHON.
+    """Makes Java start in this process, whatever SPARK_REMOTE says, and Spark start the workers with the user's Python,
+    by ``spark.pyspark.python`` or PYSPARK_PYTHON.
 
-    Otherwise, and on this machine unless a setting names one, with this Python: it has what the topology needs, and a
-    ``python3`` that a shell's profile names may not.
+    Without these, and on this machine unless a setting names one, workers get this Python: it has the packages that the
+    topology needs, while a ``python3`` of a shell's profile may not.
     """
     here = on_this_machine(given.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _submitted()
     chosen = given.get(_PYTHON) or file_defaults().get(_PYTHON) or ("" if here else os.environ.get("PYSPARK_PYTHON"))
@@ -499,11 +499,11 @@ def _submitted() -> bool:
 
 @contextmanager
 def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
-    """Within the block a query that starts writes its logs more simply if its checkpoint is in a folder, ``path``; None
-    for one in a store. What somebody has set for the session stays.
+    """Within the block a query that starts writes its logs more simply if its checkpoint is in the folder ``path``;
+    None for a checkpoint in a store. Settings that the session already has stay.
 
-    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens that,
-    in a thread of the query, some time after ``start`` has returned.
+    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens the
+    log, in a thread of the query, some time after ``start`` has returned.
     """
     if path is None:
         yield
@@ -513,8 +513,8 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
 
 
 def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
-    """Have Spark's logs written through Hadoop's FileSystem instead of its FileContext, as Spark does where there is no
-    FileContext, unless somebody has said how. What is returned takes that back.
+    """Makes Spark's logs use Hadoop's FileSystem instead of its FileContext, as Spark does without a FileContext,
+    unless this is set already. Returns a function that takes it back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
     (chmod, readlink) for each of the three files of a batch, FileSystem two.
@@ -583,8 +583,8 @@ _SHARED: list[SharedSession] = []
 def shared_session(
     spark: SparkSession | None, master: str | None, conf: Mapping[str, str], *, kafka: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for a run: ``spark``, the active one, or one of windbolt's own, which ends with the last run that uses
-    it."""
+    """A session for a run: ``spark``, the active one, or a session of windbolt's own, which ends with the last run that
+    uses it."""
     if spark is not None:
         yield spark
         return

@@ -45,7 +45,7 @@ class ProbedPlace:
     """Its meaning for the user: ``the checkpoint``."""
     path: str
     written: bool
-    """True if tasks write there; otherwise they only read."""
+    """True for a place that tasks write to; False if they only read."""
 
     @property
     def _filesystem_and_path(self) -> tuple[pafs.FileSystem, str]:
@@ -60,7 +60,7 @@ class ProbedPlace:
             write_private(filesystem, f"{folder}/{_FOLDER}/{_DRIVER}", probe.encode())
 
     def look(self, probe: str, task: int) -> str | None:
-        """On an executor: read what the driver wrote, and write something; returns what is wrong, None for nothing."""
+        """On an executor: reads the driver's text, and writes one; returns the problem, None if there is none."""
         try:
             filesystem, path = self._filesystem_and_path
             if not self.written:
@@ -76,7 +76,7 @@ class ProbedPlace:
         return None
 
     def heard(self, probe: str, task: int) -> str | None:
-        """On the driver: whether what an executor wrote is there; returns what is wrong, None for nothing."""
+        """On the driver: checks for the text of an executor; returns the problem, None if there is none."""
         if not self.written:
             return None
         try:
@@ -107,7 +107,7 @@ def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
 
 
 def _inputs(spout: FileSpout) -> Iterator[str]:
-    """The folders of a spout, and of each on this machine one of its files."""
+    """Yields the folders of a spout, and for each on this machine one of its files."""
     for path in spout.paths:
         yield from _input(path)
 
@@ -139,11 +139,11 @@ class ProbeRequest:
     """Installed packages that the user's modules import at their top."""
     places: tuple[ProbedPlace, ...]
     probe: str
-    """Text that is written in these places, new for every run."""
+    """Text written in these places, new for every run."""
 
 
 def look(request: ProbeRequest, task: int) -> dict[str, Any]:
-    """An executor's answer: ``modules`` that it lacks, and by number of the place what it does not see there."""
+    """An executor's answer: the ``modules`` that it lacks, and by number of the place its problem there."""
     lacking = [name for name in request.modules if importlib.util.find_spec(name) is None]
     if not lacking:
         request.unpack()
@@ -162,7 +162,7 @@ _MOST_SKEW = 60_000_000
 """Microseconds that a clock may differ from the driver's. Object stores refuse requests that are signed at a time some
 minutes away, and the times in logs do not fit together long before."""
 _NAMED = 3
-"""How many executors an error names."""
+"""Most executors that an error names."""
 _PYTHON = "give all of them the driver's environment: spark.pyspark.python, or --archives with PYSPARK_PYTHON"
 
 
@@ -193,7 +193,7 @@ def faults_of(
 
 
 def refused(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
-    """The error for these faults: the first one, on all hosts that have it, and how many others there are."""
+    """Returns the error for these faults: the first one, with all hosts that have it, and the number of others."""
     first = faults[0]
     hosts = list(dict.fromkeys(fault.host for fault in faults if fault.what == first.what))
     others = list(dict.fromkeys(fault.what for fault in faults if fault.what != first.what))
@@ -278,7 +278,7 @@ class AskedExecutors(Protocol):
     """The modules of the topology."""
 
     def unpacker(self) -> Callable[[], Graph]:
-        """Returns the function that gives the topology there."""
+        """Returns the function that unpacks the topology on an executor."""
         ...
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
@@ -287,9 +287,9 @@ class AskedExecutors(Protocol):
 
 
 def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -> None:
-    """Raise EnvironmentMissing, with what is wrong on which executors, unless all of them can run the topology.
+    """Raises EnvironmentMissing, with the problems of each executor, unless all of them can run the topology.
 
-    They are those that there are now; at least one. An executor that comes later is not asked.
+    Only the executors of the moment are asked, at least one; later executors are not.
     """
     probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
     request = ProbeRequest(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
@@ -323,7 +323,7 @@ def _answers(executors: AskedExecutors, request: ProbeRequest) -> list[dict[str,
 
 @contextmanager
 def _by_value(*modules: Any) -> Iterator[None]:
-    """Send the functions of these modules whole, so that they need not be there."""
+    """Send the functions of these modules by value, so that executors need not have the modules."""
     for module in modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:

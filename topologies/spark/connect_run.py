@@ -136,7 +136,7 @@ class ConnectExecutor:
         return list({answer["executor"]: answer for answer in answers}.values())
 
     def close(self) -> None:
-        """Does nothing: what was sent is the session's, and goes with it."""
+        """Does nothing: everything sent belongs to the session, and ends with it."""
 
     def _results(self, work: Callable[[Any], list[Any]], shares: Sequence[Any]) -> Iterator[Any]:
         """Yields the result of ``work`` in a worker for each of its arguments, ``shares``, in order."""
@@ -166,8 +166,8 @@ def _is_held_here(item: Any) -> bool:
 
 
 def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
-    """The function as it is sent: from bytes to a row of them. It names nothing of windbolt, which may be missing where
-    the executors are asked what they have."""
+    """Returns the function as it is sent: from bytes to a row of them. It refers to nothing of windbolt, which may be
+    missing on executors that are asked for their packages."""
 
     def over(share: bytes) -> Iterator[pa.RecordBatch]:
         import pickle
@@ -210,7 +210,8 @@ _MOST_SECONDS = 10
 
 
 def slots_of(conf: Mapping[str, str]) -> int | None:
-    """The number of slots that a setting names; None if there is none. Raises ConfigError for what is no number."""
+    """Returns the number of slots that a setting gives; None if there is none. Raises ConfigError if it is not a
+    number."""
     given = conf.get(SLOTS)
     if given is None:
         return None
@@ -225,10 +226,10 @@ def slots_of(conf: Mapping[str, str]) -> int | None:
 
 @contextmanager
 def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The session given, or one that is opened for the run and closed at its end.
+    """The given session, or one that is opened for the run and closed at its end.
 
-    Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not answer; one that
-    does not pass by itself where the session that is given has ended.
+    Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not answer; if the given
+    session has ended, the error does not pass without help.
     """
     if spark is not None:
         try:
@@ -255,13 +256,13 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
 
 
 _OPENED: list[object] = []
-"""One for each present run with a session of its own: while there are any, PySpark's variable is set."""
+"""An entry for each present run with a session of its own: while there are any, PySpark's variable is set."""
 _OPENING = threading.Lock()
 
 
 @contextmanager
 def _functions_over_connect() -> Iterator[None]:
-    """By this pyspark.sql.functions, in functions of sinks and of DataFrames, know what they are to make."""
+    """Makes pyspark.sql.functions work over Connect in functions of sinks and of DataFrames."""
     mine = object()
     with _OPENING:
         is_users = not _OPENED and _MODE in os.environ
@@ -322,10 +323,10 @@ _WITHOUT_SERVER: WeakSet[Any] = WeakSet()
 
 
 def _leave_at_exit(session: SparkSession) -> None:
-    """As ``_leave``, at the end of the process, however many attempts of a run have failed.
+    """Closes the session like ``_leave``, at the end of the process, however many attempts of a run have failed.
 
-    PySpark asks from threads, too, for which Python waits before it calls what ``atexit`` has; so as those of
-    ``concurrent.futures`` this is called before, for which there is no public name.
+    PySpark also asks from threads, for which Python waits before it calls the ``atexit`` functions. So this is called
+    earlier, as for ``concurrent.futures``, for which there is no public name.
     """
     if not _WITHOUT_SERVER:
         getattr(threading, "_register_atexit", atexit.register)(_leave_all)
@@ -430,7 +431,7 @@ class ConnectRun(KeepsFrames, LocalRun):
     ) -> None:
         self.spark, self._slots = spark, slots
         self.tables: list[str] = []
-        """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
+        """The tables in whose folders sinks write files: Spark caches information about these."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:

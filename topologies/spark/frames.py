@@ -170,8 +170,8 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
 
 
 def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> None:
-    """Raise ConfigError for a DataFrame of a source that has no end, in a run to the end of the input; and for one that
-    cannot be read by one query after the other, where its rows are ``kept``."""
+    """Raises ConfigError for a DataFrame of a source without an end in a run to the end of the input; and, if its rows
+    are ``kept``, for one that several queries cannot read in turn."""
     for source in _sources(frame):
         if source in _ENDLESS and once:
             raise ConfigError(
@@ -190,7 +190,7 @@ def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> No
 _ENDLESS = ("rate", "socket")
 """Sources of Spark's that have nothing when a run begins, and more whenever one waits."""
 _SOURCE = re.compile(r"StreamingRelationV2 \S+, (\w+), ")
-"""How the text of Spark's plan names a source."""
+"""Prefix of the names of sources in the text of Spark's plan."""
 
 
 def _sources(frame: Any) -> Iterator[str]:
@@ -273,7 +273,7 @@ class InOwnThread:
     """A reader of a DataFrame whose calls all run in one thread of their own.
 
     Spark stops the query of a run by interrupting the thread in Java that plans its batches. If the reader used that
-    thread too, the interrupt could hit what it waits for there, or the start of its own query.
+    thread too, the interrupt could hit a request of the reader, or the start of its query.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -301,7 +301,7 @@ class InOwnThread:
 _ROWS = "rows"
 """The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
 _SINK_LOG_FOLDER = "_spark_metadata"
-"""Spark's folder, among the files of a sink, that says which of them belong to which batch."""
+"""Folder of Spark among the files of a sink, with the log of the files of each batch."""
 _PART = re.compile(r"part-\d+-.*")
 _FIRST = re.compile(r"part-0+-.*-c0+\..*")
 """The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
@@ -310,7 +310,7 @@ _AHEAD = 20
 _RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
 """Spark's error text of a query beside which another one goes on from the same checkpoint."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
-"""How long to wait before looking again whether the query has written a batch."""
+"""Seconds between two checks for a batch that the query has written."""
 
 
 class FrameReader:
@@ -341,7 +341,7 @@ class FrameReader:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """False: nobody has to be told of a commit. The files of the query are deleted once their rows are kept."""
+        """False: nobody needs to hear of a commit. The files of the query are deleted once their rows are kept."""
         return False
 
     def acknowledge(self, offset: Any) -> None:
@@ -376,7 +376,7 @@ class FrameReader:
             self._of_query(methodcaller("awaitTermination", seconds))
 
     def close(self) -> None:
-        """Stop the query; where that fails, Spark or its session has ended."""
+        """Stop the query; a failure means that Spark or its session has ended."""
         with suppress(WindboltError, *FROM_JAVA, OSError):
             self._end()
 
@@ -395,8 +395,8 @@ class FrameReader:
             )
 
     def _check_query(self) -> None:
-        """Raise CheckpointError if the notes of the query contradict each other: it would read rows again, or leave
-        some out, without a word.
+        """Raises CheckpointError if the notes of the query contradict each other: it would read rows again, or skip
+        some, without notice.
 
         A batch is planned first, then written, then done. So no batch may be written that was not planned, or be done
         or read that was not written. This also holds while another query is at work on the same notes.
@@ -489,13 +489,13 @@ def _race_error_in(name: str, text: str) -> UnreachableError | None:
 
 
 def _as_spark_names(place: str) -> str:
-    """A folder of the checkpoint, by a name that Spark's server does not take for one of another file system."""
+    """Returns a folder of the checkpoint by a name that Spark's server resolves on the same file system."""
     name = hadoop_name(place)
     return f"file://{name}" if name.startswith("/") and not name.startswith("/Volumes/") else name
 
 
 def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The rows as Arrow's own bytes: what Spark writes of them is what it passes to Python, whatever the types."""
+    """Returns the rows as Arrow's own bytes: Spark writes exactly what it passes to Python, whatever the types."""
     columns = [
         frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
         for at, field in enumerate(from_arrow_schema(schema))
@@ -504,8 +504,8 @@ def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
 
 
 def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow`` over rows: Arrow's own bytes of each record batch, with these names of its columns. It is sent
-    by value, and names nothing of windbolt: a worker of a Connect server has none."""
+    """Returns a function for ``mapInArrow``: Arrow's own bytes of each record batch, with these column names. It is
+    sent by value, and refers to nothing of windbolt, which a worker of a Connect server does not have."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -530,7 +530,8 @@ def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
 
 
 def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows that an earlier topology asked for may lack columns, and have others."""
+    """Returns rows that an earlier topology asked for with the columns of this one: missing ones added, others
+    removed."""
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(len(rows), field.type))
@@ -538,7 +539,7 @@ def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 class _SinkLog:
-    """Spark's log of a sink of files: which of them belong to which batch."""
+    """Spark's log of the files of each batch of a sink."""
 
     def __init__(self, halves: PairedCheckpoint, folder: str) -> None:
         self._filesystem, self._uri, self._folder = halves.filesystem, halves.uri, folder
@@ -569,8 +570,8 @@ class _SinkLog:
         delete_spark_file(self._filesystem, f"{self._folder}/{name}")
 
     def forget(self, batch: int) -> None:
-        """Called when no query is writing, and the batches up to this one have been read: their files are forgotten,
-        as those of attempts that have failed; the log would be longer with every batch."""
+        """Called when no query is writing, and the batches up to this one have been read: deletes their files, and
+        files of failed attempts. Otherwise the log would grow with every batch."""
         logged = self._logged()
         of_later = {name for number in logged if number > batch for name in self._names(logged[number])}
         for entry in entries(self._filesystem, self._folder):
@@ -591,8 +592,8 @@ class _SinkLog:
 
 
 def _batches_in(names: list[str]) -> list[list[str]]:
-    """The files of several batches one after another, whose own notes Spark has deleted: it keeps those of the last
-    hundred, and a query may be further ahead where a client is dead or slow."""
+    """Returns the files of several batches one after another, whose own notes Spark has deleted: it keeps the notes of
+    the last hundred, and a query may be further ahead if a client is dead or slow."""
     batches: list[list[str]] = []
     for name in names:
         if _FIRST.fullmatch(name) or not batches:

@@ -245,13 +245,13 @@ _PATIENCE_MS = 5_000
 _LAST_PATIENCE_MS = 60_000
 """The same where Spark cannot read them."""
 _PARTS = 4
-"""Of Java's memory, one part in so many is for the sums of all threads together."""
+"""Divisor of Java's memory: one part of so many is for the sums of all threads together."""
 _FIXED = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "none",  # offsets that are gone are an error, which Spark is left to tell
 }
 _DEFAULTS = {"receive.buffer.bytes": "65536"}
-"""As Spark has them."""
+"""Spark's default values."""
 _RANGES_SOURCE = Path(__file__).with_name("KafkaRanges.java")
 _LOG = logging.getLogger("windbolt.kafka")
 
@@ -289,7 +289,7 @@ class KafkaRanges:
 
     @property
     def threads(self) -> int:
-        """How many of the driver's threads read at once."""
+        """Number of the driver's threads that read at once."""
         return self._threads
 
     def add_up(self, name: str, ranges: Sequence[OffsetRange], code: Any, plan: str) -> bool:
@@ -313,8 +313,8 @@ class KafkaRanges:
         self._readers = None
 
     def in_memory(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> dict[str, list[Records]]:
-        """The records of a batch that Spark cannot read, by spout, in order of topic and partition. Raises one of
-        FAILURES where they are not there, or Kafka does not answer."""
+        """Returns the records of a batch that Spark cannot read, by spout, in order of topic and partition. Raises one
+        of FAILURES if records are missing, or Kafka does not answer."""
         files: dict[str, list[RecordFile]] = {}
         with TemporaryDirectory(prefix="windbolt-kafka-", ignore_cleanup_errors=True) as folder:
             self._read_into(folder, ranges, files, _LAST_PATIENCE_MS)
@@ -350,7 +350,7 @@ class KafkaRanges:
         files: dict[str, list[RecordFile]],
         patience_ms: int,
     ) -> None:
-        """Read ranges into files of a folder, which are noted before they are made. Raises one of FAILURES."""
+        """Reads ranges into files of a folder, which are noted before they are made. Raises one of FAILURES."""
         readers = self._compiled()
         for name, of_spout in ranges.items():
             lines, files[name] = [], []
@@ -381,7 +381,7 @@ class KafkaRanges:
 
 
 def _is_usual(options: Mapping[str, str]) -> bool:
-    """True if no option asks more of Spark's reading than a consumer does by itself."""
+    """True if no option asks more of Spark's reading than the defaults of a consumer."""
     return options.get("failOnDataLoss", "true") == "true" and "kafka.group.id" not in options
 
 

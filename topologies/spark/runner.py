@@ -169,7 +169,7 @@ class SparkRun(KeepsFrames):
         self.query: StreamingQuery | None = None
         self._is_cancelled = False
         self.tables: list[str] = []
-        """The tables in whose folders sinks write files: Spark keeps what it knows of these."""
+        """The tables in whose folders sinks write files: Spark caches information about these."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:
@@ -191,7 +191,7 @@ class SparkRun(KeepsFrames):
         return self._is_cancelled or super()._is_ending()
 
     def _cancel(self) -> None:
-        """End what the query waits for: tasks, and rows of DataFrames."""
+        """Cancels everything that the query waits for: tasks, and rows of DataFrames."""
         self._is_cancelled = True
         self.executor.cancel()
 

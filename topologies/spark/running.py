@@ -57,8 +57,8 @@ def run_on_spark(
 
 
 def session_for(spark: Any, master: str | None) -> Any:
-    """The session of a run: the one given; else a new one, where ``master`` is the address of a Connect server; else
-    the active one of this thread. None if a new one is opened."""
+    """Returns the session of a run: the given one; else a new one, if ``master`` is the address of a Connect server;
+    else the active one of this thread. None if a new one is opened."""
     if spark is not None:
         return spark
     return None if is_remote_master(master) else SparkSession.getActiveSession()

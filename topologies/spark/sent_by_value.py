@@ -1,7 +1,7 @@
-"""Functions that are sent to workers by value: checks of an executor, and what runs first in a worker of Spark Connect.
+"""Functions that are sent to workers by value: checks of an executor, and the first code of a worker of Spark Connect.
 
-They use nothing of windbolt, and no package before they have looked for it: code that has not come yet cannot be
-imported there, and a package may be what is missing.
+They use nothing of windbolt, and no package that they have not looked for: code that has not arrived cannot be imported
+there, and a package may be missing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import pyarrow as pa
 def probe(
     packages: Iterable[str], clock: Callable[[], float], look: str, request: bytes
 ) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
-    """A function for a Spark task, which answers as a dict: who it is, and what is wrong.
+    """Returns a function for a Spark task, which answers as a dict: its executor, and the problems there.
 
-    ``packages`` have to be there. ``look`` names the function, ``module:name``, that looks at all else where they are;
-    it is given ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
+    ``packages``: must be present. ``look``: the name of a function, ``module:name``, for further checks if they are; it
+    gets ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
     """
 
     def probed(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -69,8 +69,8 @@ Arrived = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def rows(folders: Sequence[str], work: bytes, shares: Sequence[bytes]) -> Arrived:
-    """The record batches that a function makes of each share. ``work`` is the pickle of the function; ``folders`` are
-    those of archives that were sent."""
+    """Yields the record batches that a function makes of each share. ``work`` is the pickle of the function;
+    ``folders`` are the folders of the archives that were sent."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os

@@ -39,7 +39,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class ModuleOwner(Enum):
-    """Whose a module is."""
+    """Owner of a module."""
 
     PYTHON = "python"
     WINDBOLT = "windbolt"
@@ -50,7 +50,7 @@ class ModuleOwner(Enum):
 
 
 def owner_of(name: str) -> ModuleOwner:
-    """Whose the module is that is imported by this name; its top-level package decides."""
+    """Returns the owner of the module that is imported by this name; its top-level package decides."""
     top = name.partition(".")[0]
     if top in WINDBOLT:
         return ModuleOwner.WINDBOLT
@@ -73,7 +73,7 @@ def is_users(module: ModuleType) -> bool:
 
 
 def owner_of_file(name: str, path: str) -> ModuleOwner:
-    """Whose a module is that was loaded from a file."""
+    """Returns the owner of a module that was loaded from a file."""
     top = name.partition(".")[0]
     if top in WINDBOLT:
         return ModuleOwner.WINDBOLT
@@ -86,7 +86,7 @@ def is_users_path(path: str) -> bool:
 
 
 def module_places(top: str) -> list[str]:
-    """The file of a top-level module, or the folders of a package; none if there is none module."""
+    """Returns the file of a top-level module, or the folders of a package; empty if there is no such module."""
     module = sys.modules.get(top)
     if module is not None:
         found = [getattr(module, "__file__", None) or ""]
@@ -126,7 +126,8 @@ class Reached:
 
 
 def with_code(value: object) -> bytes:
-    """A value as bytes, with the code of classes that cannot be imported: those of ``__main__``, and of functions."""
+    """Returns a value as bytes, with the code of classes that cannot be imported: classes of ``__main__``, and of
+    functions."""
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
@@ -173,7 +174,7 @@ class _Search:
             self.follow(name, needed=needed and at_once)
 
     def _take(self, top: str) -> None:
-        """Note a module or package of the user's: it travels whole, so that what it imports late is there too."""
+        """Note a module or package of the user's: it is sent whole, with the modules that it imports late."""
         if top in self.found.users:
             return
         place = Path(module_places(top)[0])
@@ -185,7 +186,7 @@ class _Search:
                 self._read_file(file, "", needed=False)
 
     def _read_loaded(self, name: str) -> None:
-        """Read a module, and the packages that it is in, as far as they are loaded: a name may be none of a module."""
+        """Read a module, and the packages around it, as far as they are loaded: a name may not be a module."""
         parts = name.split(".")
         for count in range(1, len(parts) + 1):
             module = sys.modules.get(".".join(parts[:count]))
@@ -208,8 +209,8 @@ def _imports_in(path: str, package: str, changed: int, size: int) -> tuple[tuple
 
 
 def _imports(text: str, package: str) -> tuple[tuple[str, bool], ...]:
-    """The names that a module's text may import, and of each whether it is imported with the module; none where it is
-    no Python."""
+    """Returns the names that the text of a module may import, each with True if it is imported with the module; empty
+    if the text is not Python."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -219,8 +220,8 @@ def _imports(text: str, package: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All statements, those within others too, in some order: a tenth of what a tree has, and no import is anywhere
-    else."""
+    """Yields all statements, also nested ones, in some order: a tenth of the nodes of a tree, and every import is
+    one."""
     left = list(body)
     while left:  # each ``elif`` is within the one before: of a thousand, a function that calls itself is too deep
         statement = left.pop()
@@ -247,13 +248,13 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
 
 
 class _Seen(cloudpickle.Pickler):
-    """Notes the modules of the classes and functions that are pickled; what it writes is of no use."""
+    """Notes the modules of the classes and functions that are pickled; its output is not used."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)  # type: ignore[no-untyped-call]
         self.modules: set[str] = set()
         self.sources: list[str] = []
-        """Texts of rules, which travel with the topology without what they import."""
+        """Texts of rules, which are sent with the topology without their imports."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Called with every object that is not of a simple type."""
@@ -269,8 +270,8 @@ class _Seen(cloudpickle.Pickler):
 
 
 def _main_source(modules: Iterable[str]) -> Iterator[str]:
-    """The text of the program, whose classes travel by themselves, but not what it imports; of a notebook, imports of
-    what its names are from."""
+    """Returns the text of the program, whose classes are sent by value, but not its imports; for a notebook, imports of
+    the modules of its names."""
     if "__main__" not in modules:
         return
     main = sys.modules["__main__"]
@@ -303,7 +304,7 @@ def files_of(place: Path) -> Iterator[Path]:
 
 
 PREFIX = "windbolt-code-"
-"""How the folders begin that archives are unpacked to."""
+"""Prefix of the folders that archives are unpacked to."""
 MOST_BYTES = 64 * 2**20
 """Maximum size of the files of one archive: code has less, and data that lies beside it travels for nothing."""
 _SENT_FILE = re.compile(rf"[^\s\"']*/{PREFIX}[0-9a-f]{{16}}/([^\s\"':]+)")
@@ -369,10 +370,10 @@ def packages(users: dict[str, str]) -> list[dict[str, str]]:
 
 
 def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
-    """Send the user's modules (files and folders by name), and windbolt itself, to all executors of now and later.
+    """Sends the user's modules (files and folders by name), and windbolt itself, to all executors of now and later.
 
-    They find them before anything that is installed there, so all processes of a run have the same code. Returns the
-    names of the folders that Spark unpacks them to.
+    They take precedence over installed packages, so all processes of a run have the same code. Returns the names of the
+    folders that Spark unpacks them to.
     """
     names = [_sent(context, places) for places in packages(users)]
     includes = context._python_includes
@@ -383,7 +384,7 @@ def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
 
 
 def with_own_places(users: Mapping[str, str], text: str) -> str:
-    """A text of an executor with the files of the user's modules as they are called here, where they were sent from."""
+    """Returns a text of an executor with the paths of the user's modules on this machine."""
 
     def own(match: re.Match[str]) -> str:
         top = match[1].partition("/")[0]

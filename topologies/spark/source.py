@@ -75,8 +75,8 @@ class PlannedFiles:
         """The batches that are left of the present input, in a run to its end."""
 
     def apply(self, asked: str) -> str | None:
-        """Called by Java: for the last entry of the log that is to belong to the next batch, as ``{"logOffset":7}``,
-        given that of the batch before; None if there are no new files."""
+        """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``, given the last one of
+        the batch before; None if there are no new files."""
         try:
             with during("planning the next batch", "it was not begun, and nothing is lost"):
                 return self._answer(asked)
@@ -136,21 +136,22 @@ _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.executi
 _AT_ONCE = 2**24
 """Target size in bytes of the rows passed at a time."""
 _FEWEST, _MOST, _MOST_FIXED = 200, 10_000, 200_000
-"""Minimum and maximum number of rows at a time, and the maximum where all columns have a fixed width. The second is
-Spark's own default: rows that suddenly are far wider than all before them need no more memory than without windbolt."""
+"""Minimum and maximum number of rows at a time, and the maximum if all columns have a fixed width. The second is
+Spark's own default: rows that suddenly are far wider than all before need no more memory than without windbolt."""
 _TEXT, _BINARY = 2**16, 2**17
-"""Assumed maximum size in bytes of a text value, and of other values without a fixed width, before any row was seen:
+"""Assumed maximum size in bytes of a text value, and of other values without a fixed width, before any row is known:
 records of Kafka may have a megabyte each."""
 _UNEVEN = 4
 """By how much the widest rows seen are assumed to fall short of the next ones."""
 
 
 class RowsAtOnce:
-    """The limit of one run. It starts with what the columns may hold, and follows what the rows of the run have had.
+    """The limit of one run. It starts with the largest size that the columns may have, and follows the sizes of the
+    run's rows.
 
     Spark itself would measure all bytes after each row, which costs more than reading it. So rows are counted, unless
-    the user has set Spark's option to count bytes, or fewer rows than these. What was learned ends with the run: a run
-    that ran out of memory over sudden wide rows continues with few at a time.
+    the user has set Spark's option to count bytes, or fewer rows than these. The limit ends with the run: after a run
+    that ran out of memory over sudden wide rows, the next one continues with few at a time.
     """
 
     def __init__(self, schemas: Iterable[pa.Schema]) -> None:
@@ -205,8 +206,8 @@ def _width(kind: pa.DataType) -> int:
 
 
 _RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
-"""Result columns: index of the spout, position of the rows in it, and the output of their task, or the parts it
-wrote, as one pickle; and the greatest mean size of the rows that were passed together."""
+"""Result columns: index of the spout, position of the rows in it; the output of their task, or the parts it wrote, as
+one pickle; and the greatest mean size of the rows that were passed together."""
 
 
 class StreamSource:
@@ -223,9 +224,9 @@ class StreamSource:
         *,
         once: bool,
     ) -> None:
-        """``file_spouts`` are the spouts of files in the order of their sources. ``open_log``: the log of files of a
-        source of the query, by its place among these; called when it is asked for its first batch. ``check_owner``
-        raises CheckpointError if another run has taken the checkpoint over. ``watch`` makes what lists the files of a
+        """``file_spouts``: the spouts of files in the order of their sources. ``open_log``: returns the log of files of
+        a source of the query, by its index among these; called at its first batch. ``check_owner`` raises
+        CheckpointError if another run has taken the checkpoint over. ``watch``: makes the lister of the files of a
         spout, given its name. ``once``: the run ends with the present input."""
         self.topology, self._once = topology, once
         self._open_log, self._check_owner, self._watch = open_log, check_owner, watch
@@ -258,15 +259,17 @@ class StreamSource:
     def ingest_rows(
         self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, there: Mapping[str, Partitions]
     ) -> list[Output]:
-        """Ingest the rows of a batch that are in no files of the user's. They arrive spout by spout, in order of
+        """Ingest the rows of a batch that are not in files of the user's. They arrive spout by spout, in order of
         declaration.
 
-        Kafka's records arrive in order of (record timestamp, topic, partition, offset). Where several partitions may
-        have some, by ``there``, they are first only read and written, and then ingested in their order by about
-        ``slots`` tasks. They are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise
-        by a job of Spark's, as rows of DataFrames are. Java adds up both where it reads them, if ``add_up_in_java`` was
-        called and sums are all that is asked for (decision 141). A job of Spark's fails on a record whose timestamp
-        does not fit into microseconds: then the driver's Java reads the batch, wherever its tasks run.
+        Kafka's records arrive in order of (record timestamp, topic, partition, offset). If several partitions may have
+        some, by ``there``, they are first only read and written, and then ingested in their order by about ``slots``
+        tasks.
+
+        Records are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise by a job of
+        Spark's, like rows of DataFrames. Java adds up both, if ``add_up_in_java`` was called and sums are all that is
+        asked for (decision 141). A job of Spark's fails on a record whose timestamp does not fit into microseconds:
+        then the driver's Java reads the batch, wherever its tasks run.
         """
         added_up: list[Output] | None = None
         if self._summed is not None:
@@ -298,8 +301,8 @@ class StreamSource:
             self._ranges = self._reader(spark, threads)
 
     def add_up_in_java(self, *, here: bool, threads: int) -> None:
-        """Let Java add up the rows of a DataFrame, or the records of a topic, where that is possible. ``here``: Spark's
-        tasks see the driver's files, and the driver may use so many threads in their place."""
+        """Lets Java add up the rows of a DataFrame, or the records of a topic, if possible. ``here``: Spark's tasks see
+        the driver's files, and the driver may use so many threads in their place."""
         sums = frame_sums(self.topology)
         if sums is not None:
             self._summed = SummedFrame(
@@ -314,7 +317,7 @@ class StreamSource:
             )
 
     def close(self) -> None:
-        """Disconnect from what the driver itself has read."""
+        """Disconnect the driver's own readers."""
         if self._ranges is not None:
             self._ranges.close()
 
@@ -325,7 +328,8 @@ class StreamSource:
     def _read_again(
         self, spark: SparkSession, there: Mapping[str, Partitions], error: TimestampError
     ) -> dict[str, list[Records]]:
-        """The records of a batch that Spark has failed on. Raises ``error`` where they cannot be read otherwise."""
+        """Returns the records of a batch on which Spark has failed. Raises ``error`` if they cannot be read
+        otherwise."""
         planned = {name: there[name].ranges for name in self.kafka_spouts if name in there}
         ranges = {name: of_spout for name, of_spout in planned.items() if of_spout is not None}
         if len(ranges) < len(planned):
@@ -345,9 +349,9 @@ class StreamSource:
         merged: Collection[str],
         wanted: Collection[str],
     ) -> list[Output]:
-        """Ingest the rows of these spouts in one job of Spark's; of those in ``merged`` it only reads and writes them.
+        """Ingest the rows of these spouts in one job of Spark's; rows of those in ``merged`` are only read and written.
 
-        Where not all spouts are wanted, partitions of the others may be unreadable.
+        If not all spouts are wanted, partitions of the others may be unreadable.
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in wanted]
@@ -399,14 +403,14 @@ class StreamSource:
         """A stream with a row at each trigger, so that time advances on a quiet stream: Spark runs no batch without new
         rows.
 
-        For the end of the present input (``availableNow``) it delivers one row; the source ``rate`` cannot do that, and
+        To the end of the present input (``availableNow``) it delivers one row. The source ``rate`` cannot do that, and
         would make Spark read all files in one batch.
         """
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
         return self._with_columns(reader.load().select(F.lit(None).cast("string").alias("path")))
 
     def _with_columns(self, frame: DataFrame) -> DataFrame:
-        """The frame with a column for the rows of every stream, null for the rows of others."""
+        """Returns the frame with a column for the rows of every stream, null for the rows of others."""
         for name in self.rows:
             if f"row_{name}" not in frame.columns:
                 kind = from_arrow_schema(self._columns(name))
@@ -428,8 +432,8 @@ def _columns(topology: Graph, name: str) -> pa.Schema:
 
 
 def _of_readable_partitions(frame: DataFrame) -> list[Row]:
-    """The rows of a DataFrame without the partitions that have a record which Spark cannot read. Spark fails on a whole
-    job for one of them, so each partition is a job."""
+    """Returns the rows of a DataFrame without the partitions that have a record which Spark cannot read. Such a record
+    fails a whole job of Spark's, so each partition is a job."""
     found: list[Row] = []
     rows = frame.rdd
     for partition in range(rows.getNumPartitions()):
@@ -446,7 +450,7 @@ class _FrameRows:
     table: pa.Table
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """The rows; those with a time that Python does not have are bad, as in files."""
+        """Returns the rows; rows with a time outside Python's range are bad, as in files."""
         table, numbers, bad = within_years(self.table, np.arange(self.table.num_rows))
         yield SourceBatch(self.component, DEFAULT_STREAM, table, numbers, bad.rows)
 
@@ -494,7 +498,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
 def _ingested(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
 ) -> tuple[tuple[Any, ...], Output | list[MergeInput]]:
-    """The position of these rows in their spout, and their output; for a spout that is merged, the parts written."""
+    """Returns the position of these rows in their spout, and their output; for a merged spout, the parts written."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]
     if isinstance(context.topology.spouts[name].spout, KafkaSpout):

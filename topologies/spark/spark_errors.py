@@ -25,9 +25,9 @@ from windowing.errors import USER_EXCEPTIONS, DataError, StorageError, Unreachab
 
 
 FROM_SPARK: tuple[type[Exception], ...] = (PySparkException,)
-"""How errors of Spark's arrive in Python."""
+"""Exceptions in Python for errors of Spark's."""
 FROM_JAVA: tuple[type[Exception], ...] = ()
-"""How all that can go wrong in a call to Java arrives; a client of Spark Connect alone has no Java."""
+"""Exceptions of a failed call to Java; a client of Spark Connect alone has no Java."""
 with suppress(ImportError):
     from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
@@ -107,13 +107,13 @@ class TimestampError(DataError):
 
 
 def unreachable(whose: str, servers: str, message: str) -> WindboltError:
-    """The error for servers that do not answer, or not as expected, by Java's text."""
+    """Returns the error for servers that do not answer, or not as expected, by Java's text."""
     why = message.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
     return no_answer(whose, servers, why, transient=is_transient_in_java(message))
 
 
 def storage_error_in(text: str) -> StorageError | None:
-    """The error of one of Spark's own files contained in its long text; None if there is none."""
+    """Returns the error of one of Spark's own files in its long text; None if there is none."""
     match = _OF_DISK.search(text)
     if match is None:
         return None
@@ -123,7 +123,7 @@ def storage_error_in(text: str) -> StorageError | None:
 
 
 def passing_error_in(text: str) -> UnreachableError | None:
-    """The error of a server or an executor that is gone, as Spark's long text has it; None if it has none that may pass
+    """Returns the error of a server or an executor that is gone, in Spark's long text; None if no error there may pass
     without help."""
     line = next((line for line in text.splitlines() if is_transient_in_java(line)), None)
     if line is None:

@@ -94,8 +94,8 @@ _SPOUT = "batches"
 
 
 Play = Callable[[FileSpout, PairedCheckpoint, Callable[[int, str], None]], None]
-"""Function that has each batch that the checkpoint does not have run: it calls the function with its number and its
-file, which is one of the spout."""
+"""Has each batch run that the checkpoint does not have: calls a function with its number and its file, which is a file
+of the spout."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""The tasks of a micro-batch as Spark runs them, in a classic session or over Spark Connect: which of them the driver
-runs itself (decision 80), how they are dealt out, how the topology travels, and how a task's error comes back."""
+"""The tasks of a micro-batch on Spark, in a classic session or over Spark Connect: which tasks the driver runs itself
+(decision 80), how they are dealt out, and how the topology and errors of tasks are sent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # a client of Spark Connect alone has none of these
 
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
-"""Limits for what the tasks may read, all together: some milliseconds for one process, however large the cluster is."""
+"""Limits for the input of all these tasks together: some milliseconds for one process, however large the cluster is."""
 MOST_SUMS = 1 << 16
 """The limit for sums that Java has made of rows."""
 
@@ -59,7 +59,7 @@ MOST_SUMS = 1 << 16
 def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
     """True if the driver is to run all these tasks: they read little, from files, and call only windbolt's own code.
 
-    That is so for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
+    This holds for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
     a request, and the requests of several tasks are better made at the same time.
     """
     if function is take_in:
@@ -99,12 +99,12 @@ def _calls_users(bolt: str, topology: Graph) -> bool:
 
 
 FEW = 2
-"""So many items are a task each, however few slots there are."""
+"""Up to so many items are a task each, however few slots there are."""
 
 
 def dealt_out(items: Sequence[Any], slots: int) -> list[list[Any]]:
-    """Items as Spark's tasks get them: dealt out one by one, so that neighbours, which are often alike, are with
-    different tasks; and up to two tasks for each slot, so that one that is slow does not hold back many items."""
+    """Returns the items of each of Spark's tasks: dealt out one by one, so that neighbours, which are often alike, are
+    in different tasks; and up to two tasks for each slot, so that a slow task does not hold back many items."""
     count = min(len(items), 2 * slots)
     return [list(items[first::count]) for first in range(count)]
 
@@ -116,8 +116,8 @@ TaskItems = list[tuple[int, Any]]
 def task_of(
     function: Callable[[Any, Context], Any], context: Context, unpack: Callable[[], Graph]
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function over the items of one Spark task; it can be sent to another process. ``unpack`` gives the topology
-    there."""
+    """Returns a function over the items of one Spark task, which can be sent to another process. ``unpack`` returns the
+    topology there."""
     bare = replace(context, topology=cast("Graph", None))
 
     def complete(bare: Context, _: Context) -> Context:
@@ -133,7 +133,7 @@ def task_of(
 
 
 def numbered(run: Callable[[Iterable[Any]], Iterator[Any]], share: TaskItems) -> Iterator[tuple[int, Any]]:
-    """In a worker: the results of the items of one of Spark's tasks, with their numbers."""
+    """In a worker: yields the results of the items of one of Spark's tasks, with their numbers."""
     numbers = [number for number, _ in share]
     return zip(numbers, run(item for _, item in share), strict=True)
 
@@ -190,8 +190,8 @@ _TOPOLOGIES: dict[str, Graph] = {}
 
 
 def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
-    """A topology as bytes, with the modules of its bolts and spouts where they are the user's own files; without those
-    that are in the top-level packages ``elsewhere``, which the workers can import."""
+    """Returns a topology as bytes, with the user's own modules of its bolts and spouts; without modules in the
+    top-level packages ``elsewhere``, which the workers can import."""
     bolts: list[Any] = [node.bolt for node in topology.plain.values()]
     bolts += [node.bolt for node in topology.windowed.values()]
     bolts += [node.spout.spout for node in topology.spouts.values() if isinstance(node.spout, PulledRanges)]
@@ -242,8 +242,9 @@ def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: S
 
 
 def for_workers(topology: Graph) -> Graph:
-    """The graph without what only the driver needs: functions, which may hold a session, a lock or a connection, and
-    options of Kafka, which may contain passwords; and no topology, whose calls would import the runners in a worker."""
+    """Returns the graph without the parts that only the driver needs: functions, which may hold a session, a lock or a
+    connection; options of Kafka, which may contain passwords; and the Topology, which would import the runners in a
+    worker."""
     spouts = {name: replace(node, spout=_spout_for_workers(node.spout)) for name, node in topology.spouts.items()}
     sinks = {name: replace(node, sink=_sink_for_workers(node.sink)) for name, node in topology.sinks.items()}
     given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
@@ -283,7 +284,7 @@ _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
 
 
 _ROUNDS = 3
-"""How often all are asked until each has answered: Spark says nowhere which executor a task is for."""
+"""Number of rounds until each executor has answered: Spark says nowhere which executor a task is for."""
 
 
 class TaskExecutor(RunExecutor, Protocol):
@@ -317,7 +318,7 @@ class SparkExecutor:
 
     @property
     def slots(self) -> int:
-        """Number of tasks to cut work into, as of now: executors come and go."""
+        """Number of tasks to cut work into now: executors come and go."""
         now = self.spark.defaultParallelism
         return now if self._cluster is None else self._cluster.slots(now)
 
@@ -385,7 +386,7 @@ class SparkExecutor:
         """Nothing to do: Spark cancels jobs together with their query."""
 
     def close(self) -> None:
-        """Free what the workers hold."""
+        """Free the resources of the workers."""
         if self.topology is not None:
             self.topology.unpersist()
 
@@ -406,8 +407,8 @@ class Cluster:
         return cls(int(conf.get("spark.task.cpus", "1") or 1), grows == "true")
 
     def slots(self, cores: int) -> int:
-        """Number of tasks to cut work into where there are so many cores: as many as can run, and where that lets Spark
-        ask for more executors, twice as many, so that some wait."""
+        """Number of tasks to cut work into for so many cores: as many as can run; and if that lets Spark ask for more
+        executors, twice as many, so that some wait."""
         return max(cores // self.cores_of_task, 1) * (2 if self.grows else 1)
 
 
@@ -419,8 +420,8 @@ def executors_of(spark: SparkContext) -> int:
 def _know_classes(context: SparkContext) -> None:
     """Ask Java for these classes once.
 
-    PySpark asks for them anew in each job. Java then looks in one package after another, and wherever it does not find
-    one, through all of Spark's jars: some milliseconds in each job (decision 90).
+    PySpark asks for them anew in each job. Java then searches one package after another, and for each missing class all
+    of Spark's jars: some milliseconds in each job (decision 90).
     """
     jvm: Any = context._jvm
     for name in _CLASSES:

@@ -36,7 +36,7 @@ _NO_PATTERN = ("__globPaths__", "false")
 _RECENT = 1000
 """Number of the latest commits of a Delta table among which the last batch of a sink is looked for first."""
 _SKEW = 60_000_000
-"""Microseconds by which the time of a snapshot of Iceberg's may be before that of the one before it."""
+"""Microseconds by which the time of a snapshot of Iceberg's may be before the time of its predecessor."""
 _FACTS = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
 _ROWS_OF_A_FILE = 1_000_000
@@ -44,8 +44,8 @@ _ROWS_OF_A_FILE = 1_000_000
 
 
 def with_tables(topology: Graph, spark: Any) -> Graph:
-    """The topology for a run in this session: its tables are there and take the rows; a sink of a Parquet table is one
-    of files in the folder of the table.
+    """Returns the topology for a run in this session: its tables exist and accept the rows; a sink of a Parquet table
+    becomes a sink of files in the folder of the table.
 
     Raises ConfigError for a table that is missing, has other columns, or cannot be appended to exactly once; over Spark
     Connect for one of Iceberg.
@@ -98,7 +98,7 @@ class _Table:
     format: str
     location: str
     full_name: str
-    """With its catalog, which a user need not name where it is the session's current one; empty for a view."""
+    """Name with its catalog, which a user may omit for the session's current one; empty for a view."""
     columns: StructType
 
 
@@ -196,7 +196,7 @@ class _Batch:
     serial: int
     run: str
     before: str
-    """SQL that restores the table to what it was before this batch."""
+    """SQL that restores the table to its state before this batch."""
     known: bool = True
     """False if the table was restored to a time since, so that nobody says whether it still has the batch."""
     undone_by: int | None = None
@@ -214,9 +214,9 @@ class Appender:
         """The last batch that this object has begun to append."""
 
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
-        """Append a batch, as so many files at most, unless an earlier attempt of it has.
+        """Append a batch, as so many files at most, unless an earlier attempt has done so.
 
-        Raises CheckpointError if the table has a batch that the checkpoint has not, other than this one as it was
+        Raises CheckpointError if the table has a batch that the checkpoint lacks, other than this one as it was
         planned: the checkpoint went back, or its state was changed, after that batch was appended.
         """
         if 0 <= self._tried < batch.serial:
@@ -248,7 +248,7 @@ class Appender:
             )
 
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
-        """True if the table has this batch, as it was planned, given those of this sink."""
+        """True if the table has this batch, as it was planned, given the batches of this sink."""
         standing = [each for each in found if each.undone_by is None]
         if standing and standing[0].known:
             if (standing[0].serial, standing[0].run) == (batch.serial, batch.run):
@@ -301,9 +301,9 @@ class Appender:
         return {"txnAppId": application, "txnVersion": serial, "userMetadata": note}
 
     def _batches(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
-        """The batches of this sink that are in the table now, the last one first; and this one where it was undone.
+        """Yields the batches of this sink that are in the table now, the last one first; and this one if it was undone.
 
-        ``limit``: of the commits of a Delta table that are looked at, the latest first; None for all.
+        ``limit``: number of commits of a Delta table to examine, the latest first; None for all.
         """
         return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch, limit)
 
@@ -383,8 +383,8 @@ class Appenders:
         self._by_sink: dict[str, Appender] = {}
 
     def append(self, node: SinkNode, batch: SinkBatch, frame: DataFrame, refs: list[Ref]) -> None:
-        """Append rows to the table of a sink, unless an earlier attempt of the batch has done so; ``refs`` of these
-        rows."""
+        """Append rows to the table of a sink, unless an earlier attempt of the batch has done so; ``refs``: where the
+        rows are."""
         if node.name not in self._by_sink:
             self._by_sink[node.name] = Appender(self._spark, node)
         parts = min(len(refs), sum(ref.rows for ref in refs) // _ROWS_OF_A_FILE + 1)

@@ -1,7 +1,7 @@
 """Counts of the time rules, for listeners of Spark's queries.
 
-The rows of a batch carry no information about what happened to them, so nothing observed on a DataFrame can tell
-(docs/decisions/0011). The report of the batch can; Spark's own report has the same query and batch number.
+The rows of a batch do not say what happened to them, so observations of a DataFrame cannot tell (docs/decisions/0011).
+The report of the batch can; Spark's own report has the same query and batch number.
 """
 
 from __future__ import annotations
@@ -134,11 +134,11 @@ _OWN_ROWS = ("PlannedFiles", "KafkaMicroBatchStream")
 
 
 def count_rows(session: SparkSession, query: str | None, rows: Sequence[int]) -> None:
-    """Have Spark's progress of the current batch count rows that Spark has not read itself.
+    """Makes Spark's progress of the current batch count rows that Spark has not read itself.
 
-    ``rows`` are those of the sources that have something in this batch, in the order of the plan: files, then Kafka.
-    Spark takes the number from a metric of its plan, which has no public name: on a Spark that has it elsewhere the
-    progress shows none, as it would anyway.
+    ``rows``: of the sources with input in this batch, in the order of the plan: files, then Kafka. Spark takes the
+    number from a metric of its plan, which has no public name. If a version of Spark has it elsewhere, the progress
+    shows none, as it would anyway.
     """
     with suppress(*FROM_JAVA, AttributeError, TypeError):
         running: Any = session.streams.get(str(query))

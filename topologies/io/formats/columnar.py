@@ -62,8 +62,8 @@ class _Columnar:
         needed: Collection[str] | None,
         optional: Collection[str],
     ) -> pa.Schema:
-        """Returns the declared columns that are read of a file with the columns ``present``. Raises DataError for one
-        that is absent, or of a type that can never be the declared one."""
+        """Returns the declared columns that are read from a file with the columns ``present``. Raises DataError for a
+        column that is absent, or of a type that can never be the declared one."""
         refuse_absent(path, present.names, schema, optional)
         schema = only_present(schema, present.names)
         refuse_impossible(path, present, schema, self.times)
@@ -182,12 +182,12 @@ _GREGORIAN = date(1582, 10, 15)
 _LEGACY = b"org.apache.spark.legacyDateTime"
 """In the metadata of Parquet files in which Spark has written days and times by that calendar."""
 _SAME = datetime(1900, 1, 1, tzinfo=UTC)
-"""From here on such times of Spark's are what they seem, whatever its zone was."""
+"""From this time on, such times in Spark's files need no conversion, whatever the zone of Spark was."""
 
 
 def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
-    """Raises DataError for a day, or one of the ``times``, that may be by the Julian calendar, in the file of a writer
-    that counts by it."""
+    """Raises DataError for a day, or one of the ``times``, that may be in the Julian calendar, in a file whose writer
+    used it."""
     for name, column in zip(raw.column_names, raw.columns, strict=True):
         if not pa.types.is_nested(column.type) and not pa.types.is_temporal(column.type):
             continue
@@ -399,7 +399,7 @@ class ParquetFormat(_Columnar):
 
     @contextmanager
     def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
-        """Yields the file, and the reader of its INT96 times, if it has some."""
+        """Yields the file, and the reader of its INT96 times, if it has any."""
         with opened(fs, path, "Parquet") as source:
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
@@ -418,8 +418,8 @@ class _Int96:
     millis: pq.ParquetFile
 
     def column(self, path: str, group: int, name: str, micros: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags | None]:
-        """Returns the times of a row group: in nanoseconds where these hold them all, else in microseconds, and which
-        of them were cut in that."""
+        """Returns the times of a row group: in nanoseconds if these hold them all, else in microseconds; and a mask of
+        the times that were cut."""
         fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
         if not _wrapped(fine, coarse, 1_000_000).any():
             return fine, None
@@ -433,8 +433,8 @@ class _Int96:
 
 
 def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
-    """Returns which times of a finer unit have wrapped; for nested times, those of the first timestamps with a wrapped
-    one."""
+    """Returns a mask of the times of a finer unit that have wrapped; for nested times, of those of the first timestamps
+    with a wrapped one."""
     wrapped: Mask = np.zeros(0, np.bool_)
     for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
         ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))

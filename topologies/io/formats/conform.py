@@ -73,8 +73,8 @@ _POWERS = 38
 
 
 def convertible(source: pa.DataType, target: pa.DataType, form: str | None = None) -> bool:
-    """True if a column of one type can become one of the other, value by value. ``form``: that of times, if
-    declared."""
+    """True if a column of one type can become one of the other, value by value. ``form``: the declared form of
+    times."""
     if form is not None and _is_written(source):
         return True
     if source == target or _kinds.is_null(source):
@@ -101,10 +101,10 @@ def _value_type(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
 def convert_column(
     column: pa.ChunkedArray, target: pa.DataType, form: str | None = None
 ) -> tuple[pa.ChunkedArray, Flags | None]:
-    """Returns a column converted to ``target``, and the flags of its values: those that could not be converted, and
-    those that were cut.
+    """Returns a column converted to ``target``, and the flags of its values: values that could not be converted, and
+    values that were cut.
 
-    ``form``: declared form of its times, where they are texts or numbers.
+    ``form``: declared form of its times, if they are texts or numbers.
     """
     if form is not None and _is_written(column.type):
         done = [_declared(chunk, target, form) for chunk in column.chunks]
@@ -165,7 +165,7 @@ def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
 
 
 def _repeated_by_run(values: pa.Array, converted: Converted) -> Converted:
-    """Repeats what was converted once for each run: Arrow repeats no views, dictionaries or logical types itself."""
+    """Repeats each converted value for its run: Arrow itself does not repeat views, dictionaries or logical types."""
     runs = _run_of_each_row(values)
     each, bad = converted
     return each.take(pa.array(runs)), None if bad is None else bad[runs]
@@ -227,7 +227,7 @@ _LOGICAL_TYPES: dict[str, Callable[[pa.BaseExtensionType, pa.DataType], pa.DataT
 
 
 def _logical_values(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
-    """Returns the values of an array of a logical type, as they are taken for the declared type."""
+    """Returns the values of an array of a logical type, in the form for the declared type."""
     if values.type.extension_name != "arrow.uuid":
         return values.storage.cast(_LOGICAL_TYPES[values.type.extension_name](values.type, target))
     return _spelled(values.storage) if is_text(target) else values.storage
@@ -281,7 +281,7 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911
 
 
 def _times_of_day(values: pa.Array, target: pa.DataType) -> Converted:
-    """Converts times of day to texts; one outside a day is bad, in place of which Arrow would write what is wrong."""
+    """Converts times of day to texts; one outside a day is bad, while Arrow would write a wrong text."""
     ticks = values.cast(pa.int32() if _kinds.is_time32(values.type) else pa.int64()).fill_null(0)
     numbers = ticks.to_numpy(zero_copy_only=False).astype(np.int64)
     beyond = (numbers < 0) | (numbers >= 86_400 * _TICKS[values.type.unit])
@@ -498,7 +498,8 @@ def settle(
 
 
 def within_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
-    """Separate rows with a date or time outside the years 1 to 9999, also inside lists and structs, from the others."""
+    """Separates rows with a date or time outside the years 1 to 9999, also inside lists and structs, from the
+    others."""
     flags: dict[str, Flags] = {}
     table = rows
     for place, field in enumerate(rows.schema):
@@ -597,7 +598,7 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
 )
 """For texts that are no times: a pattern, what such a text is, and the form that would read it."""
 _SURE = 5
-"""Number of these patterns that are tried before a date or a time of day that does not exist."""
+"""Number of these patterns that are tried before ``_MOMENT``, which finds dates and times that do not exist."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
     r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"
@@ -606,8 +607,7 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 
 def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
-    """Says what a value looks like that is no time, and what to do about it; None for one that resembles nothing
-    known."""
+    """Describes what a wrong time looks like, and what to do about it; None if it resembles nothing known."""
     text = str(value).strip()
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
@@ -627,7 +627,7 @@ def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
 
 
 def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
-    """Describes what is wrong with a day and a time of day; the second value is True if it is the year."""
+    """Describes the error in a day and a time of day; the second value is True if the year is wrong."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
     try:
         datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)  # the calendar repeats itself

@@ -252,14 +252,15 @@ _PROBE = 'a,"1"\r\n'
 class CsvFormat(OneSplit):
     """Reads and writes CSV (RFC 4180).
 
-    ``quote``: what quotes a value; within it, it is doubled. None: nothing does. ``escape``: for files in which a quote
-    within a value is escaped (``"\\\\"``, a backslash). ``escape_unquoted``: False if that is so within quotes alone,
-    as in files of Spark. ``comment``: lines that begin with this character are no rows. ``skip_rows``: lines before the
+    ``quote``: encloses a value; within the value it is doubled. None: no quotes. ``escape``: for files that escape a
+    quote within a value (``"\\\\"``, a backslash). ``escape_unquoted``: False if only quoted values have escapes, as in
+    files of Spark. ``comment``: lines that begin with this character are not rows. ``skip_rows``: lines before the
     header. ``encoding``: any that Python knows. ``null_values``: additional unquoted spellings of null.
-    ``decimal_point``: ``","`` reads numbers like ``1,5``, and ``1.5`` is bad then. ``block_size``: bytes read at a
-    time. ``longest_row``: the longest row in bytes (16 MiB); a longer one, which mostly is a quote that is not closed,
-    is an error of the file. ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula is
-    prefixed with an apostrophe, which remains when the file is read.
+
+    ``decimal_point``: with ``","``, numbers are like ``1,5``, and ``1.5`` is bad. ``block_size``: bytes read at a time.
+    ``longest_row``: the longest row in bytes (16 MiB); a longer row, mostly an unclosed quote, is an error of the file.
+    ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula gets an apostrophe in front, which
+    remains when the file is read.
     """
 
     delimiter: str = ","

@@ -1,9 +1,8 @@
 """Times as a spout declares them, by column: a format like ``"%d/%m/%Y %I:%M %p"``, or the unit of numbers, ``"s"``.
 
 A format has the directives of Python's ``strptime``, with the same meaning and English names. It is stricter where
-Python guesses: numbers that stand side by side have all their digits, the 366th day of a year without one is refused,
-and a day of the week must be that of the date. Digits of ``%f`` beyond the microsecond are cut, and so are those of
-numbers.
+Python guesses: adjacent numbers have all their digits, the 366th day of a year with 365 days is refused, and a day of
+the week must fit the date. Digits of ``%f`` beyond the microsecond are cut, as are those of numbers.
 """
 
 from __future__ import annotations
@@ -274,7 +273,7 @@ class _Format:
         return "there is no such day" + (", or it is not that day of the week" if named else "")
 
     def _days(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Returns the days since 1970, and which of them are not valid."""
+        """Returns the days since 1970, and a mask of the invalid ones."""
         if "Y" in parts:
             years = _integers(parts["Y"])
         else:
@@ -297,7 +296,7 @@ class _Format:
         return days, wrong
 
     def _of_day(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Returns the microseconds since midnight, and which of them were cut."""
+        """Returns the microseconds since midnight, and a mask of the times that were cut."""
         size = len(next(iter(parts.values())))
         hours = _integers(parts["H"]) if "H" in parts else np.zeros(size, np.int64)
         if "I" in parts:

@@ -55,9 +55,9 @@ def refuse_empty(source: pa.NativeFile, path: str, kind: str) -> None:
 
 
 def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional: Collection[str] = ()) -> None:
-    """Raise DataError for declared columns that a file lacks, or has more than once.
+    """Raises DataError for declared columns that a file lacks, or has more than once.
 
-    Those in ``optional`` may be absent, unless none is present: such a file is probably not one of these.
+    Columns in ``optional`` may be absent, unless none is present: such a file is probably of another kind.
     """
     absent = [name for name in schema.names if name not in present]
     if len(absent) < len(schema):
@@ -296,7 +296,7 @@ def without_compression(path: str) -> str:
 
 
 def unread_compression(path: str) -> str | None:
-    """Returns the end of a name that tells a compression, or an archive, that is not read; None for others."""
+    """Returns the end of a name that indicates an unsupported compression or archive; None for other names."""
     return next((end for end in _NOT_READ if path.lower().endswith(end)), None)
 
 
@@ -334,7 +334,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class BadRows:
-    """Unreadable rows, as columns; and which of the good rows were changed in reading.
+    """Unreadable rows, as columns; and the numbers of good rows that were changed in reading.
 
     ``rows`` has the columns row (int64, counted from 0 in the file, null if unknown), reason (string) and data (string:
     the raw line, or the declared columns of the row as JSON; truncated to 10,000 characters).
@@ -421,8 +421,8 @@ def row_as_json(columns: dict[str, list[Any]], index: int, encoding: str = UTF_8
 def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
     """Returns bytes of a text file as text; bytes that are not valid in its encoding are shown as ``\\x81``.
 
-    ``encoding``: that of the file, by the name of its codec. If it is not UTF-8, the bytes are those of the decoded
-    file, in which a byte without a character became a surrogate (``surrogateescape``).
+    ``encoding``: of the file, by the name of its codec. For other encodings than UTF-8, the bytes are those of the
+    decoded file, in which a byte without a character became a surrogate (``surrogateescape``).
     """
     if encoding == UTF_8:
         return value.decode(UTF_8, "backslashreplace")
@@ -500,8 +500,8 @@ def check_truncation(given: str) -> None:
 
 
 class OneSplit:
-    """Common part of formats whose files are read as a whole: without the rows before a row, its number, or where it
-    begins, is unknown."""
+    """Common part of formats whose files are read as a whole: the number or beginning of a row is unknown without the
+    rows before it."""
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Returns one split: the file as a whole."""
@@ -526,12 +526,13 @@ class FileFormat(Protocol):
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """Yield the split in chunks of (good rows, their row numbers, bad rows and the numbers of truncated ones).
+        """Yields the split in chunks of (good rows, their row numbers, bad rows and the numbers of truncated ones).
 
-        Good rows have exactly ``schema``; a format that keeps columns apart may leave out those that are not in
-        ``needed`` (None: all are). Columns in ``optional`` are null where the file lacks them, unless it lacks all. Row
-        numbers count from 0 in the whole file. Memory is bounded by a chunk. Raises DataError, which names the path, if
-        the file as a whole is not what it claims to be; that may happen midway, so the chunks before it are not a whole
-        file.
+        Good rows have exactly ``schema``; a format that stores columns separately may omit columns that are not in
+        ``needed`` (None: all are needed). Columns in ``optional`` are null if the file lacks them, unless it lacks all.
+        Row numbers count from 0 in the whole file. Memory is bounded by a chunk.
+
+        Raises DataError, which names the path, if the file as a whole is not of the format. That may happen midway, so
+        the chunks before it are not a whole file.
         """
         ...

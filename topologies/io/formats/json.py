@@ -154,7 +154,7 @@ def jsonable(value: Any) -> Any:
 
 
 def cell(text: str) -> Any:
-    """Returns the value of a JSON text, for ``column_of``, which marks it as bad where it is not JSON."""
+    """Returns the value of a JSON text, for ``column_of``, which marks texts that are not JSON as bad."""
     try:
         return parse_json(text)
     except ValueError:
@@ -211,7 +211,7 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
-    """Returns structs of these children; null where ``values`` is, bad where it is wrong or a child is bad."""
+    """Returns structs of these children: null for a null in ``values``, bad for a wrong value or a bad child."""
     flags: Flags = _is_wrong(values)
     for _, spoiled in children:
         flags = flags if spoiled is None else flags | spoiled
@@ -228,8 +228,8 @@ def _lists(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
-    """Returns lists of the elements ``inside``, cut as the ``values`` are; null where these are, bad where they are
-    wrong or an element is bad."""
+    """Returns lists of the elements ``inside``, cut like ``values``: null for a null, bad for a wrong value or a bad
+    element."""
     offsets = _offsets(values)
     bad = _bad_lists(values, inner, offsets)
     absent = pa.array([value is None for value in values], pa.bool_())
@@ -276,7 +276,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
-    """Returns flags of the values, bad where they are not a list, or a list with a bad element."""
+    """Returns flags of the values: bad for values that are not a list, and for lists with a bad element."""
     bad = _is_wrong(shaped)
     return bad if inner is None else bad | of_lists(inner, offsets)
 
@@ -309,7 +309,7 @@ class JsonRows:
         on_truncation: OnTruncation = "cut",
         times: Times = (),
     ) -> None:
-        """``numbers``: those of the rows in their file. ``times``: how times are declared to be written, by column."""
+        """``numbers``: of the rows in their file. ``times``: the declared forms of times, by column."""
         self.forms = dict(times)
         self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
         self.whole = b"\n".join(rows)
@@ -357,7 +357,7 @@ class JsonRows:
         return sorted([*aside, *found[doubtful].tolist()])
 
     def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
-        """Returns the rows that msgspec decodes, their places, and the places of the others."""
+        """Returns the rows that msgspec decodes, their indices, and the indices of the others."""
         decode = _decoder(self.schema, frozenset(self.forms))
         if decode is None:
             return [], [], list(range(len(self.rows)))
@@ -503,7 +503,7 @@ def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] |
 
 
 def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()) -> type[msgspec.Struct]:
-    """Returns a class with an attribute f0, f1 ... for each field, UNSET where it is absent."""
+    """Returns a class with an attribute f0, f1 ... for each field, UNSET if the field is absent."""
     names = {f"f{index}": field.name for index, field in enumerate(fields)}
     shapes = [
         (f"f{index}", msgspec.Raw if field.name in raw else _shape(field.type), msgspec.UNSET)
@@ -743,8 +743,8 @@ class JsonFormat(JsonlFormat):
     """Reads a file that is one array of objects, over any lines, a block at a time.
 
     A file that does not begin with ``[`` is read as JSON lines. In an array each object is a row, by the rules of JSON
-    lines, and one that is no JSON is a bad row. Where the array does not end, or an element is longer than
-    ``longest_row``, all that follows is one bad row.
+    lines, and invalid JSON is a bad row. If the array does not end, or an element is longer than ``longest_row``, the
+    whole rest is one bad row.
     """
 
     name: ClassVar[str] = "json"
@@ -768,8 +768,8 @@ class JsonFormat(JsonlFormat):
 
 
 class _Array:
-    """The elements of an array, found by their brackets and commas; the text between these is left to the reader of
-    rows."""
+    """The elements of an array, found by their brackets and commas; the reader of rows checks the text between
+    these."""
 
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest

@@ -126,8 +126,8 @@ _LF, _CR = 10, 13
 class TextFormat(OneSplit):
     """Reads lines of text.
 
-    ``encoding``: any that Python knows. ``keep_line_ends``: lines keep what ends them. ``block_size``: bytes read at a
-    time. ``longest_row``: the longest line in bytes (16 MiB); a longer one is a bad row, of which the start is kept.
+    ``encoding``: any that Python knows. ``keep_line_ends``: lines keep their line ends. ``block_size``: bytes read at a
+    time. ``longest_row``: the longest line in bytes (16 MiB); of a longer one the start is kept, as a bad row.
     """
 
     encoding: str = "utf-8"
@@ -193,7 +193,8 @@ class TextFormat(OneSplit):
 
 
 def check_encoding(encoding: str, probe: str) -> None:
-    """Raises ConfigError for an encoding that Python does not know, or that does not give the probe back as it was."""
+    """Raises ConfigError for an encoding that Python does not know, or that does not decode and encode the probe
+    unchanged."""
     try:
         known = probe.encode(encoding).decode(encoding, "surrogateescape") == probe
     except (LookupError, UnicodeError, TypeError):

@@ -23,7 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
 """Flags per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
 Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
-"""Values with null where they are bad, and their flags, or None if there is none any."""
+"""Values with null in place of bad ones, and their flags; None if no value has one."""
 BAD, CUT = np.uint8(1), np.uint8(2)
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -93,7 +93,7 @@ def concatenated(parts: list[Flags]) -> Flags:
 
 
 def blank(values: pa.Array, bad: Flags) -> pa.Array:
-    """Returns the values, with null where they are bad."""
+    """Returns the values, with null in place of bad ones."""
     return pc.if_else(pa.array(bad_of(bad)), pa.scalar(None, values.type), values)
 
 
@@ -185,9 +185,9 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns timestamps without a zone as those of the zone of ``target``, which are UTC if that has none.
+    """Returns timestamps without a zone as times in the zone of ``target``, or in UTC if it has none.
 
-    Of a time that occurs twice the first is taken; one that is skipped is read with the offset before the clock change.
+    A time that occurs twice is the first; a skipped time is read with the offset before the clock change.
     """
     if target.tz in (None, "UTC"):
         return values.view(pa.int64()).view(target)
@@ -289,7 +289,7 @@ _OTHER_SPELLINGS = (
     (r"^(\d{4}-\d\d-\d\d[T ].*)z$", r"\1Z"),
 )
 _SHORTEST_THAT_OVERFLOWS = 18
-"""Characters of the shortest number that Arrow wraps: it takes ``0xFFFFFFFFFFFFFFFF`` for -1 of 64 bits."""
+"""Characters of the shortest number that Arrow wraps: it reads ``0xFFFFFFFFFFFFFFFF`` as -1 of 64 bits."""
 _HEX = r"^\s*-?0x[0-9a-f]+\s*$"
 _BEYOND = 1 << 64
 """A number that no integer type holds. It stands for all greater ones: Python writes no more than 4,300 digits."""
@@ -347,8 +347,8 @@ def _whole(text: str, bounds: np.iinfo[Any]) -> str:
 
 
 def _numbers(values: pa.Array, target: pa.DataType, plain: str, spell: Callable[[str], str]) -> Converted:
-    """Converts numbers in a spelling that a cast accepts: unchanged where they are ``plain``, else as ``spell`` writes
-    them; numbers for which it raises ArrowInvalid are bad.
+    """Converts numbers in a spelling that a cast accepts: unchanged where ``plain`` is true, else in the spelling of
+    ``spell``; numbers for which it raises ArrowInvalid are bad.
 
     So the cast never fails: finding each of many bad numbers by casts would cost a hundred times as much.
     """
@@ -498,7 +498,7 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 
 
 def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns numbers that are written with a decimal comma, as ``parse_text`` reads them; others as they are.
+    """Returns numbers with a decimal comma in the spelling that ``parse_text`` reads; others unchanged.
 
     Full stops become a character that no number has, because ``1.234`` may be one thousand or one and a bit.
     """

@@ -61,7 +61,7 @@ _OF_ONE_USE = {
     "times": "reading",
     "escape_formulas": "writing",
 }
-"""Options of formats that have an effect only where files are read, or only where they are written."""
+"""Options of formats that have an effect only in reading files, or only in writing them."""
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -90,8 +90,8 @@ def file_format(
 ) -> FileFormat:
     """Returns the format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
 
-    ``beside``: the function that takes options of formats beside its own arguments, one of which may have been meant.
-    Raises ConfigError for any other format, and for an option that it does not have for this use.
+    ``beside``: the function that takes options of formats beside its own arguments, one of which may be misspelt.
+    Raises ConfigError for any other format, and for an option that the format does not have for this use.
     """
     chosen = _FORMATS.get(name)
     if chosen is None:
@@ -126,8 +126,8 @@ def _named_arguments(function: Callable[..., object]) -> list[str]:
 
 
 def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -> list[str]:
-    """Returns the options of the format ``name`` that have an effect where files are read, or written; none where it is
-    not written."""
+    """Returns the options of the format ``name`` that have an effect in reading, or in writing; empty if it is never
+    written."""
     if use == "writing" and name in _ONLY_READ:
         return []
     options = [field.name for field in fields(_FORMATS[name])]
@@ -402,7 +402,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
 
 
 def _floats(values: pa.Array, around: str) -> pa.Array:
-    """Returns numbers as most readers take them; ``around`` stands on both sides of what is no number to JSON."""
+    """Returns numbers in the spelling that most readers accept; ``around`` encloses values that are no JSON numbers."""
     values = _plain(values)
     texts = values.cast(pa.string())
     if around and pc.any(pc.equal(values, 0)).as_py():  # -0 is a whole number there, which has no sign

@@ -4,8 +4,8 @@
     orders.read(b"1;2.5")                        # {"id": 1, "amount": 2.5}
     JsonMessages().write({"id": 1})              # b'{"id":1}'
 
-Whatever bytes come, they are read or they are Unreadable, with the reason in a line; whatever object comes, it is
-written or Unwritable. Nothing is rounded or left out in silence.
+Any bytes are read, or raise Unreadable with the reason in a line; any object is written, or raises Unwritable. Nothing
+is rounded or left out silently.
 """
 
 from topologies.io.messages.avro import SCHEMA_NAME, AvroMessages, AvroSchema

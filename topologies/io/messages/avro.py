@@ -488,8 +488,8 @@ _PRIMITIVE_DEFAULTS: Mapping[str, Fit] = MappingProxyType({**_PRIMITIVE, "bytes"
 class AvroSchema:
     """A schema by its full name; of several, the ``default`` is for messages that name none.
 
-    It is a record, an enum or a fixed, and what it refers to is in its text. Raises ConfigError for a text that is
-    no schema, or is of another name; ``AvroSchema.parse`` takes the name from the text.
+    It is a record, an enum or a fixed, and its text includes every type that it refers to. Raises ConfigError for a
+    text that is not a schema, or has another name; ``AvroSchema.parse`` takes the name from the text.
     """
 
     name: str

@@ -163,7 +163,7 @@ Built = TypeVar("Built", bound=Callable[..., Any])
 
 
 class SchemaWalk(ABC, Generic[Built]):
-    """Walk through a schema; a subclass says what is built for each type."""
+    """Walk through a schema; a subclass decides what is built for each type."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
@@ -180,7 +180,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def logical(self, schema: Any) -> Built | None:
-        """Returns the function of a logical type; None if it is that of the type below, or there is none."""
+        """Returns the function of a logical type; None if the function of the underlying type is enough."""
 
     @abstractmethod
     def union(self, branches: Sequence[Any]) -> Built:
@@ -282,7 +282,7 @@ class _Checks(SchemaWalk[Check]):
 
 
 def long_at(data: bytes, position: int) -> tuple[int, int]:
-    """Returns the whole number at a position, and the position where it ends."""
+    """Returns the whole number at a position, and the position of its end."""
     byte = data[position]
     position += 1
     if byte < 0x80:

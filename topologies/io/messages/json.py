@@ -201,13 +201,13 @@ _MOST = 1 << 20
 
 
 def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | None:
-    """Returns the values of messages, and whether all are exact as they are. None if they cannot be read together:
-    where one is not JSON, is missing, or begins with a byte order mark.
+    """Returns the values of messages, and True if all are exact. None if they cannot be read together: one is not JSON,
+    is missing, or begins with a byte order mark.
 
     The messages are joined to one list, with a random mark between them that no message contains. If the first quote of
     a mark ends a text that a message has left open, the rest of the mark is not JSON. So every mark is a value of its
     own. If the second, the fourth and so on of the list are the marks, there is exactly one value between two of them:
-    that of one message.
+    the value of one message.
     """
     try:
         if sum(map(len, messages)) > _MOST:  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ NAMED_TIMES: Mapping[str, Leaf] = {
     "io.debezium.time.MicroTimestamp": Leaf(_US, number=pa.int64()),
     "io.debezium.time.NanoTimestamp": Leaf(_NS, number=pa.int64()),
 }
-"""Debezium's own are times of the database without a zone, those of Connect are in UTC."""
+"""Times by name: Debezium's are times of the database without a zone, Connect's are in UTC."""
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _EXACT = Context(prec=1000)
 
@@ -169,7 +169,7 @@ def _union(branches: Sequence[Any], made: Parsed) -> Shape:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """A schema whose values are numbers, bytes and texts as they are written."""
+    """Returns a schema whose values are numbers, bytes and texts as written."""
     if isinstance(schema, list):
         return [_without_logical_types(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -187,8 +187,8 @@ class AvroReader:
     """Reads the values of one schema; of a union of records at the top, each branch is a variant of its own."""
 
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
-        """``references``: the schemas that this one names types of, each before those that use it. Raises ConfigError
-        for what is no schema."""
+        """``references``: the schemas whose types this one uses, each before the schemas that use it. Raises
+        ConfigError if one is not a schema."""
         made = parsed_with(text, references)
         plain: dict[str, Any] = {}
         for reference in references:

@@ -1,4 +1,4 @@
-"""How the keys and values of a topic are declared to be written, and the registry that has their schemas."""
+"""How users declare the format of the keys and values of a topic, and the registry with their schemas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SOON = 3
 _TRIES = "max.retries"
 """The setting for how often a client asks again: three times, with pauses, unless it says another number."""
 _WITHOUT = frozenset({404, 40401, 40402, 40403})
-"""Codes of what a registry does not have."""
+"""Status codes of a registry for schemas that it does not have."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def _bare(url: str) -> str:
 
 
 def checked_registry(given: str | Mapping[str, Any] | Registry) -> Registry:
-    """A registry by its address, or by the settings of confluent-kafka's client. Raises ConfigError for what is
-    neither, and EnvironmentMissing if the client is not installed."""
+    """Returns a registry by its address, or by the settings of confluent-kafka's client. Raises ConfigError for other
+    values, and EnvironmentMissing if the client is not installed."""
     if isinstance(given, Registry):
         return given
     settings = {"url": given} if isinstance(given, str) else dict(given)
@@ -146,9 +146,9 @@ _SCHEMAS: dict[tuple[int, Registry, int], Registered] = {}
 
 
 def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> Registered:
-    """The schema of an id; ``serialized``: compiled, as those of Protobuf are needed.
+    """Returns the schema with an id. ``serialized``: in compiled form, which Protobuf needs.
 
-    Raises Unreadable where the registry has none, UnreachableError if it does not answer.
+    Raises Unreadable if the registry has none, UnreachableError if it does not answer.
     """
     key = (os.getpid(), registry, number)
     with _LOCK:
@@ -161,8 +161,7 @@ def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> R
 
 @contextmanager
 def answering(registry: Registry) -> Iterator[None]:
-    """Turn what the client raises into UnreachableError, or Unreadable where the registry does not have what was asked
-    for."""
+    """Turns exceptions of the client into UnreachableError, or Unreadable if the registry does not have the schema."""
     from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
     try:
@@ -213,7 +212,7 @@ def _of_process(registry: Registry, process: int) -> SchemaRegistryClient:
 
 
 def client_of(registry: Registry) -> SchemaRegistryClient:
-    """This process's client of a registry."""
+    """Returns this process's client of a registry."""
     return _of_process(registry, os.getpid())
 
 
@@ -288,7 +287,7 @@ PLAIN: Mapping[str, pa.DataType] = {
 }
 """The types of keys without parts."""
 REGISTRY_KINDS: Mapping[str, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
-"""The forms whose schemas are in a registry, and what the registry calls them."""
+"""The formats whose schemas are in a registry, and their names there."""
 REGISTERED = frozenset(REGISTRY_KINDS)
 
 
@@ -332,7 +331,7 @@ class TopicRows:
 
 
 def checked_choice(name: str, given: object, choices: object) -> None:
-    """Raise ConfigError for what is not one of the choices of a Literal."""
+    """Raises ConfigError for a value that is not one of the choices of a Literal."""
     known = get_args(choices)
     if given not in known:
         raise ConfigError(f"{name}={given!r:.60}{did_you_mean(given, known)}", do=f"use {', '.join(map(repr, known))}")
@@ -400,8 +399,8 @@ def checked_rows(
     metadata: Sequence[str],
     defaults: bool,
 ) -> CheckedRows:
-    """Returns how a spout reads keys and values. Raises ConfigError for arguments that do not go together, and for
-    packages that are not installed."""
+    """Returns how a spout reads keys and values. Raises ConfigError for contradictory arguments, and for packages that
+    are not installed."""
     checked_choice("format", format, TopicFormat)
     if envelope is not None:
         checked_choice("envelope", envelope, Envelope)
@@ -474,7 +473,7 @@ def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> 
 
 
 def _check_key(key: KeyForm | None, columns: SchemaLike | None, metadata: Sequence[str]) -> None:
-    """Raise ConfigError for columns of keys that these cannot have."""
+    """Raises ConfigError for columns that keys of this format cannot have."""
     structured = key is not None and key not in PLAIN
     if structured and columns is None:
         raise ConfigError(

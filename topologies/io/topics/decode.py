@@ -1,6 +1,6 @@
-"""Records of a topic as rows of the declared columns; those that cannot be read, with the reason.
+"""Decodes records of a topic to rows of the declared columns; unreadable records get the reason.
 
-Only the columns of the records are needed, no Spark and no client of Kafka's. A registry that does not answer is an
+Only the columns of the records are needed, not Spark or a client of Kafka's. A registry that does not answer is an
 UnreachableError: it is not the fault of a record.
 """
 
@@ -61,10 +61,10 @@ _Places = npt.NDArray[np.int64]
 
 
 def decode(topic: TopicRows, records: pa.Table) -> Chunk:
-    """The good rows with ``topic.columns``, their offsets, and the bad rows, numbered by their offsets.
+    """Returns the good rows with ``topic.columns``, their offsets, and the bad rows, numbered by their offsets.
 
-    ``records``: the columns offset and value, and those that the keys and the metadata are from. Records that are in
-    neither are tombstones, which are skipped. Raises UnreachableError if the registry does not answer.
+    ``records``: the columns offset and value, and the columns for keys and metadata. Records in neither result are
+    tombstones, which are skipped. Raises UnreachableError if the registry does not answer.
     """
     offsets = records.column("offset").to_numpy()
     values = _whole(records.column("value"))
@@ -196,7 +196,7 @@ def _of_file(format: str, file: SchemaFile, message: str | None) -> _Reader:
 
 @dataclass
 class _Readers:
-    """The readers of some records. What the registry does not have is asked for once in these."""
+    """The readers of some records. A schema that the registry does not have is asked for only once."""
 
     format: str
     registry: Registry | None
@@ -276,7 +276,8 @@ def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], 
 
 
 def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
-    """The rows in changes, under "", and the columns about these. Raises Misfit for a schema without changes."""
+    """Returns the rows in changes, under "", and the columns about the changes. Raises Misfit for a schema without
+    changes."""
     shape = row_shape(rows.shape)
     assert isinstance(rows.shape, Struct)
     get = rows.shape.get
@@ -300,7 +301,7 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
 def _settled(
     decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
 ) -> Chunk | None:
-    """The rows as the declared columns; None if there is none. Raises Misfit where none can be."""
+    """Returns the rows as the declared columns; None if there are none. Raises Misfit if no row can be."""
     declared = pa.schema([each for each in decoded.schema if each.name not in decoded.topic.changes.names])
     arrays: list[pa.Array] = []
     reasons: dict[int, list[str]] = {}
@@ -442,7 +443,7 @@ def row_shape(change: Shape) -> Shape:
 
 
 def row_of(operation: Any, before: Any, after: Any) -> Any:
-    """The row of a change. Raises Misfit for one that is about no row."""
+    """Returns the row of a change. Raises Misfit for a change that is not about a row."""
     if type(operation) is not str:
         raise Misfit("it is no change of Debezium's: it has no op")
     row = before if operation == _DELETED else after
@@ -503,7 +504,7 @@ def _read_json(decoded: _Decoded, values: Sequence[bytes | None], zoned: pa.Sche
 
 
 def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
-    """Add an object to those of its schema. Raises Unreadable, ValueError."""
+    """Adds an object to the objects of its schema. Raises Unreadable, ValueError."""
     if schema not in typed:
         typed[schema] = Rows(connect_shape(schema))
     made = orjson.loads(payload)
@@ -567,7 +568,7 @@ def _add_changes(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: p
 
 
 def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
-    """The columns of the keys; a record without a key has nulls there."""
+    """Returns the columns of the keys; a record without a key has nulls there."""
     keys = _whole(records.column("key"))
     schema = topic.key_columns
     if topic.key in PLAIN:
@@ -649,8 +650,8 @@ class LatestSchema(NamedTuple):
 
 
 def check_topic(topic: TopicRows, name: str | None) -> list[LatestSchema]:
-    """The latest schemas of a topic's values and keys, as far as these have some. ``name``: None if only a pattern
-    names topics.
+    """Returns the latest schemas of a topic's values and keys, if they have any. ``name``: None if only a pattern names
+    topics.
 
     Raises ConfigError if one does not fit the declared columns, UnreachableError if the registry does not answer.
     """
@@ -711,7 +712,7 @@ def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
 
 
 def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:
-    """The declared columns as they are in the values. Raises Misfit where they cannot be."""
+    """Returns the declared columns as they are in the values. Raises Misfit if a column cannot be."""
     forms = dict(topic.times)
     single = not isinstance(rows.shape, Struct)
     if single and len(zoned) > 1:

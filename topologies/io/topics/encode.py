@@ -51,7 +51,7 @@ Schemas = Literal["register", "latest"]
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """How rows become keys and values of a topic."""
+    """Conversion of rows to keys and values of a topic."""
 
     topic: str
     format: TopicFormat
@@ -86,9 +86,10 @@ class TopicRecords:
 
 
 def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
-    """Rows as a table of ``value``, and ``key`` and ``headers`` where there are some; None: they are records already.
+    """Returns rows as a table of ``value``, and ``key`` and ``headers`` if there are any; None: they are records
+    already.
 
-    Raises DataError for a row that the schema cannot have, UnreachableError if the registry does not answer.
+    Raises DataError for a row that does not fit the schema, UnreachableError if the registry does not answer.
     """
     if records is None:
         return rows
@@ -109,7 +110,7 @@ def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
 
 
 def refuse_without_format(given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for arguments that say how rows become records where they are records."""
+    """Raises ConfigError for arguments of a conversion if rows are records already."""
     for name, value in given.items():
         if value is not None:
             raise ConfigError(
@@ -133,8 +134,8 @@ def checked_records(
     tombstones: str | None,
     headers: str | None,
 ) -> TopicRecords:
-    """Returns how a sink writes its rows. Raises ConfigError for arguments that do not go together, and for packages
-    that are not installed."""
+    """Returns how a sink writes its rows. Raises ConfigError for contradictory arguments, and for packages that are not
+    installed."""
     for name, value, choices in (
         ("format", format, TopicFormat),
         ("schemas", schemas, Schemas),
@@ -480,9 +481,8 @@ def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
 
 
 def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Returns the function that converts Arrow's Python values to those of a record: maps with text keys to dicts,
-    other maps to lists of records. None if no conversion is needed. The function is never given None.
-    """
+    """Returns the function that converts Arrow's Python values for a record: maps with text keys to dicts, other maps
+    to lists of records. None if no conversion is needed. The function is never called with None."""
     if _kinds.is_list(kind):
         inner = plain_maker(kind.value_type)
         return None if inner is None else lambda values: [None if one is None else inner(one) for one in values]
@@ -640,8 +640,8 @@ def checked_type_name(given: str) -> str:
 
 
 def name_for(topic: str, part: str) -> str:
-    """The name of the type of a topic's values or keys, where none is given: ``shop.daily-totals`` has
-    ``shop_daily_totals``."""
+    """Returns the type name of a topic's values or keys, if none is given: ``shop_daily_totals`` for
+    ``shop.daily-totals``."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
     return f"{'_' if name[:1].isdigit() else ''}{name}{'' if part == 'value' else '_key'}"
 
@@ -679,7 +679,7 @@ _AVRO = (
 
 
 def avro_schema(columns: pa.Schema, name: str) -> str:
-    """The schema of records with these columns."""
+    """Returns the schema of records with these columns."""
     namespace, _, short = name.rpartition(".")
     schema = {"type": "record", "name": short, **({"namespace": namespace} if namespace else {})}
     return json.dumps({**schema, "fields": [_avro_field(each, short) for each in columns]})
@@ -719,7 +719,7 @@ _NO_NUMBER = {"enum": ["NaN", "Infinity", "-Infinity"]}
 
 
 def json_schema(columns: pa.Schema, name: str) -> str:
-    """The schema of objects with these columns, as the sink writes them."""
+    """Returns the schema of objects with these columns, as the sink writes them."""
     properties = {each.name: _json_type(each.type) for each in columns}
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": name}
     return json.dumps({**head, "type": "object", "properties": properties})
@@ -771,7 +771,7 @@ _TIMESTAMP = "google/protobuf/timestamp.proto"
 
 
 def protobuf_file(columns: pa.Schema, name: str) -> bytes:
-    """The file with the message of these columns, serialized."""
+    """Returns the file with the message of these columns, serialized."""
     from google.protobuf import descriptor_pb2
 
     package, _, short = name.rpartition(".")

@@ -36,9 +36,9 @@ WELL_KNOWN = (
 
 
 def pool_of(files: Sequence[bytes]) -> DescriptorPool:
-    """The types of files, given as serialized FileDescriptorProtos, each after those that it imports.
+    """Returns the types of files, given as serialized FileDescriptorProtos, each after its imports.
 
-    Raises ConfigError for what is none, or imports what is not there.
+    Raises ConfigError for bytes that are not such a file, and for a missing import.
     """
     import importlib
 
@@ -269,7 +269,8 @@ def _symbol(symbols: Mapping[int, Any], value: int) -> str:
 
 
 def indexes_at(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """The indexes, and where they end. Raises Unreadable. A single 0 stands for the first type of the file."""
+    """Returns the indexes, and the position of their end. Raises Unreadable. A single 0 stands for the first type of
+    the file."""
     try:
         count, start = long_at(value, start)
         if not 0 <= count <= len(value) - start:

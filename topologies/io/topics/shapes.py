@@ -27,11 +27,11 @@ class Leaf:
 
     kind: pa.DataType
     make: Make | None = None
-    """None if pyarrow takes the values as they are."""
+    """Converts a value; None if pyarrow accepts the values unchanged."""
     number: pa.DataType | None = None
-    """The whole numbers in which times are written, for columns that are declared as such; None for others."""
+    """Converts a value for columns declared as whole numbers in which times are written; None for other columns."""
     text: Make | None = None
-    """Returns the text for columns of text, where values also have a name; None for others."""
+    """Converts a value to text for columns of text, if values also have a name; None for other columns."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Struct:
     get: Callable[[Any, str], Any] = lambda value, name: value.get(name)
     """Returns the value of a field, None if there is none."""
     whole: Callable[[pa.DataType], Leaf | None] = lambda target: None
-    """Returns the leaf of a record that stands for one value where that type is declared; None if it does not."""
+    """Returns the leaf of a record that can also stand for one value of the declared type; None if it cannot."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Union:
-    """A value that is of one of several types, which the class of its Python object tells."""
+    """A value of one of several types, which the class of its Python object shows."""
 
     branches: Sequence[tuple[tuple[type, ...], Shape]]
 
@@ -75,7 +75,7 @@ NULL = Leaf(pa.null())
 
 
 class Column(NamedTuple):
-    """How values become an Arrow array, which ``settle`` then converts to the declared type."""
+    """Conversion of values to an Arrow array, which ``settle`` then converts to the declared type."""
 
     kind: pa.DataType
     make: Make | None
@@ -103,8 +103,8 @@ def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Col
 
 
 def values_of(column: Column, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """Converts values to those that pyarrow takes. Returns them, with null for each that does not fit, and by index the
-    reasons for these nulls."""
+    """Converts values for pyarrow. Returns them, with null for each that does not fit, and the reasons for these nulls
+    by index."""
     make = column.make
     if make is None:
         return list(values), {}
@@ -271,9 +271,9 @@ class Rows:
     values: list[Any] = field(default_factory=list)
 
     def array_of(self, field: pa.Field, form: str | None) -> tuple[pa.Array, dict[int, str]]:
-        """A declared column as it is in the values, and reasons for values that do not fit, by index.
+        """Returns a declared column as it is in the values, and reasons for values that do not fit, by index.
 
-        A value that is no record is the one declared column. Null where the schema has no such field. Raises Misfit.
+        A value that is not a record is the single declared column. Null if the schema has no such field. Raises Misfit.
         """
         shape, values = self.shape, self.values
         if isinstance(shape, Struct) and shape.whole(field.type) is None:
@@ -290,7 +290,7 @@ class Rows:
 
 
 def _one_by_one(made: list[Any], kind: pa.DataType, reasons: dict[int, str]) -> tuple[pa.Array, dict[int, str]]:
-    """The array of values of which some are not of its type; these are null, and have a reason."""
+    """Returns the array of values of which some do not have its type; these are null, with a reason."""
     for index, value in enumerate(made):
         try:
             pa.array([value], kind)

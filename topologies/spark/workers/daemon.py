@@ -1,10 +1,10 @@
-"""Spark's daemon of Python workers, which does not show a traceback when Spark has hung up on a worker.
+"""Spark's daemon of Python workers, which shows no traceback when Spark disconnects from a worker.
 
     python -m topologies.spark.workers.daemon WORKER
 
-Spark ends a query, and a task that it has failed or no longer needs, by closing the connections to its workers. A
-worker then finds its pipe broken, which pyspark prints over whatever is on the screen, and which is no trouble. And it
-imports once what every worker needs: workers are its forks, and Spark starts a new one after each task that fails.
+Spark ends a query, and a task that has failed or is no longer needed, by closing the connections to its workers. A
+worker then finds its pipe broken, which is no problem, but pyspark prints it over the screen. The daemon also imports
+once what every worker needs: workers are its forks, and Spark starts a new one after each failed task.
 """
 
 from __future__ import annotations

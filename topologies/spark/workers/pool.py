@@ -179,9 +179,9 @@ TASKS = "spark.windbolt.tasks"
 
 
 def executor_for(spark: SparkSession) -> TaskExecutor:
-    """The executor for a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
+    """Returns the executor for a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
 
-    Spark is also used where the user asks for retries of tasks: ``local[N,F]``. The setting ``spark.windbolt.tasks``
+    Spark is also used if the user asks for retries of tasks: ``local[N,F]``. The setting ``spark.windbolt.tasks``
     overrides this. Raises ConfigError if that is impossible.
     """
     chosen, context = spark.conf.get(TASKS, "auto"), spark.sparkContext

@@ -59,7 +59,7 @@ class Offspring:
         return process
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Call a function that starts a process, in the thread that stays; returns or raises what it does."""
+        """Call a function that starts a process, in the lasting thread; returns its result or raises its exception."""
         with self._lock:
             self._here()
             if self._thread is None:
@@ -142,7 +142,7 @@ class WorkerDied(WindboltError):
     def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "", transient: bool = False) -> None:
         super().__init__(what, why=why, do=do, transient=transient)
         self.how = how
-        """How it ended, such as ``crashed (SIGSEGV)``."""
+        """Outcome, such as ``crashed (SIGSEGV)``."""
         self.item: Any = None
         self.context: Context | None = None
 
@@ -349,7 +349,7 @@ class _WorkerProcess:
         return result, failure
 
     def end(self, patience: float = 0.0) -> int:
-        """End the process, unless it ends by itself within ``patience`` seconds, and all processes that it started;
+        """Ends the process and all processes that it started, unless it ends by itself within ``patience`` seconds;
         returns its exit status."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)

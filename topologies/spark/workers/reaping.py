@@ -53,7 +53,7 @@ def followers(leader: int) -> list[int]:
 
 
 def main() -> None:
-    """Wait for the end of the driver, then end what it started."""
+    """Wait for the end of the driver, then end the processes that it started."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()

@@ -126,10 +126,11 @@ def _die_with(driver: int) -> None:
 
 
 def _hear_no_signals() -> None:
-    """The driver decides when a run ends, where a signal goes to all processes (Ctrl-C, systemd, ``timeout``) too.
+    """Makes the worker ignore signals: the driver decides when a run ends, even if a signal goes to all processes
+    (Ctrl-C, systemd, ``timeout``).
 
-    The programs that a bolt starts, and the children that it forks, hear them as ever: handlers that do nothing are not
-    passed on to the ones, as it would be with signals that are ignored, and are taken away from the others.
+    Programs that a bolt starts, and children that it forks, receive signals as usual: handlers that do nothing are not
+    passed on to programs, as ignored signals would be, and are removed from children.
     """
     for number in _SIGNALS:
         signal.signal(number, lambda *_: None)
