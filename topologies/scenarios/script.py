@@ -148,11 +148,11 @@ _BARE = "bolt"
 """The name of the bolt that a scenario describes."""
 
 
-def watched_topology(scenario: Scenario, topology: Graph | None = None, prefix: str = "") -> Graph:
+def watched_topology(scenario: Scenario, topology: Graph | None = None) -> Graph:
     """Returns the topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
     if scenario.bolt is not None:
         builder = GraphBuilder("scenario")
-        add_bare_bolt(builder, scenario, prefix)
+        add_bare_bolt(builder, scenario)
         return builder.build()
     if scenario.step is not None and topology is None:
         stepped = step_of(scenario)
