@@ -114,9 +114,9 @@ class Question:
     answer: Callable[[Events], Columns] | None = None
     """The right rows, found by something else than an arm; None if an arm has a check of its own."""
     ways: Mapping[str, Callable[[Job], Topology]] = field(default_factory=dict, hash=False)
-    """How windbolt is asked, by what the arm is called behind ``windbolt``. Its bolt at the events is ``bolt``."""
+    """Ways to ask windbolt, by the name of the arm behind ``windbolt``. The way for its bolt on events is ``bolt``."""
     spark: Callable[[SparkSession, Job], DataFrame] | None = None
-    """How Spark is asked."""
+    """The same question for Spark."""
     order: tuple[str, ...] = ("until", "key")
     """Columns that no two rows of the answer share; it is in their order."""
     due_only: bool = False
@@ -140,7 +140,7 @@ class Job:
     scratch: Path
     """An empty folder for checkpoints and the like."""
     keep: Path | None = None
-    """Where the rows of the result go, as Parquet files; None: they are thrown away."""
+    """Folder for the rows of the result, as Parquet files; None: they are discarded."""
     framed: bool = False
     """True if windbolt's input is a streaming DataFrame of Spark."""
 
@@ -194,7 +194,8 @@ class Taken:
 
 @contextmanager
 def measured(clock: Callable[[], float] = cpu_seconds) -> Iterator[Taken]:
-    """The time and the CPU time of the block; ``clock``: another one for the latter, such as that of this process."""
+    """Yields the time and the CPU time of the block; ``clock``: another clock for CPU time, such as that of this
+    process."""
     taken = Taken()
     cpu, started = clock(), time.perf_counter()
     yield taken
@@ -212,7 +213,8 @@ def right_rows(question: Question, events: Events) -> Columns:
 
 
 def compared(job: Job, taken: Taken) -> str | None:
-    """Returns how the rows that were kept differ from the right ones; None if they do not, or none were kept."""
+    """Returns the difference between the rows that were kept and the right ones; None if they agree, or none were
+    kept."""
     if job.keep is None:
         return None
     files = sorted(job.keep.glob("[!_.]*.parquet"))
@@ -238,22 +240,22 @@ def keep(rows: pa.Table, job: Job) -> None:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to do the work of a question. To add an arm is to make one of these, and to have it enter a section."""
+    """One way to do the work of a question. To add an arm, make one of these and enter it in a section."""
 
     name: str
     """Its name in the table."""
     run: Callable[[Job], Taken]
-    """Does the job once. An exception: it broke down."""
+    """Does the job once. An exception means that it broke down."""
     check: Callable[[Job, Taken], str | None] = compared
-    """Called after each run: what is wrong, in words."""
+    """Called after each run; returns the errors in words."""
     ours: bool = True
     """True if it is windbolt."""
     needs: tuple[str, ...] = ()
-    """Modules without which it is missing; or programs, where they are."""
+    """Modules that it needs, or programs by their paths; if one is missing, the arm is missing."""
     batched: bool = True
     """True if it works in micro-batches of a size that can be set."""
     most: int | None = None
-    """How many events it is given at most, if it takes minutes for more."""
+    """Most events that it is given, if more would take minutes."""
 
     @property
     def missing(self) -> str | None:
@@ -281,7 +283,7 @@ class Entry:
 
 
 def fewer(events: Events, most: int | None) -> Events:
-    """So many of such events at most."""
+    """Returns at most so many of these events."""
     return events if most is None or most >= events.count else replace(events, count=most)
 
 
@@ -289,7 +291,7 @@ def fewer(events: Events, most: int | None) -> Events:
 
 
 def most(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The notes of several runs: of each number the greatest, and of all else the last."""
+    """Merges the notes of several runs: the greatest of each number, and the last of everything else."""
     found: dict[str, Any] = {}
     for note in notes:
         for name, value in note.items():
@@ -319,7 +321,7 @@ class Bench:
     _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
 
     def some(self, usual: int) -> int:
-        """So many, or the part of them that was asked for."""
+        """Returns the number, or the part of it that was asked for."""
         asked = max(1, round(usual * self.part))
         return min(asked, 1_000_000) if self.quick else asked
 
@@ -330,7 +332,7 @@ class Bench:
     def entry(
         self, arm: Arm, question: Question, events: Events, batch: int | None = None, check: int | None = None
     ) -> Entry:
-        """An entry that is checked over so many events at most; ``check`` where it is not the usual number."""
+        """Returns an entry that is checked over so many events at most; ``check`` if it is not the usual number."""
         many = events.keys > 65_000  # windows then have as many rows as events
         least, usual = (100_000, 1_000_000) if many else (250_000, 5_000_000)  # fewer may fill no window
         usual = least if self.quick else max(least, self.some(usual))
@@ -343,9 +345,9 @@ class Bench:
         basis: Basis,
         merged: Callable[[Sequence[dict[str, Any]]], dict[str, Any]] = most,
     ) -> list[Figure]:
-        """Check all entries, then run them in turn; one that is wrong is not timed.
+        """Check all entries, then run them in turn; a wrong one is not timed.
 
-        ``merged`` lays the notes of an arm's runs together.
+        ``merged`` merges the notes of an arm's runs.
         """
         taking_part = [each for each in entries if self.arms(each.arm.name)]
         figures = [self._entered(section, entry, basis) for entry in taking_part]
@@ -371,7 +373,7 @@ class Bench:
         return self.contest(section, [self.entry(arm, question, events, batch) for arm in arms], "data batches")
 
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
-        """One run, which is checked; None if it was wrong or broke down, and the figure says so."""
+        """One run, which is checked; None if it was wrong or broke down, which the figure then says."""
         # On the disk of the files.
         with tempfile.TemporaryDirectory(dir=self.data, ignore_cleanup_errors=True) as name:
             try:
@@ -411,7 +413,7 @@ class Bench:
     def goal(
         self, section: str, question: str, text: str, bar: float, value: float | None, *, at_most: bool = False
     ) -> None:
-        """Note a goal, and what was measured."""
+        """Note a goal, and its measured value."""
         self.results.verdicts.append(Verdict(section, question, text, bar, value, at_most))
 
     def judge(self, figures: Sequence[Figure], goal: float, text: str = "the best peer", arm: str = MAIN) -> None:
@@ -566,7 +568,8 @@ def duckdb(threads: int) -> Arm:
 
 
 def numpy() -> Arm:
-    """W3 and W4 with arrays, sorted once: what the right rows are computed with. An oracle of the tests knows these."""
+    """Answers W3 and W4 with arrays, sorted once. The right rows are computed with it, and an oracle of the tests
+    checks it."""
 
     def run(job: Job) -> Taken:
         assert job.question.answer is not None

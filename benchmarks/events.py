@@ -35,12 +35,12 @@ Columns = dict[str, "NDArray[Any]"]
 
 @dataclass(frozen=True)
 class Events:
-    """So many events, in an order of arrival that is off by less than ``late_ms``."""
+    """A number of events, whose order of arrival is off by less than ``late_ms``."""
 
     count: int
     keys: int = 1_000
     per_second: int = 10_000
-    """How many there are for each second of event time."""
+    """Number of events for each second of event time."""
     file_rows: int = 250_000
     late_ms: int = LAG_MS
     in_turn: bool = False
@@ -89,7 +89,7 @@ class Events:
         return str(folder)
 
     def places(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """Rows by the folder, below that of the events, that their file is in."""
+        """Returns rows by the folder of their file, below the folder of the events."""
         return {"": rows}
 
     @property
@@ -156,7 +156,7 @@ def _words(random: np.random.Generator, count: int, letters: int) -> pa.StringAr
 
 
 def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("until", "key")) -> str | None:
-    """Returns how rows differ from what they should be, which is in this order; None if they do not."""
+    """Returns the differences between rows and the right rows, which are in this order; None if there are none."""
     wanted = len(next(iter(expected.values())))
     if rows.num_rows != wanted:
         return f"{rows.num_rows:,} rows instead of {wanted:,}"

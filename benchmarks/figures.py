@@ -79,7 +79,7 @@ class Figure:
         return statistics.median(run["cpu_seconds"] / self.events * 1e6 for run in self.runs) if self.runs else None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON, with what is computed from the runs."""
+        """Returns plain JSON, with the values that are computed from the runs."""
         found = {name: value for name, value in vars(self).items() if name != "runs"}
         if self.speed is not None and self.end_to_end is not None and self.cpu is not None:
             found |= {
@@ -112,7 +112,7 @@ class Verdict:
         return self.value <= self.bar if self.at_most else self.value >= self.bar
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON."""
         value = None if self.value is None else round(self.value, 4)
         return {**vars(self), "value": value, "met": self.met}
 
@@ -127,7 +127,7 @@ class Results:
     verdicts: list[Verdict] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON."""
         verdicts, figures = ([each.to_json() for each in both] for both in (self.verdicts, self.figures))
         return {"about": self.about, "verdicts": verdicts, "figures": figures}
 
@@ -140,13 +140,13 @@ class Results:
 
 
 def ratio(figure: Figure, peers: Sequence[Figure]) -> float | None:
-    """Its speed against the fastest of the peers; None if one of the two is not there."""
+    """Its speed against the fastest of the peers; None if one of the two is missing."""
     speeds = [peer.speed for peer in peers if peer.speed is not None]
     return figure.speed / max(speeds) if figure.speed is not None and speeds else None
 
 
 def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
-    """Its speed against Spark's own at the same work; where that is not there, against the fastest peer."""
+    """Its speed against Spark's own at the same work; if that is missing, against the fastest peer."""
     same = [each for each in figures if (each.section, each.workload) == (figure.section, figure.workload)]
     spark = [each for each in same if each.arm == BESIDE]
     return ratio(figure, spark or [each for each in same if not each.ours])
@@ -158,7 +158,7 @@ def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
 BUSY = 0.5
 """Load."""
 BESIDE = "Spark's own"
-"""The arm that ratios are to, where it took part."""
+"""The arm that ratios compare with, if it took part."""
 
 
 def _batch(figure: Figure, _: Sequence[Figure]) -> str:
@@ -204,7 +204,7 @@ CELLS: dict[str, Cell] = {
     "99 % ms": lambda figure, _: f"{figure.note['p99_ms']:,.0f}",
     "median of each run": lambda figure, _: ", ".join(f"{each:,.0f}" for each in figure.note["median_ms_by_run"]),
 }
-"""The cells of a column by its heading; of other headings they are what the figure's note has by that name."""
+"""The cells of a column by its heading; other headings are names in the figure's note."""
 SPEEDS = ("batch", "events/s (min to max)", "end to end", "CPU-µs/event", "ratio", "note")
 IN_PROCESS = ("events/s (min to max)", "CPU-µs/event", "ratio")
 LATENCY = ("median ms", "99 % ms", "median of each run", "note")
@@ -217,7 +217,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "limits": ("ms a batch", "CPU-µs/event"), "rules": ("windows", *IN_PROCESS[:2], "CPU beside Storm"),
     "requests": REQUESTS, "driver": ("driver ms", "deleting ms"), "steady": MEMORY, "watched": WATCHED,
 }  # fmt: skip
-"""By section, where they are not those of ``SPEEDS``."""
+"""Columns by section, if they differ from ``SPEEDS``."""
 GOALS = ["", "", "goal", "measured", ""]
 
 
@@ -238,7 +238,7 @@ def tables(results: Results) -> str:
 
 
 def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """The figures of each section, as they came."""
+    """The figures of each section, in order of measurement."""
     found: dict[str, list[Figure]] = {}
     for figure in figures:
         found.setdefault(figure.section, []).append(figure)
@@ -246,7 +246,7 @@ def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 
 def table(figures: Sequence[Figure], headings: Sequence[str]) -> str:
-    """The figures of a section, a line each; of those with speeds, what these are, too."""
+    """The figures of a section, a line each; figures of speeds also get their values."""
     rows: list[list[str]] = []
     for (workload, title), found in groupby(figures, key=lambda figure: (figure.workload, figure.title)):
         for at, figure in enumerate(found):

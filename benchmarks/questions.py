@@ -1,7 +1,7 @@
-"""The questions about windows: how windbolt is asked, how Spark is, and what the right rows are.
+"""The questions about windows, for windbolt and for Spark, and the right rows.
 
 Rows of an answer have ``until``, the end of the window in microseconds. An answer has the windows that end in the
-second that ``last_end`` of the events says, or earlier; they hold their start, not their end.
+second of the events' ``last_end``, or earlier; they hold their start, not their end.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Highest(WindowedBolt):
 
 
 class HighestOfFew(Highest):
-    """The same; it says what it reads, as the guide advises."""
+    """The same, with a declaration of the columns that it reads, as the guide advises."""
 
     reads = "id, key, value, url"
 

@@ -59,7 +59,7 @@ def options() -> str:
 
 
 def use() -> None:
-    """Have each Java that spark-submit starts from this process on, or from one that it starts, use the options."""
+    """Makes each Java that spark-submit starts from now on use the options, in this process or its children."""
     os.environ[_SUBMIT] = options()
 
 
@@ -82,7 +82,7 @@ def make() -> bool:
 
 
 def _run() -> None:
-    """Do with Spark what most tests do, and let Java end by itself: it writes the archive then."""
+    """Runs typical work of tests on Spark, and lets Java end by itself: it then writes the archive."""
     from topologies.run.options import RunOptions
     from topologies.spark.classic_session import open_session
     from topologies.spark.running import run_on_spark

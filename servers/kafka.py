@@ -54,13 +54,13 @@ class Registry:
     schemas: list[dict[str, Any]] = field(default_factory=list)
     """By their ids, from 1 on."""
     subjects: dict[str, list[int]] = field(default_factory=dict)
-    """The ids of the versions of each."""
+    """The ids of the versions of each subject."""
     levels: dict[str, str] = field(default_factory=dict)
     """BACKWARD, or NONE, of subjects."""
     asked: Counter[str] = field(default_factory=Counter)
-    """How often each path was asked for."""
+    """Number of requests for each path."""
     failing: list[int] = field(default_factory=list)
-    """The statuses of the next answers, instead of what was asked for."""
+    """Status codes for the next answers, in place of the requested content."""
     gate: threading.Event = field(default_factory=threading.Event)
     """Answers wait until it is set."""
     user: str | None = None
@@ -81,8 +81,8 @@ class Registry:
         return number
 
     def fits(self, subject: str, body: dict[str, Any]) -> bool:
-        """True if readers with the schema can read what was written by the last version: of Avro's records at the top,
-        fields that are new have a default, and types stay or become wider."""
+        """True if readers with the schema can read data of the last version: in Avro's records at the top, new fields
+        have a default, and types stay or become wider."""
         versions = self.subjects.get(subject)
         if not versions or self.levels.get(subject, "BACKWARD") == "NONE" or body["schemaType"] != "AVRO":
             return True
@@ -262,11 +262,11 @@ class RunningBroker:
         self._process, self.address = process, address
 
     def stop(self) -> None:
-        """Kill it, as a machine that fails would; what it was given stays on its disk."""
+        """Kill it, as a failure of the machine would; its data stays on its disk."""
         self._ask("stop", "stopped")
 
     def start(self) -> None:
-        """Start it again, at the same address, with what it had; returns when it answers."""
+        """Start it again, at the same address, with its data; returns when it answers."""
         self._ask("start", "listening")
 
     def _ask(self, what: str, answer: str) -> None:
@@ -306,7 +306,7 @@ def running_broker(topics: Sequence[str] = (), settings: Path | None = None) -> 
 
 def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") -> None:
     """Run until asked to stop. ``more``: settings beside the usual ones, or instead of them; ``{port}`` and
-    ``{controller}`` in them are where it listens."""
+    ``{controller}`` in them are its ports."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _check_free(port)
     path = os.pathsep.join(jars("broker"))
@@ -483,7 +483,7 @@ class Kafka:
         return topic
 
     def make_anew(self, topic: str) -> Kafka:
-        """Delete a topic and make one of its name; returns a client that knows nothing of the old one."""
+        """Delete a topic and make one with the same name; returns a client that does not know the old one."""
         self.admin.delete_topics([topic])[topic].result(30)
         for left in reversed(range(300)):  # the broker is still deleting
             try:

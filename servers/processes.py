@@ -23,7 +23,7 @@ own, and would go on for ever where a test is killed."""
 
 
 def tree(root: int | None = None, program: str = "") -> list[Process]:
-    """A process, or this one, and those below it at any depth; only those of a program, if it is named."""
+    """A process, or this one, and all processes below it; only those of a program, if it is named."""
     top = Process(root)
     return [each for each in [top, *top.children(recursive=True)] if program in _or(each.name, "")]
 

@@ -35,8 +35,8 @@ from windowing.errors import ConfigError
 
 _MARKER = ".windbolt-demo.json"
 _COMMAND = "WINDBOLT_COMMAND"
-"""Environment variable in which ``./run demo`` says where the command is: it is installed in an environment that is not
-the user's own."""
+"""Environment variable with which ``./run demo`` names the command: it is installed in an environment that is not the
+user's own."""
 
 
 def demo(

@@ -1,6 +1,4 @@
-"""The commands for what a stored run holds: ``checkpoint``, ``rescale``, ``reset``, ``savepoint``, ``state``,
-``ui``, ``why``.
-"""
+"""The commands for stored runs: ``checkpoint``, ``rescale``, ``reset``, ``savepoint``, ``state``, ``ui``, ``why``."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
 
 
 def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
-    """Returns the lines of a text, none of which ends within a column and its type, or within brackets, where these
-    fit."""
+    """Returns the lines of a text. No line ends within a column and its type, or within brackets, if these fit."""
     held = Text(_held(text.plain, width), spans=list(text.spans))
     lines = list(held.wrap(console, width))
     for line in lines:
@@ -77,7 +76,7 @@ def _pieces(text: str) -> Iterator[str]:
 _BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+(?: \S+)? {2,})?")
 """Text at the beginning of a line: its indent, and the word or number before the text proper."""
 WIDTH = 120
-"""Line width where there is no terminal and COLUMNS is not set."""
+"""Line width if there is no terminal and COLUMNS is not set."""
 
 
 def out() -> Console:
@@ -91,11 +90,10 @@ def err() -> Console:
 
 
 def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
-    """Prints text: in a terminal wrapped between words, where further lines have the indent of the first; else as it
-    is.
+    """Prints text: in a terminal wrapped between words, with further lines indented as the first; else unchanged.
 
-    ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, where these fit.
-    ``always``: wrap lines elsewhere too, to the width of the console.
+    ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, if these fit. ``always``:
+    wrap lines elsewhere too, to the width of the console.
     """
     if not console.is_terminal and not always:
         console.print(text, soft_wrap=True)

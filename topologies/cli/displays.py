@@ -86,7 +86,7 @@ def time_words(bolt: BoltReport) -> dict[str, str]:
 
 
 def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
-    """Counters of bolts and of their triggers' rules: a line for each bolt that has some."""
+    """Returns the counters of bolts and of their triggers' rules: a line for each bolt that has some."""
     return [
         f"{name}: {', '.join(f'{what} {count}' for what, count in words.items())}"
         for name, bolt in bolts.items()
@@ -100,7 +100,7 @@ def counters_of(bolt: BoltReport) -> dict[str, str]:
 
 
 def start_words(report: BatchReport) -> list[str]:
-    """Says where a run started, and what it skipped for that; empty if it started with its input."""
+    """Describes where a run started, and the input that it skipped for that; empty if it started with its input."""
     if report.first_output is None:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
@@ -181,7 +181,7 @@ _FIRST_COLUMN, _GAP, _NARROWEST = 16, 3, 9
 
 
 def print_summary(console: Console, topology: Graph, summary: Summary, checkpoint: str | None) -> None:
-    """Print the end of a run: what it did, the accounts of each bolt and spout, and where its state is.
+    """Print the end of a run: its work, the accounts of each bolt and spout, and the place of its state.
 
     If there were earlier runs on the checkpoint, the figures of this run and of all runs are shown separately.
     """
@@ -221,7 +221,7 @@ def print_summary(console: Console, topology: Graph, summary: Summary, checkpoin
 
 
 def _state_words(topology: Graph, summary: Summary, checkpoint: str) -> str:
-    """Says where the state is, and what the next run finds there."""
+    """Describes the place of the state, and what the next run finds there."""
     text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
     last = summary.last
     if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
@@ -474,7 +474,7 @@ class LiveProgress:
     """Shows a live display."""
 
     def __init__(self, topology: Graph, console: Console | None = None) -> None:
-        """``console`` is that of warnings, if they share the terminal with the display."""
+        """``console``: the console of warnings, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
         self.last: BatchReport | None = None

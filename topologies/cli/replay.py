@@ -93,7 +93,7 @@ class PictureFiles:
             check_png()
 
     def write(self, shown: Sequence[tuple[Loaded, Outcome]]) -> None:
-        """Writes the files that were asked for; none if no scenario could be answered."""
+        """Writes the requested files; nothing if no scenario could be answered."""
         if not shown or not self.options:
             return
         from topologies.scenarios.svg import PageItem, page, png, svg
@@ -147,7 +147,7 @@ def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int
 
 
 def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topology: str | None) -> set[Path]:
-    """Returns the folders that hold scenarios, and those of the topologies' files that they name."""
+    """Returns the folders of scenarios, and of the topologies' files that they name."""
     found = {file if file.is_dir() else file.parent for file in files}
     named = [located(item.scenario, item.place.path).topology for item in items if isinstance(item, Loaded)]
     for reference in {*named, topology} - {None}:

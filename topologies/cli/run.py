@@ -85,7 +85,7 @@ def staying(*, as_json: bool) -> Iterator[RunOfPage]:
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], object]]:
-    """Gives a function that waits for Ctrl-C, also for one that has come since the block began."""
+    """Returns a function that waits for Ctrl-C, also for one that has come since the block began."""
     pressed = SimpleQueue[None]()  # unlike an event, it may be used by a handler that interrupts its use
     before = signal.signal(signal.SIGINT, lambda *_: pressed.put(None))
     try:

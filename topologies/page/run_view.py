@@ -29,7 +29,7 @@ from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
-    """Returns a run as plain JSON; if its end was not noted, it is not known whether it is in progress or died."""
+    """Returns a run as plain JSON; without a noted end, it is unknown whether it is in progress or died."""
     return {**asdict(note), "run": note.run[:8], "how": note.how or "no end", "repeats": 0}
 
 
@@ -138,7 +138,7 @@ def page_remark(severity: Severity, text: str, bolt: str | None = None) -> dict[
 def remarks_of(
     bolts: Mapping[str, Mapping[str, Any]], points: Sequence[Point], clock: int | None
 ) -> list[dict[str, Any]]:
-    """Returns the remarks about the bolts, worst first; ``clock``: that of the last batch."""
+    """Returns the remarks about the bolts, worst first; ``clock``: of the last batch."""
     found: list[dict[str, Any]] = []
     recent = [point for point in points if points and point["at"] >= points[-1]["at"] - RECENT]
     for name, bolt in bolts.items():
@@ -320,11 +320,11 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
 
 
 MOST_MARKS = 200
-"""Most inputs and partitions that are shown: those that are furthest behind, with the number of the others."""
+"""Most inputs and partitions that are shown: the ones furthest behind, with the number of the others."""
 MOST_WINDOWS = 2_000
 """Number of windows that are looked at for those that are open."""
 MOST_ROWS = 200_000
-"""Most events up to which those in each open window are counted: they have to be read for it."""
+"""Most events up to which the events of each open window are counted, for which they have to be read."""
 MOST_UNITS = 2_000
 """Most keys up to which the states of policies are looked at."""
 SHOWN_UNITS = 6
@@ -413,8 +413,8 @@ def open_view(
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
-    """Tells in sentences what policies of a user's own have been told, and what they keep of the latest keys or tasks.
-    ``more`` is the number of the others."""
+    """Describes in sentences the events that policies of a user's own have tracked, and the states of the latest keys
+    or tasks. ``more`` is the number of the others."""
     refs = [task.windows.get("units") for task in explained.state.tasks]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.rules.policies

@@ -80,13 +80,13 @@ _LOG = logging.getLogger("windbolt.page")
 
 
 class LiveRun(RunObserver):
-    """Records a run. The page's content is made when somebody asks for it, so a page that nobody looks at costs the run
-    next to nothing."""
+    """Records a run. The page's content is made on request, so a page that nobody looks at costs the run next to
+    nothing."""
 
     wants_rejected_events = True
 
     def __init__(self, topology: Graph, options: RunOptions, metrics: RunMetrics) -> None:
-        """``metrics``: those of the same run, which are told of everything before this object."""
+        """``metrics``: of the same run; they are notified of everything before this object."""
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval
         self._rules = TopologyRules.of(topology).bolts
@@ -260,8 +260,8 @@ class LiveRun(RunObserver):
         }
 
     def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
-        """Returns, by bolt, the open windows, counted now and then and once more after the end; and whether they are
-        those of this version."""
+        """Returns, by bolt, the open windows, counted now and then and once more after the end; and True if they are of
+        this version."""
         micro_batch, ended = self._micro_batch, self._ended is not None
         fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
         if micro_batch is None or not kept or self._windows_of == number:
@@ -332,7 +332,7 @@ class LiveRun(RunObserver):
 
 
 def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
-    """Returns the runs that were on the checkpoint before, the last one first; none without a checkpoint in files."""
+    """Returns the earlier runs on the checkpoint, the last one first; empty without a checkpoint in files."""
     checkpoint = micro_batch.checkpoint
     found = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
     return [run_view(run) for run in found[::-1] if run.run != micro_batch.run_id]
@@ -353,7 +353,7 @@ class StoredRun:
     """Reads a checkpoint whenever it has changed. Nothing is written, and no run is disturbed."""
 
     def __init__(self, folder: str) -> None:
-        """Raises CheckpointError if there is no checkpoint, or none that a run of this version has been on."""
+        """Raises CheckpointError if there is no checkpoint, or no run of this version has been on it."""
         self.folder = folder
         self._halves = checkpoint_at(folder)
         rules = known_rules(self._halves)

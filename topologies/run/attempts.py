@@ -64,8 +64,8 @@ class RunObserver:
         see them."""
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
-        """Called when files of a spout were found to have been changed after they were read; once each, and again after
-        a restart."""
+        """Called when files of a spout were changed after they were read; once for each file, and again after a
+        restart."""
 
     def report(self, report: BatchReport) -> None:
         """Called with the report of a batch that has been committed."""
@@ -149,8 +149,8 @@ def observed(
     watching: Sequence[RunObserver],
     run: Callable[[RunOptions, Observers, Attempts], Summary],
 ) -> Summary:
-    """Calls ``run`` in as many attempts as the options allow, and returns its summary. ``run`` is given the observers,
-    and they are told of its restarts and its end."""
+    """Calls ``run`` in as many attempts as the options allow, and returns its summary. The observers are passed to
+    ``run``, and hear of its restarts and its end."""
     observers = Observers(watching)
     try:
         summary = run_in_attempts(options, lambda own, attempts: run(own, observers, attempts), observers.restarting)
@@ -180,7 +180,7 @@ class Attempts:
         self.has_claimed = False
         """True if an attempt has had the checkpoint: a later one then takes it from no other run."""
         self.first_run: str | None = None
-        """The id by which the note of runs knows this one: that of the first attempt that was noted."""
+        """The id of this run in the note of runs: the id of the first attempt that was noted."""
         self.restarts = 0
         """Number of restarts so far."""
         self._in_a_row = 0
@@ -208,7 +208,7 @@ def run_in_attempts(
     attempt: Callable[[RunOptions, Attempts], Summary],
     tell: Callable[[ComingRestart], None],
 ) -> Summary:
-    """Run to the end, in as many attempts as ``options.restart`` allows; the summary is that of all of them.
+    """Run to the end, in as many attempts as ``options.restart`` allows; the summary covers all of them.
 
     ``tell`` is called before each pause, and after it ``options.on_restart``. A run that is asked to stop during a
     pause ends there, between two batches. Raises the error that is not followed by another attempt.

@@ -126,7 +126,8 @@ class MetricsServer:
     """
 
     def __init__(self, address: Address, what: str) -> None:
-        """``what``: what is served first, for errors. Raises ConfigError for an address that cannot be served at."""
+        """``what``: the first part that is served, for errors. Raises ConfigError for an address that cannot be
+        used."""
         self.address = address
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}

@@ -47,7 +47,7 @@ LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
 """Names of this machine for itself."""
 PAGE_PORT = 8765
-"""The port of a page where none is given."""
+"""The default port of a page."""
 _DO = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
 
 
@@ -69,8 +69,8 @@ class Address(NamedTuple):
 def address_of(given: int | str, what: str = "the metrics") -> Address:
     """Returns the address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
 
-    A port alone is one of the loopback interface, which other machines cannot reach. ``what`` is served there.
-    Raises ConfigError for an invalid port.
+    A port alone is on the loopback interface, which other machines cannot reach. ``what`` is served there. Raises
+    ConfigError for an invalid port.
     """
     host, colon, port = str(given).strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -111,7 +111,7 @@ REMOTE = "SPARK_REMOTE"
 
 
 def is_over_connect(spark: Any, master: str | None) -> bool:
-    """True if a run in this session, or in one that it opens, goes over Spark Connect."""
+    """True if a run in this session, or in one that it opens, uses Spark Connect."""
     if spark is not None:
         return not hasattr(spark, "_jsparkSession")
     return is_remote_master(master) or (not master and bool(os.environ.get(REMOTE)))
@@ -205,10 +205,10 @@ RESTARTS = 20
 @checked_value
 @dataclass(frozen=True)
 class Restart:
-    """Rules for starting a run again, from its checkpoint, after a failure that may pass without help.
+    """Rules for restarting a run, from its checkpoint, after a failure that may pass without help.
 
-    The pause before the first restart is ``initial_backoff``; before each further one it is twice as long, up to
-    ``max_backoff``. A batch that is committed is progress: counting, and the pauses, then start over.
+    The pause before the first restart is ``initial_backoff``; each further pause is twice as long, up to
+    ``max_backoff``. A committed batch is progress: the count and the pauses then start over.
 
     Raises ConfigError for fewer than one restart, and for a ``max_backoff`` below ``initial_backoff``.
     """
@@ -301,8 +301,8 @@ class RunOptions:
     keep_open: bool = False
     """True if the windows still open at the end of the input stay open for the next run; False: they fire."""
     first_output: datetime | str | None = None
-    """Time of the first output: input from before, which no output needs, is not read, and windows that end before it
-    are not emitted. None for no such limit."""
+    """Time of the first output: earlier input that no output needs is not read, and windows that end before it are not
+    emitted. None for no such limit."""
     keep_batches: int = KEPT_BATCHES
     """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
     the end of a run counts as a batch."""
@@ -317,7 +317,7 @@ class RunOptions:
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
-    """Rules for starting the run again, from its checkpoint, after a failure that may pass without help: a server or a
+    """Rules for restarting the run, from its checkpoint, after a failure that may pass without help: a server or a
     store that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
     on_restart: Callable[[ComingRestart], None] = lambda coming: None
     """Called before each restart, before its pause."""
@@ -329,7 +329,7 @@ class RunOptions:
     providers that the program has set up, or else where the variables ``OTEL_*`` say."""
     serve_page: int | str | None = None
     """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
-    ``"0.0.0.0:8765"`` on all; None for none. It may be that of ``serve_metrics``."""
+    ``"0.0.0.0:8765"`` on all; None for no page. It may be the port of ``serve_metrics``."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
     """Event that, when set, ends the run after the current batch, also if that is the last one; windows that are open
     then do not fire."""
@@ -387,10 +387,10 @@ class RunOptions:
 
 
 def closes(summary: Summary, options: RunOptions) -> bool:
-    """True if a run without further batches fires its open windows; notes in ``summary`` whether it was stopped.
+    """True if a run without further batches fires its open windows; notes in ``summary`` if it was stopped.
 
-    A run that was asked to stop ends after the batch in hand, also if that is the last one: its windows stay open, as
-    they do where ``every`` lets it continue until it is stopped.
+    A run that was asked to stop ends after the present batch, even if that is the last one. Its windows stay open, as
+    with ``every``, which lets it continue until it is stopped.
     """
     summary.stopped = options.stop.is_set()
     return not options.keep_open and options.every is None and not summary.stopped

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SCOPE = "windbolt"
 _PLACEHOLDERS = ("_ProxyMeterProvider", "ProxyTracerProvider")
-"""Names of the classes that the API returns while no provider is set up; one of them has no public name."""
+"""Names of the classes that the API returns without a provider; one of them has no public name."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Providers:
 def providers() -> Providers:
     """Returns the providers for a run.
 
-    Where the program has set up one of the two, the global ones are used, as they are. Otherwise the SDK is set up for
-    windbolt alone, once in a process, as the variables ``OTEL_*`` say: by default with OTLP over HTTP.
+    If the program has set up one of the two, the global ones are used, unchanged. Otherwise the SDK is set up for
+    windbolt alone, once in a process, by the variables ``OTEL_*``; by default with OTLP over HTTP.
 
-    Raises EnvironmentMissing if a package is missing, and ConfigError for an exporter that is not there.
+    Raises EnvironmentMissing if a package is missing, and ConfigError for an exporter that does not exist.
     """
     try:
         from opentelemetry import metrics, trace
@@ -166,7 +166,7 @@ MOST_RECORDED = 1000
 """Most values of a histogram that are recorded for one bolt and batch, because the API takes them one by one, each for
 some microseconds; of more values an even selection is recorded."""
 _ONE_COLLECTION = 1.0
-"""Seconds within which values count as those of one collection, which asks for each instrument separately."""
+"""Seconds within which values count as one collection, which asks for each instrument separately."""
 
 
 class Meters:
@@ -217,7 +217,7 @@ class Meters:
         return observe
 
     def _samples(self, instrument: Instrument) -> list[Sample]:
-        """Returns the values of an instrument; those of all are read together."""
+        """Returns the values of an instrument; the values of all instruments are read together."""
         with self._lock:
             runs = tuple((run, run.version) for run in self._runs.values())
             if runs != self._collected_of or time.monotonic() - self._collected_at > _ONE_COLLECTION:

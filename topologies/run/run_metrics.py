@@ -357,7 +357,8 @@ def files_behind(topology: Graph, read: Mapping[str, Container[str]]) -> list[So
 
 
 def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> list[SourceLag]:
-    """Returns, for each Kafka spout and partition, how many records belong to no batch yet, as of the last trigger.
+    """Returns, for each Kafka spout and partition, the number of records that belong to no batch yet, as of the last
+    trigger.
 
     ``spouts`` in the order of the query's sources of Kafka. Empty before Spark has reported all of them.
     """
@@ -463,7 +464,7 @@ class RunHealth:
         self._restarts = 0
 
     def begin(self, batch: int) -> None:
-        """Called when the state is restored. ``batch``: the last one that is committed, negative for none."""
+        """Called when the state is restored. ``batch``: the last committed one, negative for none."""
         self._state, self._error = RunState.RUNNING, None
         self._batch = batch if batch >= 0 else None
 
@@ -505,7 +506,7 @@ class RunHealth:
 
 
 LAG_SECONDS = 5.0
-"""Seconds for which the lag of sources is not looked up again: that may list folders, or ask Spark."""
+"""Seconds until the lag of sources is looked up again: that may list folders, or ask Spark."""
 _LAG_REST = 200
 """The lag is not looked up again for this many times the duration of the last look-up, so that it costs at most half a
 percent of one processor."""
@@ -546,7 +547,7 @@ class RunMetrics(RunObserver):
         self._logged = LoggedOnce(_LOG)
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """Called at the start: sets the totals of earlier runs, and zeros for what has not been counted yet."""
+        """Called at the start: sets the totals of earlier runs, and zeros for counts that do not exist yet."""
         manifest = micro_batch.manifest
         clock = self._clock() if manifest.clock is None else manifest.clock
         bolts = {
@@ -565,7 +566,7 @@ class RunMetrics(RunObserver):
             self.version += 1
 
     def phase(self, name: str) -> None:
-        """Notes when a batch begins, so that one that takes too long is noticed."""
+        """Notes when a batch begins, so that a batch that takes too long is noticed."""
         with self._lock:
             self._health.phase(name)
 
@@ -577,7 +578,7 @@ class RunMetrics(RunObserver):
             self._observe(self._delays, (self._name, bolt), delays)
 
     def report(self, report: BatchReport) -> None:
-        """The values of the last batch replace those of the one before it."""
+        """Replaces the values of the previous batch by those of the last one."""
         now = self._clock()
         with self._lock:
             self._bolts, self._spouts = report.bolts, report.spouts
@@ -595,7 +596,7 @@ class RunMetrics(RunObserver):
             self._changed_files[spout].update(paths)
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Notes that the run is being started again: it is live then, and not ready."""
+        """Notes that the run is being restarted: it is live then, and not ready."""
         with self._lock:
             self._health.restarting(coming.error)
             self.version += 1
@@ -651,7 +652,7 @@ class RunMetrics(RunObserver):
             record(histogram.instrument, labels, values)
 
     def lags(self) -> Sequence[SourceLag]:
-        """Returns how far the sources are behind; where that cannot be found out, the last known lags."""
+        """Returns the lags of the sources; if they cannot be found out, the last known ones."""
         with self._lag_lock:
             began = time.monotonic()
             if began >= self._lag_due:

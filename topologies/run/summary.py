@@ -85,7 +85,7 @@ class AdviceLimits:
     spared: int = 64 * 2**20
     """Bytes in columns that a bolt has not asked for."""
     share: float = 0.5
-    """Share of these in the bytes that were kept for the bolt."""
+    """Share of these columns in the bytes that were kept for the bolt."""
 
 
 LIMITS = AdviceLimits()
@@ -251,7 +251,7 @@ class Summary:
     complaints: list[str] = field(default_factory=list)
     """The first few messages about unreadable input."""
     stopped: bool = False
-    """True if it was asked to stop before its end: it ended after the batch in hand, and its windows stayed open."""
+    """True if it was asked to stop before its end: it ended after the present batch, and its windows stayed open."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
     """Totals of the bolts in earlier runs on the checkpoint; empty if it is the first."""
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -115,7 +115,7 @@ class RunMoment:
     event: str = ""
     """The id of the event."""
     arrival: int | None = None
-    """Position of the event among those of the scenario, from 1; None for an event that another bolt made."""
+    """Number of the event among the scenario's events, from 1; None for an event that another bolt made."""
     at: int | None = None
     """Place of an event on the axis."""
     own: int | None = None
@@ -385,8 +385,8 @@ class _Waiting:
 def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
     """Yields each step with the windows that fired just before it (its clock moved first), and after it.
 
-    The trace says in which batch a window fired, and from which watermark or clock it was due. Within a batch of
-    several steps a window stands where it was first due with all its events, else after the last step.
+    The trace names the batch in which a window fired, and the watermark or clock from which it was due. Within a batch
+    of several steps a window stands at the first step where it was due with all its events, else after the last step.
     """
     waiting, progress = _Waiting(answer.windows), _Progress(scenario.first_clock)
     watermarks, clocks = iter(answer.watermarks), iter(answer.clocks)

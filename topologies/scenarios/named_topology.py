@@ -23,7 +23,7 @@ from windowing.errors import USER_EXCEPTIONS, ConfigError, WindboltError
 def load_topology(reference: str) -> Graph:
     """Returns the topology that a reference names: a topology, its builder, or a function that returns either.
 
-    The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is a topology by itself.
+    The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is itself a topology.
     """
     if is_step(reference):
         from topologies.step.compile_step import step_problems, step_topology
@@ -112,8 +112,8 @@ _WITH_EFFECTS = frozenset({"antigravity", "this"})
 
 
 def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
-    """Refuses a topology's module with the name of one of Python's own, or of one that windbolt needs: its importers
-    would get the topology. Only a module in ``folder`` is meant, if it is found by its name."""
+    """Refuses a topology's module with the name of one of Python's own, or of one that windbolt needs: others that
+    import that name would get the topology. This applies only to a module in ``folder`` that is found by its name."""
     if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
         return
     if name in sys.stdlib_module_names or name in _NEEDED:

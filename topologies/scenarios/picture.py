@@ -62,7 +62,7 @@ class Scale:
         return first + (min(max(at, low), high) - low) * (last - first) / (high - low)
 
     def ticks(self, show: AxisTimes) -> Iterator[tuple[float, str]]:
-        """Yields the labels of the axis, and where they stand."""
+        """Yields the labels of the axis, and their places."""
         free = 0.0
         for (low, high), (first, last) in zip(self.spans, self.places, strict=True):
             pixels = max(last - first, 1.0)
@@ -222,7 +222,7 @@ class Line:
 
 
 def watermark_line(moments: Sequence[RunMoment]) -> Line:
-    """Returns the bolt's watermark: a point where it moves. FOREVER once the streams have ended."""
+    """Returns the bolt's watermark: a point for each move. FOREVER once the streams have ended."""
     points: list[tuple[int, int]] = []
     for moment in moments:
         if moment.watermark is not None and (not points or points[-1][1] != moment.watermark):
@@ -459,7 +459,7 @@ class Stories:
         return f"{head} The watermark moves {since}to {self._time(moment.watermark)}{self._held_back_by(moment)}."
 
     def _held_back_by(self, moment: RunMoment) -> str:
-        """Says which input holds the watermark back, or where it comes from."""
+        """Describes the input that holds the watermark back, or the origin of the watermark."""
         inputs = next((batch.inputs for batch in self.trace.batches if batch.batch == moment.batch), {})
         lag = self.trace.settings.lag
         if len(inputs) > 1:
@@ -536,7 +536,7 @@ class Picture:
 
 
 def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
-    """Returns a picture for each windowed bolt of a run, in the order of the topology; none for a topology without
+    """Returns a picture for each windowed bolt of a run, in the order of the topology; empty for a topology without
     windowed bolts."""
     return [_picture(scenario, answer, trace) for trace in answer.traces]
 

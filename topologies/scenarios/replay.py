@@ -1,4 +1,4 @@
-"""Replaying scenarios through the micro-batches of the real engine: what is recorded, answered and compared."""
+"""Replays scenarios through the micro-batches of the real engine: records, answers and compares."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Recording:
     def answer(
         self, scenario: Scenario, topology: Graph, manifest: Manifest, store: SegmentStore, prefix: str = ""
     ) -> Replayed:
-        """Returns the answer, from this record and the final state. ``prefix``: that of the scenario's own components
-        where several scenarios share a run."""
+        """Returns the answer, from this record and the final state. ``prefix``: the prefix of the scenario's own
+        components, if several scenarios share a run."""
         mine = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
         windows = _rows_of_bolts(self.windows, mine)
         watched = {name for name, node in mine.items() if _watched(node.bolt.settings)}
@@ -276,7 +276,7 @@ def judge(scenario: Scenario, answer: Replayed) -> Replayed:
 
 
 def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
-    """Returns the answer with the verdicts on what was expected in between, by the place of each in the file."""
+    """Returns the answer with the verdicts on expectations in between, by their index in the file."""
     verdicts = [answer, *midway.values()]
     if all(each.ok is None for each in verdicts):
         return answer
@@ -287,13 +287,13 @@ def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
 
 
 def compare(scenario: Scenario, answer: Replayed) -> list[str]:
-    """Returns where the answer differs from what was expected, a text for each; times are ISO 8601, those near 1970
-    milliseconds.
+    """Returns the differences between the answer and the expectations, a text for each; times are ISO 8601, those near
+    1970 milliseconds.
 
-    Each key that ``expect`` names is compared whole: windows and events in order and each on the fields that it gives,
-    late events, watermarks and clocks in order, pending events in any. A sink that is missing on one side counts as
-    empty; only the counts and metrics that are named are compared. Fractions may differ in the last digits. The
-    messages that a step sends are compared on the fields that are given.
+    Each key of ``expect`` is compared whole: windows and events in order and each on the given fields, late events,
+    watermarks and clocks in order, pending events in any order. A sink that is missing on one side counts as empty;
+    only the named counts and metrics are compared. Fractions may differ in the last digits. The messages of a step are
+    compared on the given fields.
     """
     expect = scenario.expect
     return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
@@ -399,7 +399,8 @@ def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
-    """Yields the rows found, with the fields that are expected at their place; whole if nothing is expected there."""
+    """Yields the actual rows, with the fields that are expected at their index; whole rows if nothing is expected
+    there."""
     for at, row in enumerate(found):
         names = expected[at] if at < len(expected) else row
         yield {name: value for name, value in row.items() if name in names}
@@ -429,7 +430,7 @@ def _first_step(answer: Replayed) -> str | None:
 
 
 def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
-    """Yields the first window that differs, shown whole, and the numbers of windows where they differ."""
+    """Yields the first window that differs, shown whole, and the numbers of windows if they differ."""
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
     if at is None and len(expected) == len(found):
         return
@@ -474,7 +475,7 @@ def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 
 def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[AnswerEvent]) -> Iterator[str]:
-    """Yields the first event that differs, on the given fields, and the numbers of events where they differ."""
+    """Yields the first event that differs, on the given fields, and the numbers of events if they differ."""
     for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
         if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
             here = {name: value for name, value in _shown_event(event).items() if name in wanted.given}
@@ -490,7 +491,7 @@ def _list_difference(name: str, expected: Sequence[object], found: Sequence[obje
 
 
 def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> Iterator[str]:
-    """Yields the first row that differs, and the numbers of rows where they differ."""
+    """Yields the first row that differs, and the numbers of rows if they differ."""
     part = _as_part(expected, found, named=named)
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:

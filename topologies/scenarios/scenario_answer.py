@@ -42,7 +42,7 @@ class AnswerWindow(TypedDict):
     by_clock: bool
     """True if ``due`` is a time of the clock, and not of the watermark."""
     brackets: tuple[str, str]
-    """The brackets around its edges: ``[`` and ``)`` where it holds events at its start, and none at its end."""
+    """The brackets around its edges: ``[`` and ``)`` if it holds events at its start, and none at its end."""
     step: NotRequired[str]
     """The aggregation step whose window it is, where there are several."""
     bolt: NotRequired[str]
@@ -60,7 +60,7 @@ class AnswerWindow(TypedDict):
     key: NotRequired[Any]
     """The values of its key in order; for a key of one column the value itself."""
     kind: NotRequired[int]
-    """The place of its kind among those of the bolt."""
+    """The index of its kind among the kinds of the bolt."""
     pane: NotRequired[AnswerPane]
     by: NotRequired[str]
     """Reason for which it fired, if the bolt has a trigger."""
@@ -153,7 +153,7 @@ class Answer:
 
     Times are milliseconds since the epoch, with fractions if they are not whole, "+inf" at the end of the streams.
     ``ok`` is None if nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are
-    listed by their column ``id``; one whose id does not reach the bolt is None in these lists.
+    listed by their column ``id``; an event whose id does not reach the bolt is None in these lists.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Answer:
     ``by``."""
     late: list[str | None]
     watermarks: list[int | float | str | None]
-    """One watermark for each tick; None if there is none emitted."""
+    """One watermark for each tick; None if no watermark was emitted."""
     pending: list[str | None]
     counts: dict[str, int]
     outputs: dict[str, list[dict[str, Any]]]
@@ -192,7 +192,7 @@ class Answer:
     def check(self) -> None:
         """Raises AssertionError, with the picture and the differences, unless all is as expected.
 
-        ScenarioError if the scenario expects nothing, because there is nothing to check.
+        Raises ScenarioError if the scenario expects nothing, because there is nothing to check.
         """
         if self.ok is None:
             raise ScenarioError(
@@ -331,8 +331,8 @@ def answer_window(
 ) -> AnswerWindow:
     """Returns a window of an answer.
 
-    ``steps``: the names of aggregation steps by those of their bolts. ``bolts``: the bolts with windows, by the names
-    with prefix that they have here.
+    ``steps``: the names of aggregation steps by the names of their bolts. ``bolts``: the bolts with windows, by their
+    names with prefix.
     """
     node = topology.windowed[row["bolt"]]
     settings = node.bolt.settings

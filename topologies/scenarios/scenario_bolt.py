@@ -468,7 +468,7 @@ class _Settings(Strict):
 
     @property
     def kinds(self) -> tuple[WindowKind, ...]:
-        """The kinds of window, as bolts declare them; none where a length says what the windows are."""
+        """The kinds of window, as bolts declare them; empty if a length defines the windows."""
         if self.windows is not None:
             return tuple(each.kind for each in self.windows)
         named = {name: getattr(self, name) for name in KINDS if name in _MAKERS}
@@ -566,11 +566,9 @@ def bare_bolt(
 ) -> WindowedBolt:
     """Returns the bolt that a scenario describes: the preset first, then its windows, then the single rules.
 
-    ``bolt`` gets these settings instead of a bare one.
-
-    ``imports``: the inputs that take the watermarks of another; ``partitions``: the partitions that exist; both by the
-    names that inputs have in the topology. ``policies``: those that the settings name; without them, and without
-    another kind of window, the bolt has no windows.
+    ``bolt`` gets these settings instead of a bare one. ``imports``: the inputs that take the watermarks of another;
+    ``partitions``: the existing partitions; both by the names that inputs have in the topology. ``policies``: the
+    policies that the settings name; without them, and without another kind of window, the bolt has no windows.
     """
     given, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)
     inputs = imports_of(settings)

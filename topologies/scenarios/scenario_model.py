@@ -133,7 +133,7 @@ _LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of 
 
 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
-    """Returns the policy that a text names. Raises ScenarioError if there is none, and where its file cannot be loaded.
+    """Returns the policy that a text names. Raises ScenarioError if there is none, and if its file cannot be loaded.
 
     After the file comes one of its variables, or a call of one of its classes or functions; the arguments are Python
     literals, and durations such as ``minutes(30)``.
@@ -301,7 +301,7 @@ class Scenario(Strict):
 
     @property
     def folder(self) -> Path:
-        """Folder of the scenario; paths that it names begin there."""
+        """Folder of the scenario; its paths are relative to it."""
         return self._folder
 
     def at(self, folder: Path) -> Scenario:
@@ -319,7 +319,7 @@ class Scenario(Strict):
 
     @cached_property
     def rules(self) -> WindowSettings:
-        """Returns the bolt's settings, those of its preset among them; the defaults for a topology."""
+        """Returns the bolt's settings, with those of its preset; the defaults for a topology."""
         return WindowSettings() if self.bolt is None else bare_bolt(self.bolt, partitions=self.partitions).settings
 
     @property
@@ -526,7 +526,7 @@ class Problem:
     place: ScenarioPlace
     texts: tuple[str, ...]
     name: str | None = None
-    """The scenario's name, where it could be read."""
+    """The scenario's name, if it could be read."""
 
     def __str__(self) -> str:
         who = f"{self.place} ({self.name})" if self.name else str(self.place)
@@ -538,8 +538,8 @@ class Problem:
 def scenario_files(folder: Path) -> list[Path]:
     """Returns the scenario files in a folder and below it, sorted.
 
-    Those whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds whose content is that of
-    a scenario. Hidden folders, virtual environments and node_modules are passed over.
+    These are files whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds with the
+    content of a scenario. Hidden folders, virtual environments and node_modules are skipped.
     """
     files = []
     for top, folders, names in os.walk(folder):

@@ -387,7 +387,7 @@ class ExpectedEvent(Strict):
 
     id: EventId
     time: TimeValue | None = None
-    """The assigned time; null where it gets none."""
+    """The assigned time; null if it gets none."""
     action: DecisionLabel | None = None
     watermark: EndValue | None = None
     """The watermark of the bolt after it."""
@@ -416,7 +416,7 @@ class Includes(Strict):
 
 
 class Expect(Strict):
-    """Expected results; a key that is left out is not checked, one that is given is checked whole."""
+    """Expected results; a missing key is not checked, a present one is checked whole."""
 
     includes: Includes | None = None
     """Results that must be among them."""

@@ -106,7 +106,7 @@ MessageRows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class MessageSpout:
-    """The messages of a scenario, as they come from Kafka, with an id."""
+    """The messages of a scenario, as Kafka delivers them, with an id."""
 
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the columns of messages, and ``id``."""
@@ -135,7 +135,7 @@ def messages_of(
 
 
 def names_of(topology: Graph, prefix: str = "") -> dict[str, str]:
-    """Returns the names of the steps, the first one first, by those of the bolts that have their windows."""
+    """Returns the names of the steps, the first one first, by the names of the bolts that have their windows."""
     found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
     return {name: found[name].step for name in (first, *sorted(set(found) - {first}))}
@@ -207,7 +207,7 @@ def _expectations(scenario: Scenario) -> Iterator[tuple[str, Expect]]:
 
 
 def _check_windows(scenario: Scenario, place: str, expect: Expect, bolts: Iterable[str], steps: Iterable[str]) -> None:
-    """Raise ScenarioError for a window of a bolt or a step that is not among these."""
+    """Raises ScenarioError for a window of an unknown bolt or step."""
     included = (expect.includes and expect.includes.windows) or []
     for where, windows in ((f"{place}.windows", expect.windows or []), (f"{place}.includes.windows", included)):
         for window in windows:

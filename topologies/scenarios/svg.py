@@ -46,7 +46,7 @@ _RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
 
 
 def glyph(fate: Fate, x: float, y: float) -> str:
-    """Returns the shape of a fate around a point, as SVG; its class is that of the fate."""
+    """Returns the shape of an outcome around a point, as SVG; its class is that of the outcome."""
     kind = f"m {fate.value}"
     rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
     path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
@@ -251,7 +251,7 @@ class Plot:
         return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
-        """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; none where there is no
+        """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; empty if there is no
         room."""
         length = 8 + len(words) * LABEL_LETTER_WIDTH
         if high + length < self.x.width:

@@ -490,7 +490,7 @@ def _setting(value: object) -> object:
 
 
 def _legend(width: int) -> Iterator[Text]:
-    """Yields the symbols, on one line where they fit."""
+    """Yields the symbols, on one line if they fit."""
     events = f"{WINDOWED} event  {LATE} late  {PENDING} pending  ▌ watermark"
     windows = f"in a window: {NEW} new  {AGAIN} again  {EXPIRED} expired  2-9 several"
     line = f"{events}  |  {windows}"
@@ -503,7 +503,8 @@ def _not_drawn(answer: Replayed) -> Text:
 
 
 def _accounts(answer: Replayed) -> Iterator[Text]:
-    """Yields the accounts of the received events, as the sum that they must be; for several bolts, a line for each."""
+    """Yields the accounts of the received events, as the sum that they must equal; for several bolts, a line for
+    each."""
     if not answer.counts:
         return
     if len(answer.traces) < 2:
@@ -610,7 +611,7 @@ class TableLine:
 
     @property
     def style(self) -> str:
-        """Style of the row: dim where no event came, bold where one was moved or turned away."""
+        """Style of the row: dim without an event, bold for an event that was moved or turned away."""
         if not self.event:
             return "dim"
         return "" if self.decision in ("", "accepted") else "bold"

@@ -31,8 +31,8 @@ DAY = 86_400 * SECOND
 
 
 def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> str:
-    """Returns a time, given in microseconds, as text: as a time of day, with date and seconds if they are asked for; in
-    milliseconds if it is not to be a time of day, or cannot be."""
+    """Returns a time, given in microseconds, as text: as a time of day, with date and seconds if they are asked for;
+    else, or if it cannot be a time of day, in milliseconds."""
     if at == FOREVER:
         return "+inf"
     if not as_clock or not EARLIEST <= at <= LATEST:
@@ -45,7 +45,7 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
 
 
 def are_of_a_clock(times: Collection[int]) -> bool:
-    """True if times are those of today's world, and not counted from zero."""
+    """True if times are of today's world, and not counted from zero."""
     return bool(times) and min(times) > 3 * 365 * DAY
 
 
@@ -62,7 +62,7 @@ _NUMBERS = 1_000_000
 
 
 class AxisTimes:
-    """Form in which times are shown: as times of day where they are of today's world, else in milliseconds."""
+    """Form in which times are shown: as times of day if they are of today's world, else in milliseconds."""
 
     def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
         clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
@@ -162,7 +162,7 @@ DrawnRow = TypeVar("DrawnRow")
 
 
 def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[DrawnRow], Sequence[DrawnRow]]:
-    """Returns the rows of the beginning, those that are left out, and those of the end, in order."""
+    """Returns the rows at the beginning, the omitted rows, and the rows at the end, in order."""
     tail = max(len(rows) - TAIL, HEAD)
     return rows[:HEAD], rows[HEAD:tail], rows[tail:]
 
@@ -248,7 +248,7 @@ class WindowGrid:
 
     @staticmethod
     def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
-        """Returns the aligned windows of a bolt; None if its windows are others. ``first_clock``: of the run, in
+        """Returns the aligned windows of a bolt; None for a bolt with other windows. ``first_clock``: of the run, in
         microseconds."""
         if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
             return None
@@ -285,7 +285,7 @@ class WindowGrid:
 
 
 class Axis:
-    """Times as columns; stretches without events are cut out where they would squeeze the rest."""
+    """Times as columns; stretches without events are cut out if they would squeeze the rest."""
 
     BREAK = "╱╱"
 
@@ -336,7 +336,7 @@ class Axis:
         yield Text("".join(ruler), "dim")
 
     def draw(self, row: ChartRow, watermark: int | None) -> Text:
-        """Draws a line of the chart; ``watermark`` is the one that has been reached."""
+        """Draws a line of the chart; ``watermark`` is the present one."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
         if watermark is not None and row.upto is None:
             cells[self.column(watermark)] = ("┊", "cyan dim")

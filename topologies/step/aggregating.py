@@ -110,7 +110,7 @@ def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
 
 
 def event_of(row: MessageRow, messages: MessageFormat) -> Event:
-    """Returns the message of a row as rules see it. Raises Unreadable where it cannot be read."""
+    """Returns the message of a row as rules see it. Raises Unreadable if it cannot be read."""
     pairs, key = row["headers"], row["key"]
     if not pairs:  # as with most messages
         value = messages.read(row["value"])
@@ -120,8 +120,8 @@ def event_of(row: MessageRow, messages: MessageFormat) -> Event:
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
-    """Returns the trigger of a step's windows (UH-14 to UH-23). ``rule``: that of the trigger or the time, where it has
-    one."""
+    """Returns the trigger of a step's windows (UH-14 to UH-23). ``rule``: the rule of the trigger or the time, if it
+    has one."""
     match step.trigger:
         case CountTriggerSection() as section:
             return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
@@ -152,7 +152,7 @@ class AskTrigger(ColumnRule):
         return read_messages(rows, self.messages)
 
     def ask(self, event: Read, call: TriggerCall) -> Any:
-        """Called for each event; returns what the rule returns."""
+        """Called for each event; returns the result of the rule."""
         try:
             if type(event) is Unreadable:
                 raise event
@@ -164,7 +164,7 @@ class AskTrigger(ColumnRule):
             raise _storable_error(error, self.details) from error
 
     def __call__(self, event: Tuple, call: TriggerCall) -> Any:
-        """Called for a single event; returns what the rule returns."""
+        """Called for a single event; returns the result of the rule."""
         return self.ask(_read_alone(event, self.messages), call)
 
     def blame(self, error: Exception) -> RuleError:
@@ -238,7 +238,8 @@ class Way:
     """The topic of messages for which the rules give no TargetTopic."""
     stream: str = DEFAULT_STREAM
     limit: int | None = None
-    """Maximum size of a message in bytes, with key and headers; None for no limit, where it does not go to Kafka."""
+    """Maximum size of a message in bytes, with key and headers; None for no limit, as for messages that do not go to
+    Kafka."""
     sources: frozenset[str] = frozenset()
     """Topics that the first step reads, and to which rules must not send on this way."""
 
@@ -345,7 +346,7 @@ class AggregateMessages(StatefulWindowedBolt):
         step: str = "",
     ) -> None:
         """``variables``: loadedVariables. ``keeps_cache``: True if the cache survives restarts (UH-30). ``details``:
-        how much to report of exceptions. ``step``: the name of the step that this bolt is a part of."""
+        how much to report of exceptions. ``step``: the name of the step of this bolt."""
         self.read, self.rule, self.sender = read, rule, sender
         self.variables = dict(variables or {})
         self.keeps_cache, self.details, self.step = keeps_cache, details, step
@@ -359,7 +360,7 @@ class AggregateMessages(StatefulWindowedBolt):
 
     @property
     def counts_answers(self) -> bool:
-        """True: it counts the answers of its rules."""
+        """True: the bolt counts the answers of its rules."""
         return True
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -404,7 +405,7 @@ class AggregateMessages(StatefulWindowedBolt):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
     def _made(self, window: TupleWindow, call: Aggregation) -> _Made:
-        """Returns the messages that the rules make of those of a window."""
+        """Returns the messages that the rules make from the messages of a window."""
         events = self.events.of(window)
         call.count = len(events)
         return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
@@ -434,7 +435,7 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
 
 
 def _kept(cache: object) -> dict[str, Any]:
-    """Returns the cache in the form that its checkpoint restores. Raises Unsendable where it cannot be stored."""
+    """Returns the cache in the form that its checkpoint restores. Raises Unsendable if it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache
     if not isinstance(cache, dict):
@@ -457,7 +458,7 @@ class DeadLetters(BatchBolt):
 
     def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
         """``limit``: maximum size of a message there in bytes; None for no limit. ``again``: all messages have failed
-        before, in another step, and already say where they came from."""
+        before, in another step, and already name their origin."""
         self.topic, self.limit, self.again = topic, limit, again
         self.columns = parse_schema(MESSAGE)
 

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 def find(place: Place) -> Path:
     """Returns the file of a place. On the class path a leading / is its top.
 
-    ``source: file`` may be any file, even where rules may not (``--no-file-rules``), because only schemas and variables
-    are found here, no code. Paths and links that lead out of the class path are refused, as for rules. Raises Raises
+    ``source: file`` may be any file, even if rules may not be files (``--no-file-rules``), because it has only schemas
+    and variables, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
     ConfigError if the file does not exist.
     """
     if place.source == "file":
@@ -212,8 +212,8 @@ def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
-    """Yields missing named connections; none if the step has no connections at all, because they are given elsewhere
-    then."""
+    """Yields missing named connections; nothing if the step has no connections at all, because they are then given
+    elsewhere."""
     uses = [(dotted(location), to.config.name) for location, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))
@@ -296,12 +296,12 @@ def failed_at(component: str) -> str:
 
 
 def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Graph:
-    """Returns the topology of a step, and of those that follow it.
+    """Returns the topology of a step, and of the steps that follow it.
 
     ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
     trying out a step. ``load``: True if rules are loaded now, so that problems with them are found before the run;
-    without it none of their files is run. Raises ConfigError if the step is incomplete, or where what it names cannot
-    be used.
+    without it none of their files is run. Raises ConfigError if the step is incomplete, or if a part that it names
+    cannot be used.
     """
     if feed is None:
         check_complete(config)

@@ -79,8 +79,8 @@ class FilePath:
 
     @property
     def location(self) -> str:
-        """The location, for readers that also support folders, patterns and other file systems: only what the user
-        wrote is a pattern."""
+        """The location, for readers that also support folders, patterns and other file systems: only a pattern that the
+        user wrote is a pattern."""
         if _names_its_system(self.text) or os.path.isabs(self.text):
             return self.text
         return f"{literal(str(self.folder))}/{self.text}"
@@ -188,7 +188,7 @@ Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """A mapping of a step's file: unknown keys are errors; names are those of the file, such as ``stateFull``, at all
+    """A mapping of a step's file. Unknown keys are errors; names are those of the file, such as ``stateFull``, at all
     levels."""
 
     model_config = ConfigDict(
@@ -517,13 +517,13 @@ def _algorithm(value: object) -> str:
 
 
 class MessageKey(Section):
-    """The key is that of the message."""
+    """The key of the message is the key."""
 
     type: Literal["key"]
 
 
 class HeadersKey(Section):
-    """The key is the values of these headers, separated by | (UH-6)."""
+    """The values of these headers, separated by |, are the key (UH-6)."""
 
     type: Literal["headers"]
     keys: Texts = Field(description="the headers whose values make the key: keys: [region, shop]")
@@ -542,7 +542,7 @@ class HashKey(Section):
 
 
 class DslKey(Place):
-    """The key is what the rules return (UH-8)."""
+    """The result of the rules is the key (UH-8)."""
 
     type: Literal["dsl"]
 

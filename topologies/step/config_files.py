@@ -93,7 +93,7 @@ class Merged:
         self._lay(self.tree, tree, origin, ())
 
     def origin(self, path: tuple[str | int, ...]) -> str:
-        """Returns the file that gives the value at a path, or the mapping around it; the first file where none does."""
+        """Returns the file that gives the value at a path, or the mapping around it; the first file if none does."""
         names = tuple(str(part) for part in path)
         for length in range(len(names), 0, -1):
             if names[:length] in self._origins:
@@ -118,7 +118,7 @@ class Merged:
 
 
 def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
-    """True if a mapping has another type than the one that it is laid over; a topic may omit its type."""
+    """True if a mapping has another type than the mapping that it overlays; a topic may omit its type."""
     before = under.get("type", "destination" if key in ("destination", "error") else None)
     return before is not None and "type" in value and before != value["type"]
 
@@ -126,8 +126,8 @@ def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
 def assigned(key: str, value: str) -> Tree:
     """Returns an assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
 
-    The value is read as HOCON, which includes JSON. One without quotes, brackets, braces and references is itself, so
-    that ``localhost:9092`` needs no quotes within those of the shell.
+    The value is read as HOCON, which includes JSON. A value without quotes, brackets, braces and references is a plain
+    text, so that ``localhost:9092`` needs no quotes within the quotes of the shell.
     """
     from topologies.io.hocon import HoconError, parse_hocon
 
@@ -154,7 +154,7 @@ def read_tree(path: Path) -> Tree:
     """Returns the content of a file, by its suffix. Every text under a key ``path`` remembers the folder of its file,
     to which it is relative.
 
-    Raises StepConfigError, with line and column, where it cannot be read.
+    Raises StepConfigError, with line and column, if it cannot be read.
     """
     documents = list(load(path, ENDINGS))
     mistake = next((document.mistake for document in documents if document.mistake), "")
@@ -211,7 +211,8 @@ class Placed(NamedTuple, Generic[T]):
 
 
 def _kind(value: object) -> str:
-    """Returns the kind of a section that says where messages go: a topic, unless its type is that of a step."""
+    """Returns the kind of a section that names a destination of messages: a topic, unless its type is that of a
+    step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
     return kind if isinstance(kind, str) else brief(kind)
 
@@ -223,7 +224,7 @@ Next: TypeAlias = Annotated[
 
 
 class Step(Section):
-    """A step: what it does with messages, and where they go. A further step is one such section."""
+    """A step: its processing of messages, and their destinations. A further step is one such section."""
 
     name: Text = Field(description='what the step is called: name: "orders"')
     type: Literal["aggregation"] = Field(description='what the step does: type: "aggregation"')
@@ -260,8 +261,8 @@ class Step(Section):
 
     @property
     def targets(self) -> Iterator[tuple[Location, Destination | Step]]:
-        """Yields the targets of its messages, each with its place in the step: the main one, the branches, and that of
-        errors."""
+        """Yields the targets of its messages, each with its place in the step: the main target, the branches, and the
+        target of errors."""
         yield ("destination",), self.destination
         for index, branch in enumerate(self.branches):
             yield ("branches", index), branch
@@ -297,8 +298,8 @@ class StepConfig(Step):
 
     @property
     def steps(self) -> list[Placed[Step]]:
-        """Returns all steps: the first one, and after each step those that follow it: the main one, the branches, that
-        of errors."""
+        """Returns all steps: the first one, and after each step its followers: the main one, the branches, the step of
+        errors."""
         return list(_steps((), self))
 
     @property

@@ -40,7 +40,7 @@ def step_text(config: StepConfig) -> str:
 
 
 def summary(config: StepConfig) -> str:
-    """Returns a few lines that say that a step is valid, and what it does; missing parts that a run still needs are a
+    """Returns a few lines that say that a step is valid, and describe it; missing parts that a run still needs are a
     remark, not a problem."""
     lines = [f"{config.file}: ok"]
     for location, step in config.steps:

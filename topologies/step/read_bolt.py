@@ -78,7 +78,7 @@ ASKED = ("topic", "key", "value", "headers")
 
 
 def sent(columns: pa.Schema) -> pa.Schema:
-    """Returns the columns of outgoing messages, by those of the incoming ones."""
+    """Returns the columns of outgoing messages, by the columns of incoming ones."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
 
@@ -93,7 +93,7 @@ ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
 
 
 def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
-    """Returns the bolt with the columns of its inputs, which are the same: either all have an id column, or none
+    """Returns the bolt with the columns of its inputs, which are all alike: either all have an id column, or none
     has."""
     bound = copy(bolt)
     bound.columns = next(iter(inputs.values()))
@@ -313,7 +313,8 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
 
 
 def _name(name: str, value: object) -> str:
-    """Returns a text that a column can hold; raises ValueError for others: JSON may escape single surrogates."""
+    """Returns a text that a column can hold; raises ValueError for others, because JSON may escape single
+    surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {brief(value)}")
@@ -366,7 +367,7 @@ stay in the processor's cache."""
 
 
 def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
-    """Returns the messages of a table, which has at least the columns ``ASKED``; read as they are asked for."""
+    """Returns the messages of a table, which has at least the columns ``ASKED``; each is read when asked for."""
     return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
 
 
@@ -386,9 +387,9 @@ def readable(read: Iterable[Read]) -> list[Event]:
 
 
 class WindowEvents:
-    """The messages of windows that are called one after another: those of many small windows are read at once.
+    """The messages of consecutive windows: those of many small windows are read at once.
 
-    Each event is returned once, because rules may modify what they are given.
+    Each event is returned once, because rules may modify their events.
     """
 
     def __init__(self, messages: MessageFormat) -> None:
@@ -422,7 +423,7 @@ class WindowEvents:
 
 
 def has_headers(table: pa.Table) -> bool:
-    """True if any message has headers; in most topics none has."""
+    """True if any message has headers; in most topics no message has."""
     return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 
@@ -482,7 +483,7 @@ def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) ->
 
 
 def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
-    """Returns the keys of all messages of a table, where each is that of the message and is text; None otherwise."""
+    """Returns the keys of all messages of a table, if each is the text key of the message; None otherwise."""
     if not isinstance(section, MessageKey) or table.column("key").null_count:
         return None
     try:

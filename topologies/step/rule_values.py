@@ -16,8 +16,8 @@ from windowing.reprs import of_fields
 
 
 def shown(value: object, longest: int = 80) -> str:
-    """Returns a value that a rule gave as text for an error, also if its ``repr`` fails, as that of a number with too
-    many digits does."""
+    """Returns a value of a rule as text for an error, even if its ``repr`` fails, as for a number with too many
+    digits."""
     try:
         return repr(value)[:longest]
     except Exception:
@@ -50,11 +50,11 @@ class Event:
     topic: str = ""
     """The topic from which it was read (SourceTopic)."""
     key: str | None = None
-    """The key of its Kafka message as text (SourceKey); None: it has none."""
+    """The key of its Kafka message as text (SourceKey); None without a key."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of its Kafka message (kafka.headers).
 
-    Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes where they are copied
+    Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes when copied
     (``HeaderText``).
     """
 
@@ -91,7 +91,7 @@ HeaderValue = str | bytes | None
 class HeaderText(str):
     r"""The text of a header that is not text: of bytes that are not UTF-8 (shown as ``\xff``), or of no value (empty).
 
-    It behaves like any other text, but if it is sent unchanged, the header is as it came.
+    It behaves like any other text, but if it is sent unchanged, the header keeps its original bytes.
     """
 
     raw: bytes | None
@@ -113,7 +113,7 @@ def header_text(raw: bytes | None) -> str:
 
 
 def header_raw(value: HeaderValue) -> bytes | None:
-    """Returns the bytes of a header in a message: those of its text, the original ones, or None for no value."""
+    """Returns the bytes of a header in a message: the bytes of its text, the original bytes, or None for no value."""
     if isinstance(value, HeaderText):
         return value.raw
     return value.encode() if isinstance(value, str) else value
@@ -145,7 +145,8 @@ class Aggregation:
     full: bool = False
     """True if the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
     out: Any = None
-    """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning; None: not filled."""
+    """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning events; None: not
+    filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
     """Destination of the events (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list
     of such mappings."""
@@ -269,7 +270,7 @@ def _target(headers: Any) -> Target:
 
 
 DECLINE: Final = "decline"
-"""Returned by the aggregation rule: these events produce nothing (UH-26)."""
+"""Returned by the aggregation rule to produce nothing from these events (UH-26)."""
 PASSTHROUGH: Final = "passthrough"
 """Returned by the aggregation rule: the events are passed on unchanged; ``call.headers`` may redirect them (UH-27)."""
 
@@ -297,7 +298,7 @@ class Out:
     headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
     """The headers of its Kafka message (kafka): texts, bytes, or None, which is a header without a value."""
     topic: str | None = None
-    """The topic to which it goes (TargetTopic); None: that of the destination."""
+    """The topic of the message (TargetTopic); None: the topic of the destination."""
     branch: str | None = None
     """The step to which it goes instead of the next one (BranchName, UH-32)."""
 
@@ -320,13 +321,13 @@ class Outputs:
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
-    """Returns the results of what an aggregation rule returned, or filled in its call (UH-24 to UH-28).
+    """Returns the results of an aggregation rule, from its return value or its filled call (UH-24 to UH-28).
 
     DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, nothing
     if it is not filled. A list, tuple or generator: an event of each element. Anything else: one event.
-    ``call.headers`` says where plain values go, and what an Out leaves open.
+    ``call.headers`` applies to plain values, and fills the gaps of an Out.
 
-    Raises RuleError for what cannot be an event, and for headers that do not fit.
+    Raises RuleError for values that cannot be an event, and for headers that do not fit.
     """
     counted: tuple[str, ...] = ()
     if isinstance(returned, Iterator):
@@ -355,7 +356,7 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
 
 def collected(returned: Iterator[Any]) -> Any:
     """Returns the items of a generator as a list; a status that it returns at its end takes precedence. A generator
-    that yields nothing is what it returns: None."""
+    that yields nothing counts as its return value, None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
         for value in returned:  # no list(returned), which nothing could interrupt

@@ -59,7 +59,7 @@ __all__ = [
 
 
 def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) -> tuple[str | None, list[str]]:
-    """Returns the file of a path below one of ``roots`` or of ``sys.path``, None if there is none, and the files that
+    """Returns the file of a path below one of ``roots`` or of ``sys.path``, None if there is none; and the files that
     were tried.
 
     A leading / is the top of the class path. Raises ConfigError for a path, or a link, that leads out of it; ``what``
@@ -222,10 +222,9 @@ Converted = TypeVar("Converted")
 class Rule:
     """A function of a file or a module, created by ``load_rule``.
 
-    It can be sent to other processes: for a rule of a file, the file's text is sent along, so that the file need not
-    exist there. What the file imports must exist: neighbours of the file are found in its folder, that is on the
-    machine where the rule was loaded; for the workers of a cluster, pass them to Spark (``--py-files``) or install
-    them.
+    It can be sent to other processes: the text of the file is sent along, so that the file need not exist there. Its
+    imports must exist: neighbours of the file are found in its folder, on the machine where the rule was loaded; for
+    the workers of a cluster, pass them to Spark (``--py-files``) or install them.
     """
 
     kind: Kind
@@ -358,9 +357,9 @@ Path = str | os.PathLike[str]
 class NamedRule:
     """A rule as a configuration names it; it need not exist.
 
-    The suffix .tr, which rules of the original have, stands for .py. ``file.py:name`` names the function; without a
-    name it is the function with the default name of the kind (key, trigger, time, aggregate), or the only public one
-    that the file defines.
+    The suffix .tr, of rules of the original, stands for .py. ``file.py:name`` names the function; without a name it is
+    the function with the default name of the kind (key, trigger, time, aggregate), or the only public one that the file
+    defines.
     """
 
     kind: Kind
@@ -372,8 +371,8 @@ class NamedRule:
     leading ``/``, and never above them."""
     roots: Sequence[Path] = ()
     allow_files: bool = True
-    """False for configurations from elsewhere: they may use only the classpath, that is what lies below ``roots`` and
-    what is installed. A file that is a link to somewhere else is always refused."""
+    """False for configurations from elsewhere: they may use only the classpath, that is files below ``roots`` and
+    installed modules. A file that is a link to somewhere else is always refused."""
     limit_seconds: float = LIMIT_SECONDS
     """Maximum duration of a call."""
 
@@ -452,8 +451,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def look_at_rule(named: NamedRule) -> Rule:
     """Returns the rule that ``load_rule`` would load, without running its file or module.
 
-    It checks the file, its syntax, the function and its parameters. Whether imports exist, and what is bound to names
-    at run time, only loading can tell. Raises ConfigError if loading would fail for what it checks.
+    It checks the file, its syntax, the function and its parameters. Only loading shows missing imports, and names that
+    are bound at run time. Raises ConfigError if one of these checks fails.
     """
     kind, (place, name, in_file) = named.kind, find_rule(named)
     file = place if in_file else _file_of(kind, place)

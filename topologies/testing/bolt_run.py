@@ -284,7 +284,8 @@ class BoltRun:
     table: pa.Table
     """``rows`` as an Arrow table."""
     windows: list[FiredWindow] = field(default_factory=list)
-    """The windows that fired, in order, with what it emitted for each; none of a bolt without windows."""
+    """The windows that fired, in order, each with the rows that the bolt emitted for it; empty for a bolt without
+    windows."""
     late: list[dict[str, Any]] = field(default_factory=list)
     """The late events, with ``_reason``, ``_watermark`` and so on."""
     errors: list[dict[str, Any]] = field(default_factory=list)

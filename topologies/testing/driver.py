@@ -60,7 +60,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, repr=False)
 class FiredWindow:
-    """A window that has fired, and what the bolt emitted for it."""
+    """A window that has fired, and the rows that the bolt emitted for it."""
 
     bolt: str
     """The name of the bolt."""
@@ -206,7 +206,7 @@ class NotedAggregates(BoundAggregates):
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
-        """Returns aggregates that note what they compute."""
+        """Returns aggregates that note their results."""
         noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
         noted.__dict__.update(name=name, note=note)
         return noted
@@ -262,7 +262,7 @@ def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Gr
 
 
 def _with_late(node: WindowedNode) -> WindowedNode:
-    """Returns the bolt with a stream of late events, where it has none to which they would go."""
+    """Returns the bolt with a stream of late events, if it would otherwise lose them."""
     settings = node.bolt.settings
     if not node.event_time or settings.late_stream is not None or settings.late_action is not LateAction.DIVERT:
         return node
@@ -320,7 +320,7 @@ class TopologyDriver:
     def push(self, spout: str, rows: GivenRows, *, clock: Moment | None = None) -> None:
         """Pushes rows into a spout, in a micro-batch of their own; ``clock``: moves the clock there first.
 
-        Rows are dicts or tuples, a DataFrame or an Arrow table, of the columns of the spout; a row without a time is
+        Rows are dicts or tuples, a DataFrame or an Arrow table, with the columns of the spout; a row without a time is
         ``invalid``, as in any run. Raises ConfigError for an unknown spout, a clock that goes back and rows after the
         end; raises SchemaError for columns and values that do not fit.
         """
@@ -422,11 +422,10 @@ class TopologyDriver:
 
     @checked_value
     def read(self, name: str) -> list[dict[str, Any]]:
-        """Returns the rows that a sink was given since the last ``read``, as dicts; or those of a stream.
+        """Returns the rows that a sink was given since the last ``read``, as dicts; or the rows of a stream.
 
-        A stream has the name of its spout or bolt, ``"revenue"``, or that name with its own, ``"revenue.late"``; rows
-        that could not be read are on ``"orders.errors"``, and again on the errors of each bolt that would have got
-        them.
+        A stream has the name of its spout or bolt, ``"revenue"``, or that name with its own, ``"revenue.late"``;
+        unreadable rows are on ``"orders.errors"``, and again on the errors of each bolt that would have got them.
         """
         found = self.table(name)
         before = self._read.get(name, 0)

@@ -62,8 +62,8 @@ def schema_of(
 ) -> pa.Schema:
     """Returns the schema that follows from the rows themselves; columns in ``times`` are timestamps if they are texts.
 
-    ConfigError, which says how to ``declare`` them, where no schema follows: tuples have no names, and an empty list
-    has no columns.
+    Raises ConfigError, which says how to ``declare`` them, if no schema follows: tuples have no names, and an empty
+    list has no columns.
     """
     table = _table_of(rows)
     if table is not None:

@@ -122,7 +122,7 @@ class PolicyCheck:
     """Extent of a check, and the windows that fired each time."""
 
     windows: list[CheckedWindow] = field(default_factory=list)
-    """The windows of the events, those of each key in order; with a strategy, those of the last events drawn."""
+    """The windows of the events, in order for each key; with a strategy, the windows of the last events drawn."""
     inputs: int = 0
     """Number of inputs: 1, or as many as were drawn."""
     cuts: int = 0
