@@ -148,7 +148,7 @@ class TooLong(BaseException):
         caller = _caller()
         if caller.spare and caller.due <= _monotonic():
             caller.spare -= 1
-            # Result up rather than called: after a call Python would check for pending exceptions and raise it here.
+            # Looked up rather than called: after a call Python would check for pending exceptions and raise it here.
             caller.another[0]
             del caller.another[0]
 
