@@ -211,6 +211,36 @@ def make_read_only(shown: Any, *names: str) -> None:
             object.__setattr__(shown, name, read_only(values))
 
 
+# Values as they are compared.
+
+
+def as_compared(column: pa.Array) -> pa.Array:
+    """Returns floating-point values as they are compared: 0.0 for -0.0, and one NaN for all, because a dictionary
+    compares bits."""
+    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+    odd = (values == 0) & np.signbit(values) | np.isnan(values)
+    if not odd.any():
+        return column
+    values = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
+    return pc.if_else(column.is_valid(), pa.array(values, column.type), pa.scalar(None, column.type))
+
+
+# Columns that code of users has made: over arrays of NumPy, say, into which it may write again.
+
+
+def own_column(column: pa.Array) -> pa.Array:
+    """Returns a copy of a column, which nobody else can change."""
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
+def own_table(table: pa.Table) -> pa.Table:
+    """Returns a copy of a table, which nobody else can change."""
+    if all(column.num_chunks == 1 for column in table.columns):
+        return pa.concat_tables([table, table.slice(0, 0)]).combine_chunks()  # columns one by one take twice the time
+    columns = [pa.chunked_array(map(own_column, column.chunks), column.type) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 # Takes rows from tables of any size.
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.calls import checked_on_failure
+from windowing.columns import own_table
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError, SchemaError
 from windowing.reprs import of_fields, repr_of
@@ -341,7 +342,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
             gathered.append(_row(part, outputs[stream]))
             last = stream
         else:
-            yield stream, conform(_as_table(part, outputs[stream]), outputs[stream])
+            yield stream, own_table(conform(_as_table(part, outputs[stream]), outputs[stream]))
     if gathered:
         yield last, gathered
 

@@ -132,6 +132,21 @@ def test_groups_without_columns_are_the_values() -> None:
     assert [name for (name,) in window.groups("user")] == ["b", "a", "c", None]
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.dictionary(pa.int32(), pa.float64())], ids=str)
+def test_numbers_that_are_equal_are_one_group(kind: Any) -> None:
+    """As a key of the bolt: -0.0 is what round(-0.4) may be, and 0 / 0 of NumPy's has another NaN than Python."""
+    values = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, 0.0])
+    degrees = pa.array(values).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).fill_null(0.0)
+    if pa.types.is_dictionary(kind):
+        degrees = degrees.dictionary_encode()
+    manager = WindowManager(WatermarkCountEvictionPolicy(Count(7)), WatermarkCountTriggerPolicy(Count(7)))
+    columns = [pa.concat_arrays([degrees, pa.nulls(1, kind)]), pa.array(range(7))]
+    manager.add(Events(np.arange(7), pa.record_batch(columns, ["degrees", "at"])))
+    (window,) = manager.advance(FOREVER)
+    found = [(str(number), array.tolist()) for number, array in window.groups("degrees", "at")]
+    assert found == [("0.0", [0, 1, 5]), ("nan", [2, 3]), ("1.0", [4]), ("None", [6])]
+
+
 def test_a_count_window_has_no_start() -> None:
     manager = WindowManager(WatermarkCountEvictionPolicy(Count(2)), WatermarkCountTriggerPolicy(Count(2)))
     manager.add(Events(np.array([5, 6, 7]), pa.record_batch({"n": [1, 2, 3]})))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import cached_property
+from numbers import Integral, Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
 from policies.watermarks import NONE, Decision, MarkState, decide_by_arrival
 from topologies.graph.graph import ERRORS, Graph, WindowedNode
+from windowing.columns import own_column
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
 from windowing.events import Tuple
@@ -173,9 +174,6 @@ def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
 # The time of each event, by the field or extractor of its bolt.
 
 
-_NO_TIMES = (bool, np.bool_, float, np.floating, Decimal)
-"""Types of numbers that are no milliseconds: cut to whole numbers, seconds with a fraction would be times of January
-1970."""
 _TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
 _FINER = ("ns", "ps", "fs", "as")
 """The units of NumPy that are finer than microseconds."""
@@ -240,7 +238,8 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
             f"the timestamp extractor of bolt {node.name!r} returned {len(column)} times for {table.num_rows} rows",
             do="return one time per row",
         )
-    return _of_column(column)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return _of_column(pa.chunked_array(map(own_column, chunks), column.type))
 
 
 class _WrongType(ConfigError):
@@ -288,13 +287,17 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
         value: int | None = None
         try:
             extracted = extractor(Tuple(row, 0, ""))
+            if isinstance(extracted, pa.Scalar):
+                extracted = extracted.as_py()
             if isinstance(extracted, datetime):
                 if extracted == extracted:  # noqa: PLR0124 - NaT of pandas is a datetime, and not equal to itself
                     value = from_datetime(extracted)
                     cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
             elif isinstance(extracted, np.datetime64):
                 value, cut[index] = _of_numpy(extracted)
-            elif isinstance(extracted, _NO_TIMES):
+            elif isinstance(extracted, bool | np.bool_) or (
+                isinstance(extracted, Number) and not isinstance(extracted, Integral)
+            ):  # cut to whole numbers, seconds with a fraction would be times of January 1970
                 raise _wrong_type(node, f"{repr_of(extracted):.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
                 value = int(extracted) * 1_000

@@ -38,7 +38,7 @@ from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.calls import checked_value
 from windowing.durations import Duration, as_duration
 from windowing.errors import ConfigError, SchemaError, did_you_mean
-from windowing.schema import DEFAULT_STREAM, tables
+from windowing.schema import DEFAULT_STREAM, Emit, Loose, emissions, from_rows
 from windowing.settings.rules import LateAction
 from windowing.timestamps import FOREVER, show, show_end, to_datetime
 from windowing.window import TupleWindow, WindowBatch
@@ -167,18 +167,21 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
 
 
 def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[WindowedBolt, TupleWindow], Any]:
-    def execute(self: WindowedBolt, window: TupleWindow) -> Any:
-        given = type(self).execute(self, window)
-        given = list(given) if isinstance(given, Iterator) else given
+    def execute(self: WindowedBolt, window: TupleWindow) -> Iterator[Emit]:
+        schemas = self.output_schemas()
+        given: list[tuple[str, pa.Table | Loose]] = []
+        for stream, rows in emissions(type(self).execute(self, window), schemas):
+            given.append((stream, rows))
+            yield Emit(rows, stream)
         emitted: dict[str, NamedRows] = {}
         try:
-            for stream, table in tables(given, self.output_schemas()):
+            for stream, rows in given:
+                table = from_rows(rows, schemas[stream]) if isinstance(rows, list) else rows
                 emitted.setdefault(stream, []).extend(table.to_pylist())
         except SchemaError:
-            return given  # which the engine will say, with the place
+            return  # the engine says it, with the place
         start, end = window.start_timestamp, window.end_timestamp
         note(FiredWindow(name, start, end, len(window), emitted, window))
-        return given
 
     return execute
 

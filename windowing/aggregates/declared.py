@@ -33,7 +33,7 @@ from windowing.aggregates.groups import Groups
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError, SchemaError, did_you_mean_column
 from windowing.reprs import repr_of
-from windowing.schema import TIMESTAMP, format_schema, parse_schema, value_type
+from windowing.schema import TIMESTAMP, as_returned, format_schema, parse_schema, value_type
 from windowing.timestamps import to_column
 
 if TYPE_CHECKING:
@@ -377,7 +377,8 @@ class Combined(Accumulator):
         column = events.plain(self.field)
         rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
         values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
-        states = [self.folding(values[low:high]) if low < high else None for low, high in pairwise(edges.tolist())]
+        runs = (values[low:high] for low, high in pairwise(edges.tolist()))
+        states = [_as_returned(self.folding(run)) if len(run) else None for run in runs]
         return [_column(states, self.kind, f"combine({self.field!r}): fold={_name(self.folding)}")]
 
     def merge(self, state: State, groups: Groups) -> State:
@@ -390,7 +391,7 @@ class Combined(Accumulator):
     def _merged(self, states: list[Any]) -> Any:
         if len(states) < 2:
             return states[0] if states else None
-        return self.merging(states)
+        return _as_returned(self.merging(states))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,7 +441,7 @@ class Combine(Aggregate):
         ((column,),) = states
         if self.finishing is None:
             return column if column.type == self.result else _cast(column, self.result, str(self))
-        found = [None if state is None else self.finishing(state) for state in column.to_pylist()]
+        found = [None if state is None else _as_returned(self.finishing(state)) for state in column.to_pylist()]
         return _column(found, self.result, f"{self}: finish={_name(self.finishing)}", "result")
 
     def __str__(self) -> str:
@@ -463,6 +464,11 @@ def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
             do="combine them into one: struct<a: double, n: long>",
         )
     return fields.field(0).type
+
+
+def _as_returned(value: Any) -> Any:
+    """What a function has returned, which may be a list that it fills anew in its next call."""
+    return as_returned((value,))[0]
 
 
 def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state") -> pa.Array:

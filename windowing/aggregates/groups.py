@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.columns import is_sorted, stable_order
+from windowing.columns import as_compared, is_sorted, stable_order
 from windowing.errors import DataError
 from windowing.schema import value_type
 
@@ -252,24 +252,13 @@ def _column(column: pa.Array, ordered: bool) -> Keys:
     if pa.types.is_struct(column.type):
         return _Struct(column, ordered)
     if pa.types.is_floating(column.type):
-        column = _told_apart(column)
+        column = as_compared(column)
     if pa.types.is_integer(column.type) and not column.null_count and len(column) and column.type != pa.uint64():
         values = column.to_numpy()
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * len(values) + _TABLE_ROOM:
             return _Numbers(values, low, high, column.type)
     return _Values(column, ordered)
-
-
-def _told_apart(column: pa.Array) -> pa.Array:
-    """Returns floating-point values as they are compared: 0.0 for -0.0, and one NaN for all, because a dictionary
-    compares bits."""
-    values = column.fill_null(0).to_numpy(zero_copy_only=False)
-    odd = (values == 0) & np.signbit(values) | np.isnan(values)
-    if not odd.any():
-        return column
-    values = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
-    return pc.if_else(column.is_valid(), pa.array(values, column.type), pa.scalar(None, column.type))
 
 
 # Pairs of rows with equal keys: the heart of a join of two sets of rows that are both there.

@@ -5,18 +5,22 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from topologies.checkpoints.inspect_spouts import Findings, find_sources
 from topologies.cli.app import app
-from windbolt import AggregateBolt, TopologyBuilder, spouts
-from windbolt.aggregates import count
+from windbolt import AggregateBolt, BoltError, TopologyBuilder, spouts
+from windbolt.aggregates import count, window_end
+from windbolt.testing import run_bolt
 
 ROWS = [("ada", "2024-01-01T06:00:00Z"), ("bob", "2024-01-01T06:00:09Z"), ("cy", "yesterday")]
 
@@ -124,3 +128,19 @@ def test_check_ends_with_1_and_what_the_extractor_prints_is_no_result(
     assert f"why: KeyError: 'att'; did you mean 'at'? (there are at) at {tmp_path}/shop.py:8, in when" in done.stdout
     assert "asked" not in done.stdout
     assert "asked" in done.stderr
+
+
+@pytest.mark.parametrize("value", [1.5, Fraction(3, 2), Decimal(1500), np.float32(1.5), pa.scalar(1.5), True, 1j])
+def test_a_number_that_is_no_whole_number_is_no_time(value: Any) -> None:
+    """Cut to a whole number, it would be a time of January 1970."""
+    bolt = AggregateBolt(n=count()).with_tumbling_window("1m").with_timestamp_extractor(lambda event: value)
+    with pytest.raises(BoltError, match=r"returned .* event times are timestamps, dates, or whole numbers"):
+        run_bolt(bolt, [(1,)], "n long")
+
+
+@pytest.mark.parametrize(
+    "value", [60_000, np.int16(1000), pa.scalar(1000), pa.scalar(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))]
+)
+def test_whole_numbers_and_moments_of_any_package_are_times(value: Any) -> None:
+    bolt = AggregateBolt(end=window_end()).with_tumbling_window("1m").with_timestamp_extractor(lambda event: value)
+    assert [row["end"].minute for row in run_bolt(bolt, [(1,)], "n long").rows] == [1]

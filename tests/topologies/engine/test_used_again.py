@@ -1,0 +1,240 @@
+"""Arrays, frames and lists that code of users fills anew for each call: what it has returned stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from topologies.engine.fire import bolt_calls
+from windbolt import (
+    AggregateBolt,
+    BatchBolt,
+    BatchWindowedBolt,
+    Bolt,
+    Spout,
+    StatefulBatchBolt,
+    TopologyBuilder,
+    WindowedBolt,
+    aggregates,
+    run_local,
+    sinks,
+)
+from windbolt.testing import run_bolt
+
+BASE = datetime(2024, 1, 1, tzinfo=UTC)
+ROWS = [(number % 2, float(number), BASE + timedelta(seconds=number)) for number in range(6)]
+SCHEMA = "k long, v double, ts timestamp"
+
+
+def seconds_of(bolt: Any) -> Any:
+    return bolt.with_tumbling_window("2s").with_timestamp_field("ts").with_alignment(bounds="[start, end)")
+
+
+class Array:
+    """A table over an array."""
+
+    def __init__(self) -> None:
+        self.memory = np.zeros(1)
+
+    def __call__(self, value: float) -> Any:
+        self.memory[0] = value
+        return pa.table({"x": self.memory})
+
+
+class Batch(Array):
+    """A record batch over an array."""
+
+    def __call__(self, value: float) -> Any:
+        self.memory[0] = value
+        return pa.record_batch({"x": pa.array(self.memory)})
+
+
+class Pieces(Array):
+    """A table of two pieces, one of them over an array."""
+
+    def __call__(self, value: float) -> Any:
+        self.memory[0] = value
+        return pa.table({"x": pa.chunked_array([pa.array([], pa.float64()), pa.array(self.memory)])})
+
+
+class Frame(Array):
+    """A DataFrame over an array."""
+
+    def __call__(self, value: float) -> Any:
+        self.memory[0] = value
+        return pd.DataFrame({"x": self.memory}, copy=False)
+
+
+class Row(Array):
+    """A dict."""
+
+    row: Any
+
+    def __call__(self, value: float) -> Any:
+        self.row = getattr(self, "row", {})
+        self.row["x"] = value
+        return self.row
+
+
+class Rows(Array):
+    """A list with a tuple."""
+
+    def __call__(self, value: float) -> Any:
+        self.row = getattr(self, "row", [])
+        self.row[:] = [(value,)]
+        return self.row
+
+
+WAYS = [Array, Batch, Pieces, Frame, Row, Rows]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bolts_return_what_they_fill_anew(way: Callable[[], Callable[[float], Any]]) -> None:
+    class PerWindow(WindowedBolt):
+        outputs = "x double"
+
+        def prepare(self, context: Any) -> None:
+            self.made = way()
+
+        def execute(self, window: Any) -> Any:
+            return self.made(window.column("v").sum())
+
+    class Yielded(PerWindow):
+        def execute(self, window: Any) -> Any:
+            yield self.made(window.column("v").sum())
+            yield self.made(float(len(window)))
+
+    class PerEvent(Bolt):
+        outputs = "x double"
+
+        def prepare(self, context: Any) -> None:
+            self.made = way()
+
+        def execute(self, tuple: Any) -> Any:
+            return self.made(tuple["v"])
+
+    class PerTable(BatchBolt):
+        outputs = "x double"
+
+        def prepare(self, context: Any) -> None:
+            self.made = way()
+
+        def execute(self, batch: Any) -> Any:
+            for value in batch["v"].to_pylist():
+                yield self.made(value)
+
+    class PerKey(StatefulBatchBolt):
+        outputs = "x double"
+
+        def prepare(self, context: Any) -> None:
+            self.made = way()
+
+        def execute(self, batch: Any) -> Any:
+            return self.made(float(sum(batch["v"].to_pylist())))
+
+    expected: list[tuple[Any, list[float]]] = [
+        (seconds_of(PerWindow()), [1.0, 5.0, 9.0]),
+        (seconds_of(Yielded()), [1.0, 2.0, 5.0, 2.0, 9.0, 2.0]),
+        (PerEvent(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        (PerTable(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        (PerKey().with_key("k"), [6.0, 9.0]),
+    ]
+    for bolt, values in expected:
+        assert [row["x"] for row in run_bolt(bolt, ROWS, SCHEMA).rows] == values, type(bolt)
+
+
+def test_many_windows_at_once_return_what_they_fill_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bolt_calls, "_WINDOWS_AT_ONCE", 2)
+
+    class Sums(BatchWindowedBolt):
+        outputs = "x double"
+
+        def prepare(self, context: Any) -> None:
+            self.memory = np.zeros(100)
+
+        def execute_all(self, windows: Any) -> Any:
+            count = len(windows)
+            self.memory[:count] = [window.column("v").sum() for window in windows]
+            return pa.table({"x": self.memory[:count]}), np.arange(count)
+
+    found = run_bolt(seconds_of(Sums().with_key("k")), ROWS, SCHEMA).rows
+    assert [row["x"] for row in found] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spouts_read_into_what_they_fill_anew(way: Callable[[], Callable[[float], Any]]) -> None:
+    class Numbers(Spout):
+        schema = "x double"
+
+        def open(self) -> None:
+            self.made = way()
+
+        def read(self, offset: Any, limit: int) -> Any:
+            number = offset or 0
+            return (self.made(float(number)), number + 1) if number < 4 else None
+
+    class Same(Bolt):
+        outputs = "x double"
+
+        def execute(self, tuple: Any) -> Any:
+            return (tuple["x"],)
+
+    builder, out = TopologyBuilder("numbers"), sinks.memory()
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("same", Same()).global_grouping("numbers")
+    builder.set_sink("out", out).from_("same")
+    run_local(builder.build())
+    assert [row["x"] for row in out.rows] == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("most", "rows_per_batch"), [(6, 2), (1, None)])
+def test_an_extractor_returns_times_that_it_fills_anew(most: int, rows_per_batch: int | None) -> None:
+    """Of one batch after the other; and of events one by one, since it fails on more."""
+    memory = np.zeros(len(ROWS), "datetime64[us]")
+
+    def times(table: Any) -> Any:
+        if len(table) > most:
+            raise ValueError("too many")
+        memory[: len(table)] = table["ts"].to_numpy().astype("datetime64[us]")
+        return memory[: len(table)]
+
+    class Sum(WindowedBolt):
+        outputs = "v double"
+
+        def execute(self, window: Any) -> Any:
+            return (window.column("v").sum(),)
+
+    bolt = Sum().with_tumbling_window("2s").with_alignment(bounds="[start, end)")
+    bolt = bolt.with_timestamp_extractor(times, columns=True, on_error="errors")
+    assert [row["v"] for row in run_bolt(bolt, ROWS, SCHEMA, rows_per_batch=rows_per_batch).rows] == [1.0, 5.0, 9.0]
+
+
+def test_functions_of_an_aggregate_return_lists_that_they_fill_anew() -> None:
+    folded, merged, finished = [0.0], [0.0], [0.0]
+
+    def put(memory: list[float], value: float) -> list[float]:
+        memory[0] = value
+        return memory
+
+    bolt = AggregateBolt(
+        "k",
+        x=aggregates.combine(
+            "v",
+            fold=lambda values: put(folded, float(values.sum())),
+            merge=lambda states: put(merged, sum(value for (value,) in states)),
+            finish=lambda state: put(finished, state[0]),
+            state="array<double>",
+            result="array<double>",
+        ),
+    )
+    bolt = bolt.with_window("4s", "2s").with_timestamp_field("ts").with_alignment(bounds="[start, end)")
+    rows = run_bolt(bolt, ROWS, SCHEMA, rows_per_batch=3).rows
+    assert [(row["k"], row["x"]) for row in rows] == [
+        (0, [0.0]), (1, [1.0]), (0, [2.0]), (1, [4.0]), (0, [6.0]), (1, [8.0]), (0, [4.0]), (1, [5.0]),
+    ]  # fmt: skip
