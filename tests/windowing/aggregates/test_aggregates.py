@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from windbolt import TopologyBuilder, run_local, sinks, spouts
+from windbolt.testing import run_bolt
 from windowing import (
     AggregateBolt,
     BoltError,
@@ -1074,3 +1075,13 @@ def test_windows_that_overlap_are_those_of_plain_python(length: int, slide: int,
     rows = list(out.rows)
     found = [(*row, seconds_of(each, "end")) for row, each in zip(told(rows), rows, strict=True)]
     assert found == expected
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("values", [[0.0, -0.0], [-0.0, 0.0], [-0.0], [-0.0, None, 0.0, -0.0]])
+def test_of_two_zeros_the_sign_does_not_depend_on_their_order(values: list[float | None], kind: str) -> None:
+    """They are equal: Java finds another one of them than NumPy does."""
+    bolt = AggregateBolt(least=aggregates.min("v"), most=aggregates.max("v")).with_tumbling_window("1m")
+    rows = [(value, at) for at, value in enumerate(values, 1)]
+    (row,) = run_bolt(bolt.with_timestamp_field("ts"), rows, f"v {kind}, ts long").rows
+    assert [str(row["least"]), str(row["most"])] == ["0.0", "0.0"]
