@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from windowing.columns import own_table
 from windowing.conversion import REFUSED, converted
 from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
@@ -51,9 +52,9 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
     if table is not None:
         _check_names(what, table.column_names, schema)
         columns = [_cast(what, table, field) for field in schema]
-    else:
-        values = _by_name(what, _listed(what, rows), schema)
-        columns = [_column(what, values[field.name], field) for field in schema]
+        return own_table(pa.Table.from_arrays(columns, schema=schema))
+    values = _by_name(what, _listed(what, rows), schema)
+    columns = [_column(what, values[field.name], field) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

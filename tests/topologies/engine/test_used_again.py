@@ -24,8 +24,9 @@ from windbolt import (
     aggregates,
     run_local,
     sinks,
+    spouts,
 )
-from windbolt.testing import run_bolt
+from windbolt.testing import TopologyDriver, run_bolt
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
 ROWS = [(number % 2, float(number), BASE + timedelta(seconds=number)) for number in range(6)]
@@ -238,3 +239,20 @@ def test_functions_of_an_aggregate_return_lists_that_they_fill_anew() -> None:
     assert [(row["k"], row["x"]) for row in rows] == [
         (0, [0.0]), (1, [1.0]), (0, [2.0]), (1, [4.0]), (0, [6.0]), (1, [8.0]), (0, [4.0]), (1, [5.0]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_test_pushes_what_it_fills_anew(way: Callable[[], Callable[[float], Any]]) -> None:
+    class Sum(WindowedBolt):
+        outputs = "sum double"
+
+        def execute(self, window: Any) -> Any:
+            return (window.column("x").sum(),)
+
+    builder, made = TopologyBuilder("sums"), way()
+    builder.set_spout("numbers", spouts.memory("x double"))
+    builder.set_bolt("sums", Sum().with_tumbling_window(3)).global_grouping("numbers")
+    driver = TopologyDriver(builder.build(), clock=BASE)
+    for number in range(3):
+        driver.push("numbers", made(2.0**number))
+    assert driver.read("sums") == [{"sum": 7.0}]
