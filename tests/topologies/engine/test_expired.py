@@ -190,8 +190,8 @@ def test_nothing_is_kept_for_those_who_never_ask() -> None:
 class Request:
     """As Flask's ``request``: it may only be looked at while a request is served."""
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         raise RuntimeError("Working outside of request context.")
 
 
