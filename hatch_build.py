@@ -14,8 +14,8 @@ _NOTE = "\n\nThe files named here are in the source distribution.\n"
 
 
 def for_an_index(text: str, base: str | None) -> str:
-    """The README with links to files as links below ``base``, or as their words where the project has no place on the
-    web. Code blocks stay as they are."""
+    """Returns the README with links to files as links below ``base``, or as plain words if the project has no place on
+    the web. Code blocks do not change."""
 
     def linked(found: re.Match[str]) -> str:
         words, path = found.groups()

@@ -41,7 +41,7 @@ class Section:
     run: Callable[[Bench], None]
     about: str
     questions: str = ""
-    """Names of its questions, where there are several: those that ``--workloads`` chooses from."""
+    """Names of its questions, if there are several; ``--workloads`` chooses from these."""
 
 
 # Those of this process come first: what Spark's leave behind in it would be counted.

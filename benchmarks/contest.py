@@ -1,4 +1,5 @@
-"""The contest that every section is: arms, such as windbolt and Spark, take turns at the same work, checked first."""
+"""The contest of each section: arms, such as windbolt and Spark, take turns at the same work, which is checked
+first."""
 
 from __future__ import annotations
 
@@ -83,14 +84,14 @@ class Session:
         return self._opened
 
     def settle(self) -> SparkSession:
-        """The session after a collection of garbage: what an earlier run has left is no cost of the next one."""
+        """Collects garbage in the session, so that an earlier run costs the next one nothing."""
         spark = self.spark
         jvm: Any = spark._jvm
         jvm.System.gc()
         return spark
 
     def stop(self) -> None:
-        """End it, if there is one."""
+        """End it, if it runs."""
         if self._opened is not None:
             with suppress(Exception):  # it has died, and cannot say goodbye
                 self._opened.stop()
@@ -98,7 +99,7 @@ class Session:
 
 
 def driver_gigabytes() -> int:
-    """The JVM's heap: under half of what the machine has, the rest is for Python; 12 GiB at most."""
+    """The heap of the JVM: under half of the machine's memory, since the rest is for Python; 12 GiB at most."""
     return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
 
 
@@ -171,9 +172,9 @@ class Taken:
     batches: list[Batch] = field(default_factory=list)
     """Empty where an engine has none."""
     phases: dict[str, float] = field(default_factory=dict)
-    """Seconds by phase, where the engine says them."""
+    """Seconds by phase, if the engine reports phases."""
     note: dict[str, Any] = field(default_factory=dict)
-    """Whatever else was found."""
+    """All other results."""
 
     def in_batches(self, *, data_only: bool) -> float:
         """Seconds without the start and the stop of the query."""
@@ -232,7 +233,7 @@ def by_itself(job: Job, taken: Taken) -> None:
 
 
 def keep(rows: pa.Table, job: Job) -> None:
-    """Write rows, if they are to be kept."""
+    """Write rows that are to be kept."""
     if job.keep is not None:
         job.keep.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, job.keep / "rows.parquet")
@@ -417,7 +418,7 @@ class Bench:
         self.results.verdicts.append(Verdict(section, question, text, bar, value, at_most))
 
     def judge(self, figures: Sequence[Figure], goal: float, text: str = "the best peer", arm: str = MAIN) -> None:
-        """An arm is to be so many times as fast as the best of the peers."""
+        """An arm must be this many times as fast as the best of the peers."""
         peers = [figure for figure in figures if not figure.ours]
         for figure in figures:
             if figure.arm == arm:
@@ -445,7 +446,7 @@ def windbolt(session: Session, way: str = "", *, name: str = "", framed: bool = 
 
 
 def windbolt_in_process(way: str = "") -> Arm:
-    """The same without Spark; that the topology is built is counted too."""
+    """Runs the same without Spark; the time includes the building of the topology."""
 
     def run(job: Job) -> Taken:
         reports: list[BatchReport] = []
@@ -495,10 +496,8 @@ def phases(reports: list[BatchReport]) -> dict[str, float]:
 
 
 def batches_of(query: StreamingQuery, data: Container[int] | None = None) -> list[Batch]:
-    """The micro-batches of a query that has ended, as Spark itself reports them.
-
-    ``data``: those that read events; for windbolt's, where Spark sees the names of files at most. Else Spark knows.
-    """
+    """Returns the micro-batches of a query that has ended, as Spark reports them. ``data``: only those that read
+    events; of windbolt's queries Spark sees the names of files at most, else Spark knows."""
     found: list[Batch] = []
     for progress in query.recentProgress:
         spent = progress.durationMs

@@ -44,7 +44,7 @@ class Events:
     file_rows: int = 250_000
     late_ms: int = LAG_MS
     in_turn: bool = False
-    """True if keys come one after the other, not at random."""
+    """True if keys follow one another, not at random."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -62,7 +62,7 @@ class Events:
         }
 
     def table(self) -> pa.Table:
-        """All of them, in order of arrival."""
+        """Returns all of them, in order of arrival."""
         columns = {name: pa.array(values) for name, values in self.columns.items()}
         for name in columns.keys() & set(TIMES):
             columns[name] = columns[name].cast(pa.timestamp("ms", "UTC"))
@@ -142,7 +142,7 @@ class WideEvents(Events):
 
 
 class PairedEvents(WideEvents):
-    """The same, the files of the two streams in folders of their own; each has half of the rows."""
+    """The same with the files of the two streams in separate folders; each stream has half of the rows."""
 
     def places(self, rows: pa.Table) -> dict[str, pa.Table]:
         """Rows by the folder that they go to."""

@@ -56,7 +56,7 @@ class Figure:
     runs: list[dict[str, Any]] = field(default_factory=list)
     """As ``Taken.to_json`` has them."""
     note: dict[str, Any] = field(default_factory=dict)
-    """Whatever else was found."""
+    """All other results."""
 
     @property
     def speeds(self) -> list[float]:
@@ -102,7 +102,7 @@ class Verdict:
     value: float | None
     """None if it could not be measured."""
     at_most: bool = False
-    """True if the value is to stay under the bar, instead of reaching it."""
+    """True if the value must stay under the bar, instead of reaching it."""
 
     @property
     def met(self) -> bool | None:

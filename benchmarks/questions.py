@@ -50,7 +50,8 @@ def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSes
 
 
 def spout(job: Job, columns: str, side: str = "") -> Any:
-    """The files of a job as a source of windbolt's: those columns that a question needs, as Spark's queries read."""
+    """Returns the files of a job as a source of windbolt's, with the columns that a question needs, as Spark's queries
+    read them."""
     if job.framed:
         return spouts.stream(lambda spark: read(spark, job), columns)
     return spouts.files(f"{job.source}{side}/*.parquet", columns, files_per_batch=job.batch_files)
@@ -104,7 +105,7 @@ class Statistics(WindowedBolt):
 
 
 def until(window: TupleWindow, rows: int) -> pa.Array:
-    """The end of the window, so many times."""
+    """The end of the window, once for each row."""
     return pa.repeat(pa.scalar(window.end_timestamp, TIMESTAMP), rows)
 
 
@@ -139,7 +140,7 @@ KEYED, UNKEYED = "event_time timestamp, key int, value double", "event_time time
 
 
 def statistics_question(name: str, title: str, length: int) -> Question:
-    """Count, sum and mean, of windows of so many seconds."""
+    """Count, sum and mean, in windows of so many seconds."""
     declared: Callable[[Job], Topology] = lambda job: _sliding_by_a_second(job, KEYED, counted_and_added())  # noqa: E731
     ways = {"": declared, "general bolt": lambda job: _sliding_by_a_second(job, KEYED, Statistics())}
     answer, spark = partial(statistics, length=length), spark_sql("""
@@ -350,7 +351,7 @@ class Hottest(WindowedBolt):
 
 
 def hottest(job: Job) -> Topology:
-    """Counts per key, and a bolt behind them."""
+    """Counts per key, and a second bolt that reads them."""
     counts = timed(AggregateBolt(by="key", events=aggregates.count())).with_window("10s", "1s")
     last = Hottest().with_tumbling_window("1s")
     return wired(spout(job, "event_time timestamp, key int"), counts, out(job), last=last)

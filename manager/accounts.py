@@ -20,7 +20,7 @@ FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated"
 time finer than microseconds, which was cut."""
 
 SHOWN = ("adjusted", "truncated")
-"""The part of ``FINDINGS`` that is shown with the accounts: events whose times are not those that they came with."""
+"""The part of ``FINDINGS`` that is shown with the accounts: events whose times were changed."""
 
 SKIPPED = "skipped"
 """Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""

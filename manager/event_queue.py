@@ -27,7 +27,7 @@ _LARGE = 1 << 16
 """Number of events from which parts are merged only where they overlap in time. Fewer events are merged as a whole, so
 that windows have few chunks."""
 _MOST_CUT = 32
-"""Most parts for which that is done, because slices of all parts are taken for each of them."""
+"""Most parts for which overlaps are computed, because slices of all parts are taken for each of them."""
 
 
 class SettledEvents:

@@ -96,7 +96,7 @@ class UnitRecord:
     wake_at: int | None = None
     """The moment that the trigger has asked for."""
     next_end: int | None = None
-    """The next multiple of ``every``, or the next end of a slide, of which the trigger is to be told."""
+    """The next multiple of ``every``, or the next end of a slide, at which the trigger is called."""
     last_end: int | None = None
     """The last end of a slide that an event so far makes due."""
     trigger: dict[str, Any] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class TriggerWalk:
         raise NotImplementedError
 
     def pass_until(self, frontier: int) -> None:
-        """Tell the moments before a frontier in microseconds; FOREVER ends the streams."""
+        """Call the trigger for the moments before a frontier in microseconds; FOREVER ends the streams."""
         raise NotImplementedError
 
     def fire(self) -> None:
@@ -241,7 +241,7 @@ class TriggerWalk:
         raise NotImplementedError
 
     def end(self, moment: int) -> None:
-        """Tell the moments up to this one, in microseconds, at which the unit is forgotten."""
+        """Call the trigger for the moments up to this one, in microseconds, at which the unit is forgotten."""
         self.pass_until(moment + 1)
 
     def due_at(self, moment: int) -> int:
@@ -338,7 +338,7 @@ class UserTriggerWalk(TriggerWalk):
     # -- moments
 
     def _pass(self, until: int) -> None:
-        """Tell the moments before a time, one after another."""
+        """Call the trigger for the moments before a time, one after another."""
         due = self.record.next_moment
         while due is not None and due < until:
             self._moment(due)
@@ -405,7 +405,7 @@ class UserTriggerWalk(TriggerWalk):
     # -- on arrays
 
     def _track_pieces(self, tracked: TrackedEvents) -> None:
-        """Tell events in pieces between which no moment lies."""
+        """Call the trigger for events in pieces between which no moment lies."""
         record, context, every, low = self.record, self._context, self._every, 0
         while low < len(tracked):
             first = int(tracked.times[low])
@@ -420,7 +420,7 @@ class UserTriggerWalk(TriggerWalk):
             low = high
 
     def _track_piece(self, tracked: TrackedEvents, low: int, high: int, now: int) -> None:
-        """Tell the events from index ``low`` to ``high``, whose times ascend."""
+        """Call the trigger for the events from index ``low`` to ``high``, in order of time."""
         record, context, count, size = self.record, self._context, self.record.count, high - low
         context.time, context.count = now, count
         about = f"events {count} to {count + size - 1}"
@@ -769,8 +769,8 @@ class TimeEvictionWalk(EvictionWalk):
         return self._left
 
     def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
-        """Returns the index after the events in ``of``, whose times ascend, that are before a time; with "right" also
-        after those at it."""
+        """Returns the index after the events in ``of``, in order of time, that are before a time; with "right" also
+        after events at that time."""
         return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
 
 

@@ -326,7 +326,7 @@ class PolicyWindows:
         return _TrackedUnit(record, trigger, tracked, self._forget_after)
 
     def _track(self, tracked_unit: _TrackedUnit, positions: Indices) -> None:
-        """Tell events, which are in order."""
+        """Let the trigger track events, which are in order."""
         if not len(positions):
             return
         before = tracked_unit.record.count
@@ -423,8 +423,7 @@ class PolicyWindows:
         return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
 
     def _events_to_track(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
-        """Yield the events of a unit that are to be tracked, in order: (positions, whether an event on arrival fires
-        behind them)."""
+        """Yield the events of a unit to track, in order: (positions, True if an event on arrival fires behind them)."""
         waiting = masked(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
         if self._by_arrival:
             for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):

@@ -50,8 +50,7 @@ _NO_ANSWER_TEXT = re.compile(
 )
 """Pattern for the names of error classes that mean that no answer came."""
 _REFUSED = frozenset({"SSLError", "AuthenticationError", "AuthorizationError", "ExternalAuthProviderError"})
-"""Names of error classes that mean that a server answered, and will refuse again. Those of Redis are classes of its
-ConnectionError."""
+"""Error classes of servers that answered, and will refuse again. Redis' are subclasses of its ConnectionError."""
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 """Beginnings of the names of SQLite's errors that mean that another connection writes just now."""
 _JAVA = re.compile(
@@ -162,8 +161,8 @@ def _is_transient_for_library(library: str, error: BaseException) -> bool:
 
 
 def _java_trace(error: BaseException) -> str:
-    """Returns Java's stack trace, which names what caused an error: the text of Spark's errors has it only where a
-    setting of the session says so. Its name differs between classic sessions and Spark Connect."""
+    """Returns Java's stack trace, which names the causes of an error. The text of Spark's errors has it only with a
+    setting of the session. Its name differs between classic sessions and Spark Connect."""
     found = (value for name, value in getattr(error, "__dict__", {}).items() if name.lower().endswith("stacktrace"))
     return next((trace for trace in found if isinstance(trace, str)), "")
 
@@ -224,7 +223,7 @@ def place_name(path: str) -> str:
 
 
 def has_query(path: str) -> bool:
-    """True if a path has options behind it, ``?endpoint_override=...``."""
+    """True if a path has options at its end, ``?endpoint_override=...``."""
     return "://" in path and _QUERY.search(path) is not None
 
 
@@ -242,7 +241,7 @@ def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
 
 
 def hadoop_name(path: str) -> str:
-    """Returns a place as Spark and Hadoop name it, without options and keys: those are ``s3a_settings``."""
+    """Returns a place as Spark and Hadoop name it, without options and keys, which are in ``s3a_settings``."""
     named = place_name(path)
     if named.startswith(_DBFS):
         return "dbfs:/" + named.removeprefix(_DBFS)

@@ -412,7 +412,7 @@ class DailyTimer:
             self._held, self._empty = 0, -1  # the timer is still ahead, and this interval is not empty
 
     def store(self) -> None:
-        """Store the record of the key, or delete it where nothing is to be remembered."""
+        """Store the record of the key, or delete it if there is nothing to remember."""
         if self.timer == NONE or self._day is None or (not self._held and self._max_empty is None):
             if not self._forgotten:  # its record is still needed for its value, until it is reported
                 self._evaluation.key_states.drop(self._key)
@@ -573,7 +573,7 @@ class RuleWindow:
 
     def walk(self, rows: Iterator[Any]) -> None:
         """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields the
-        arguments of the rule, for these events and then for those of the next keys."""
+        arguments of the rule for these events, and then for the events of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):

@@ -52,8 +52,8 @@ class WatermarkState:
     current: int | None = None
     """The last watermark emitted, which holds until the next; None before the first."""
     skew: dict[str, int] = field(default_factory=dict)
-    """Per stream from another bolt whose events get another time here: the largest difference by which that time is
-    earlier than the one they came with."""
+    """Per stream from another bolt whose events get another time here: the largest difference by which the new time is
+    earlier."""
     ticked_at: int | None = None
     """The clock of the last tick."""
     forced: int | None = None
@@ -70,7 +70,7 @@ class WatermarkState:
         return self.ticked_at is None or clock - self.ticked_at >= interval.micros
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain JSON values, without those that are empty."""
+        """Returns plain JSON values, without empty ones."""
         marks = {name: dict(vars(mark)) for name, mark in self.sources.marks.items()}  # asdict costs ten times as much
         return {**_without_empty(vars(self)), "sources": _without_empty({**vars(self.sources), "marks": marks})}
 
@@ -112,10 +112,8 @@ class WaterMarkEventGenerator:
         return self.state.current
 
     def observe(self, latest: Mapping[str, int]) -> None:
-        """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream.
-
-        The engine, which hears of the events of a batch before it has a generator, tells the state of it.
-        """
+        """Record the latest times seen, per stream, in microseconds. Raises KeyError for an unknown stream. The engine
+        learns of the events of a batch before it has a generator, so it calls this method of the state."""
         for stream, moment in latest.items():
             if stream not in self.streams:
                 raise KeyError(f"no input stream {stream!r}; the watermark follows {', '.join(self.streams)}")
@@ -283,7 +281,7 @@ class MarkSources:
                     self.state.seen_at.setdefault(source, clock)
 
     def add_missing_inputs(self) -> None:
-        """Add the inputs that have not delivered: the arrivals of others tell how far they are."""
+        """Add the inputs that have not delivered: the arrivals of others show how far time is."""
         known = self.delivering()
         for index, stream in enumerate(self.streams):
             if index not in known and not self.from_bolts[index]:
@@ -462,12 +460,11 @@ class WatermarkTrace:
         self._first: dict[int, int] = {}
         """Per input that delivers: the index of the first event that makes one of its sources known."""
         self._new_partitions: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
-        """For each input, its partitions that were not known: the event that makes each known, and all of its
-        events."""
+        """For each input, its new partitions: the event that makes each known, and all of its events."""
         imports = sources.settings.watermark_imports or {}
         self._wanted = {*imports, *imports.values()}
         self._imported: dict[str, NDArray[np.int64]] = {}
-        """The marks along the batch, for the inputs that import marks and those that they import from."""
+        """The marks along the batch, for the inputs that import marks and their sources."""
         self._total: NDArray[np.int64] | None = None
         """The combined marks of all other inputs along the batch."""
 
@@ -531,8 +528,8 @@ class WatermarkTrace:
         return [stream for stream in self._new_partitions if stream in awaited]
 
     def _awaited(self, stream: str) -> NDArray[np.int64]:
-        """Returns the mark of an input before each event, as long as none of its partitions is known; from the first
-        partition on FOREVER, which holds nothing back."""
+        """Returns the mark of an input before each event, until one of its partitions is known; from then on FOREVER,
+        which holds nothing back."""
         state, new = self._sources.state, self._new_partitions[stream]
         mark, joins = state.marks[stream], min(join for join, _ in new)
         along = (

@@ -42,7 +42,7 @@ class Action(IntEnum):
 
 
 class Fire(Enum):
-    """A trigger's answer where ``True``, for a window that ends with this event or at this moment, is not meant."""
+    """A trigger's answer other than ``True``, which fires a window that ends with this event or at this moment."""
 
     BEFORE = "before"
     """A window fires that ends before the event, which is for the next one; from ``on_time``, before the moment, so
@@ -147,8 +147,8 @@ class PolicyContext:
     the moment. That is the watermark as far as a rule may know it, since the watermark itself depends on where batches
     end; in processing time, the clock."""
     count: int = 0
-    """Number of events so far, with this one; in ``evict``, those up to the end of the window, so that all that the
-    policy is asked about have smaller numbers."""
+    """Number of events so far, with this one; in ``evict``, the number up to the end of the window, so that the policy
+    is called only for events with smaller numbers."""
     fired: int | None = None
     """The reference of the window for which the trigger fired last, in microseconds; None before the first."""
     fired_count: int = 0
@@ -281,8 +281,8 @@ class TriggerPolicy(Policy):
     """Interval of ``on_time``, which is called at each multiple of this that passes, if an event has come since the
     multiple before. None: only ``wake_at`` counts."""
     offset: Duration = Duration(0)
-    """Distance of the multiples of ``every`` from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is
-    midnight in Tokyo."""
+    """Shift of the multiples of ``every`` from those since the epoch, in UTC: ``days(1)`` less ``hours(9)`` is midnight
+    in Tokyo."""
 
     def track(self, event: QueuedEvent, context: TriggerContext) -> Answer:
         """Called with each event once, in order of (time, arrival): in event time once the watermark has reached it,
@@ -331,8 +331,7 @@ class TriggerPolicy(Policy):
         return False
 
     def reset(self, context: TriggerContext) -> None:
-        """Called when the trigger has fired, before the next event is told; the decisions of the eviction are not
-        known."""
+        """Called when the trigger has fired, before the next event; the decisions of the eviction are unknown."""
 
 
 Answer = bool | Fire

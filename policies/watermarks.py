@@ -192,7 +192,7 @@ class Decision(IntEnum):
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
-    """True if every event is accepted unchanged: the usual case, in which much need not be computed."""
+    """True if every event is accepted unchanged: the usual case, which needs fewer computations."""
     return not codes.any()  # ACCEPTED is 0
 
 
@@ -327,8 +327,8 @@ class Admission:
         closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Returns which events are behind their mark, or at it if their windows have closed; ``compared`` is the
-        time of each that counts."""
+        """Returns a mask of the events that are behind their mark, or at it if their windows have closed; ``compared``:
+        the time of each event that counts."""
         late: NDArray[np.bool_] = compared < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
         some = np.arange(len(times)) if self.admits_by_own_mark else np.flatnonzero(tied)

@@ -1,4 +1,4 @@
-"""The browser in which pages are looked at: one on the PATH, or Playwright's own."""
+"""The browser for looking at pages: one on the PATH, or Playwright's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 
 
 def executable() -> str | None:
-    """The path of a browser: what CHROMIUM says, the first on the PATH, Playwright's own; None if there is none."""
+    """Returns the path of a browser: the one in CHROMIUM, the first on the PATH, Playwright's own; None if there is
+    none."""
     given = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), MAC]
     return next((path for path in given if path and Path(path).is_file()), None) or _of_playwright()
 

@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _START = 60
-"""Seconds in which it must be up."""
+"""Seconds within which it must be up."""
 _CLUSTER = "d2luZGJvbHQtYnJva2VyLQ"
 """The id of each cluster: 16 bytes in base64 for URLs. One drawn at random begins with a dash once in 64 times, and
 Kafka's tool then takes it for an option."""
@@ -461,7 +461,7 @@ class Record:
 
 
 class Kafka:
-    """The other side of the broker."""
+    """A running broker, for its clients on this machine."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -508,7 +508,7 @@ class Kafka:
     def produce_with_keys(
         self, topic: str, records: Iterable[tuple[int, int, bytes | None, bytes | str | None]]
     ) -> None:
-        """The same with keys in front of the values; timestamp 0 is now."""
+        """The same with keys as well as values; timestamp 0 is now."""
         for partition, timestamp, key, value in records:
             while True:
                 try:

@@ -18,8 +18,8 @@ from psutil import Process
 
 _SETPRIV = shutil.which("setpriv")
 DIES_WITH_PARENT: tuple[str, ...] = () if _SETPRIV is None else (_SETPRIV, "--pdeathsig", "KILL")
-"""Goes before the command of a server: Linux kills it when the thread that started it ends. It has a session of its
-own, and would go on for ever where a test is killed."""
+"""Prefix of the command of a server: Linux kills it when the thread that started it ends. The server has a session of
+its own, and would otherwise run on when a test is killed."""
 
 
 def tree(root: int | None = None, program: str = "") -> list[Process]:
@@ -140,7 +140,7 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody has."""
+    """Returns a port of the loopback interface that nobody uses."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

@@ -37,7 +37,8 @@ def program(name: str) -> str:
 
 
 def folder() -> Path:
-    """The folder with both programs: what PROMETHEUS says, the PATH's, the one in the cache. Raises RuntimeError."""
+    """Returns the folder with both programs: the one in PROMETHEUS, on the PATH, or in the cache. Raises
+    RuntimeError."""
     on_path = shutil.which("promtool")
     given = os.environ.get("PROMETHEUS") or (on_path and shutil.which("prometheus") and os.path.dirname(on_path))
     if given:

@@ -44,12 +44,12 @@ class S3:
     """``127.0.0.1:<port>``."""
 
     def uri(self, path: str) -> str:
-        """A place in its bucket, as windbolt is told it."""
+        """A place in its bucket, in the form that windbolt takes."""
         return f"s3://{_BUCKET}/{path}?scheme=http&endpoint_override={self.address}&region=us-east-1"
 
     def fail(self, every: int = 0, how: str = "") -> None:
-        """Let every so many-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``, or
-        several of them by turns, with commas between."""
+        """Makes every n-th request fail from now on: ``503``, ``lost`` (the answer does not come), ``slow``, or several
+        of them in turn, with commas between."""
         self._ask(f"fail?every={every}&how={how}")
 
     def wait(self, seconds: float = 0.0) -> None:
@@ -65,7 +65,7 @@ class S3:
         self.count()
 
     def keep(self) -> None:
-        """Remember all objects as they are now."""
+        """Remember all present objects."""
         self._ask("keep")
 
     def restore(self) -> None:
@@ -115,7 +115,7 @@ def s3_server() -> Iterator[S3]:
 
 
 class Watched:
-    """moto's application, with what comes before it."""
+    """moto's application, with the counting and failing layer before it."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self.application = application

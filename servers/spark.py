@@ -38,7 +38,7 @@ WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
 PYTHON = "python-of-the-cluster"
 """The workers' Python, which each of them finds on its own PATH."""
 NOT_THERE = ("windbolt", "_editable", "__editable__", "pyspark", "py4j", "xmltodict")
-"""How the names of what the workers' environments lack begin. What they need of pyspark, Spark brings along."""
+"""Prefixes of names that the workers' environments lack. What they need of pyspark, Spark brings along."""
 _JVM = java.options()
 CONF = {
     "spark.executor.memory": "512m",
@@ -102,10 +102,8 @@ class Standalone:
         return self.root / "driver"
 
     def start(self) -> None:
-        """Start what does not run, and wait until the master knows it.
-
-        A master that died comes back at its address, and takes over what it finds in its folder.
-        """
+        """Start the processes that do not run, and wait until the master knows them. A master that died returns at its
+        address, with the state in its folder."""
         if self.master is None or self.master.poll() is not None:
             if not self.port:
                 self.port, self.pages = free_port(), free_port()
@@ -204,7 +202,7 @@ def standalone(root: Path, memory: str = "1g", program: Path | None = None) -> I
 
 
 def _environment(folder: Path) -> None:
-    """An environment of Python without windbolt; its packages are those of the driver's."""
+    """Makes an environment of Python without windbolt; its packages are those of the driver's."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (folder / "bin" / PYTHON).symlink_to("python")
     packages = next((folder / "lib").glob("python3*/site-packages"))
@@ -265,7 +263,7 @@ class ConnectServer:
     """A server in a process of its own, which can be killed and started again at its address."""
 
     def __init__(self, folder: Path, port: int | None = None, conf: Mapping[str, str] | None = None) -> None:
-        """``folder`` takes what it writes: its log, and what it is sent. ``conf``: more settings of Spark's."""
+        """``folder``: for its log and the files that it is sent. ``conf``: more settings of Spark's."""
         self.folder, self.port, self.conf = folder, port or free_port(), conf or {}
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -211,13 +211,13 @@ def _tell(text: str, error: BaseException | None = None) -> None:
 
 
 _EVERY = 0.5
-"""Seconds between two looks at a run that is shown."""
+"""Seconds between two updates of a run that is shown."""
 _KINDS = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
 """For each phase, the class of the style in which it is shown."""
 
 
 class Shown(Protocol):
-    """A run, as far as it is shown."""
+    """A run, as far as the output shows it."""
 
     name: str
     error_was_told: bool

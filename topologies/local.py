@@ -183,7 +183,7 @@ class LocalRun(CheckpointedRun):
     def _ingest_records(
         self, slots: int, planned: Mapping[str, Partitions]
     ) -> Callable[[Context], list[Output]] | None:
-        """Reads the records of a batch from Kafka, and returns what ingests them."""
+        """Reads the records of a batch from Kafka, and returns their ingestion."""
         if not self.kafka.topics:
             return None
         ranges = {name: each.left if each.ranges is None else each.ranges for name, each in planned.items()}
@@ -235,7 +235,7 @@ class LocalKafka:
             check_topics(self.admins.of, name, topics.spout)
 
     def read(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> tuple[dict[str, list[Records]], list[str]]:
-        """The records of a batch, by spout, and what is to be said of them."""
+        """Returns the records of a batch, by spout, and messages about them."""
         records, complaints = dict[str, list[Records]](), list[str]()
         for name, of_spout in ranges.items():
             records[name], more = self._readers[name].read(of_spout)
@@ -243,7 +243,7 @@ class LocalKafka:
         return records, complaints
 
     def lag(self, log: SourceLog) -> list[SourceLag]:
-        """Returns how many records no batch has yet, of those that were there when that was last asked."""
+        """Returns the number of records of no batch yet, as of the last request."""
         return [
             SourceLag(
                 name, "records", max(end - planned.get(place[0], {}).get(place[1], 0), 0), f"{place[0]}/{place[1]}"

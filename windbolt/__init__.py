@@ -242,7 +242,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: a bolt needs neither the engine nor Spark."""
+    """Import a name when it is asked for: a bolt needs neither the engine nor Spark."""
     if name in _MODULES:
         return importlib.import_module(f"windbolt.{name}")
     if name in __all__:

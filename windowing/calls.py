@@ -94,7 +94,7 @@ def _names_unknown(kind: Any) -> bool:
 
 
 def is_one(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
-    """True if a value fits an annotation, as far as that can be told without consuming the value."""
+    """True if a value fits an annotation, as far as this can be seen without consuming the value."""
     kind = resolved(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
@@ -207,11 +207,8 @@ def checked(call: Call) -> Call:
 
 
 def checked_value(call: Call) -> Call:
-    """Decorates a call that makes a value, or that looks at its arguments before it does anything, or a class of
-    values.
-
-    If an argument has a wrong type, the call's own error is raised first, since it knows more than the types.
-    """
+    """Decorates a call that makes a value, a call that checks its arguments first, or a class of values. If an argument
+    has a wrong type, the call's own error is raised first, since it is more precise."""
 
     def own_words_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
@@ -254,7 +251,7 @@ def checked_on_failure(call: Call) -> Call:
 
 
 def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
-    """Makes a decorator that passes each call of a function to ``check``, which looks at the arguments first."""
+    """Makes a decorator that passes each call of a function to ``check``, which examines the arguments first."""
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)
@@ -269,7 +266,7 @@ def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> 
 
 
 def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
-    """Returns the function with its guard; of a class, the class, which is made with it."""
+    """Returns the function with its guard; for a class, the class itself, whose creation is guarded."""
     if not isinstance(call, type):
         checked_call: Call = guarded(call)
         return checked_call
@@ -279,7 +276,7 @@ def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
 
 @dataclass(frozen=True)
 class _Signature:
-    """The signature of a call, read when it is first needed: what it names may be defined after it."""
+    """The signature of a call, read at its first use: its names may be defined later."""
 
     function: Callable[..., Any]
 

@@ -1,5 +1,5 @@
-"""Values as a column of a declared type: each is kept as it is, or refused; and what JSON would change in a value of
-the state of a bolt or policy, which is kept as JSON between two batches."""
+"""Values as a column of a declared type: each is kept unchanged, or refused. And a check for values in the state of a
+bolt or policy that JSON would change, in which the state is kept between two batches."""
 
 from __future__ import annotations
 
@@ -296,7 +296,8 @@ def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
 
 
 def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
-    """True if Arrow itself keeps or refuses each of these values: lists and dicts, and values of types it is strict on.
+    """True if Arrow itself keeps or refuses each of these values: lists and dicts, and values of types that Arrow
+    checks strictly.
 
     It looks at types alone, since Arrow is ten times as fast as the conversion of other values.
     """
@@ -339,7 +340,7 @@ _TRUSTED: dict[int, frozenset[type]] = {
 
 
 def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts values of any types, those of one type at a time."""
+    """Converts values of any types, one type at a time."""
     return _in_groups(values, type, lambda some, owner: _of_one_type(some, owner, kind))
 
 
@@ -538,7 +539,8 @@ def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
 
 
 def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
-    """Describe the first such part among the keys of a dict, and then among what a dict or list holds."""
+    """Describes the first part that JSON would change among the keys of a dict, and then in the content of a dict or
+    list."""
     for key in value if isinstance(value, dict) else ():
         if type(key) is not str:
             said = f"{repr_of(key):.60} (a {type(key).__name__})"

@@ -51,7 +51,7 @@ _ZONE = r"((?:GMT|UTC|UT)?[+-]\d\d(?::?\d\d(?::?\d\d)?)?|[A-Za-z][A-Za-z0-9~/._+
 
 @dataclass(frozen=True)
 class PatternPart:
-    """A piece of a pattern: what it matches, with a group for each letter, and how it is told to people."""
+    """A piece of a pattern: its regular expression, with a group for each letter, and its description for users."""
 
     regex: str
     says: str
@@ -110,7 +110,7 @@ class TimeText:
         return hours.pop() * 3_600_000_000 + rest
 
     def _misfit(self, text: str) -> str:
-        """Describes a mismatch: the part that was expected, the text before it, and the text found instead."""
+        """Describes a mismatch: the expected part, the text before it, and the text found instead."""
         regex, end = "", 0
         for part in self.parts:
             regex += part.regex
@@ -188,7 +188,7 @@ def _unreadable(pattern: str, why: str) -> ConfigError:
 
 
 def _missing(letters: Set[str]) -> str:
-    """Says why letters of a format cannot tell a time of day; "" if they can."""
+    """Describes why letters of a format cannot give a time of day; "" if they can."""
     if not letters & {"H", "k"}:
         if not letters & {"K", "h"}:
             return "it has no hours"
@@ -200,7 +200,7 @@ def _missing(letters: Set[str]) -> str:
 
 
 def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
-    """Returns the hour of the day by each of the letters that tell it; more than one if they do not agree."""
+    """Returns the hour of the day by each letter for it; more than one if they contradict each other."""
     hours = {numbers[letter] % _DAY_HOURS for letter in ("H", "k") if letter in numbers}
     if half is not None:
         noon = 12 if half in ("PM", "pm") else 0

@@ -39,7 +39,7 @@ class ConfigError(WindboltError, ValueError):
 
 
 def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
-    """Joins all mistakes of one call into one error; a single one stays as it is."""
+    """Joins all mistakes of one call into one error; a single mistake stays alone."""
     if len(problems) == 1:
         return problems[0]
     lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -70,7 +70,7 @@ class MissingError(UnreachableError):
 
 
 class SchemaError(WindboltError, TypeError):
-    """Rows whose columns are not those that were declared."""
+    """Rows with other columns than the declared ones."""
 
 
 class CheckpointError(WindboltError):
@@ -82,7 +82,7 @@ class TakenOver(CheckpointError):
 
 
 class DamagedCheckpoint(CheckpointError):
-    """A file of a checkpoint that is not what was written there, or is gone."""
+    """A file of a checkpoint that has changed since it was written, or is gone."""
 
 
 class StorageError(WindboltError):
@@ -101,7 +101,7 @@ class StorageError(WindboltError):
         return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
-        """Returns this error with what windbolt was doing, and with the state after the error."""
+        """Returns this error with the present work of windbolt, and with the state after the error."""
         return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing, transient=self.transient)
 
 

@@ -124,8 +124,7 @@ _FLOATS = (pa.float32(), pa.float64())
 
 
 def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
-    """Returns the rows of a table as objects; texts and bytes, which are most of what rules ask for, by the quick
-    way."""
+    """Returns the rows of a table as objects; texts and bytes, the most frequent values of rules, in a faster way."""
     names = table.column_names
     columns = [objects_of(column) for column in table.columns]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)

@@ -16,7 +16,7 @@ from typing import Any
 
 
 LONGEST_TEXT = 2_000
-"""Characters of a message of an exception that are told."""
+"""Most characters of the message of an exception that are shown."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, line ends, marks that turn the direction of text around, and halves of characters."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -51,8 +51,8 @@ def _escape(character: str) -> str:
 
 
 def repr_of(value: object) -> str:
-    """Returns the repr of a value whose class may be a user's; for one that fails, what the value is, so that an error
-    text about it says what it is about."""
+    """Returns the repr of a value whose class may be a user's; if it fails, a description of the value, so that an
+    error text can name it."""
     try:
         return repr(value)
     except Exception as failure:

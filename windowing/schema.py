@@ -191,7 +191,7 @@ class _Parser:
         return _named_by_arrow(self._pass_over())
 
     def _pass_over(self) -> str:
-        """Returns the text of a type, and goes on to the comma or bracket that follows it."""
+        """Returns the text of a type, up to the comma or bracket that follows it."""
         start, depth = self.at, 0
         while (token := self._peek()) and (depth or token not in (",", ">")):
             depth += (token in ("<", "(", "[")) - (token in (">", ")", "]"))

@@ -92,7 +92,7 @@ def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Cont
 
 
 EXCHANGE = "topologies.engine.micro_batch.exchange"
-"""What lays together what many tasks have written (decision 88)."""
+"""Function that gathers the sections of many tasks (decision 88)."""
 LATER = 0.025
 """Seconds that each request takes longer, as to a store that is not on this machine."""
 WAYS: dict[str, Callable[[], list[Any]]] = {

@@ -89,7 +89,7 @@ ROWS = 20_000
 
 
 def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None = None) -> Taken:
-    """Batch by batch through one bolt; rows are kept where the job says so."""
+    """Batch by batch through one bolt; rows are kept if the job asks for them."""
     kept = sinks.memory()
     topology = wired(spouts.memory(columns), bolt, sinks.discard() if job.keep is None else kept, keyed, 1)
     schema = topology.spouts["events"].outputs["default"]
@@ -168,7 +168,7 @@ class Nothing(WindowedBolt):
 
 
 def policies(bench: Bench) -> None:
-    """Event by event, and on arrays, beside what is built in."""
+    """Compares policies event by event, and on arrays, with the built-in ones."""
 
     def arm(name: str, bolt: WindowedBolt) -> Arm:
         def run(job: Job) -> Taken:

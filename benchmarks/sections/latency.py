@@ -61,7 +61,7 @@ def arms(
     ours: Engine,
     spark: Engine,
 ) -> list[Arm]:
-    """windbolt and Spark's own. ``task``: what the client is told."""
+    """Returns windbolt's arm and Spark's own. ``task``: the task as the client gets it."""
 
     def arm(name: str, engine: Engine) -> Arm:
         seeds = count(SEED)
@@ -82,7 +82,7 @@ def arms(
 
 
 def run_ours(bench: Bench, topology: Topology, job: Job, ended: threading.Event) -> None:
-    """Run a topology, which looks for input as often as it can."""
+    """Run a topology that looks for input as often as possible."""
     options = RunOptions(str(job.scratch / "checkpoint"), every=millis(1), keep_open=True, stop=ended)
     run_on_spark(topology, options, spark=bench.session.spark)
 
@@ -188,7 +188,7 @@ def feed_files(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def published(folder: Path, known: set[str]) -> Iterator[Path]:
-    """The Parquet files in a folder, but hidden ones, that are not known; they are then."""
+    """Returns the new Parquet files in a folder, without hidden ones, and notes them as known."""
     for entry in os.scandir(folder):
         if entry.name not in known and entry.name.endswith(".parquet") and entry.name[0] not in "._":
             known.add(entry.name)
@@ -196,7 +196,7 @@ def published(folder: Path, known: set[str]) -> Iterator[Path]:
 
 
 def logged(folder: Path, known: set[str]) -> Iterator[Path]:
-    """The same of the files that the log of a sink of Spark's names."""
+    """The same for the files in the log of a sink of Spark's."""
     log = folder / "_spark_metadata"
     for entry in os.scandir(log) if log.exists() else ():
         number = entry.name.removesuffix(".compact")  # every tenth has those before it once more

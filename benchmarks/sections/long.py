@@ -1,4 +1,4 @@
-"""Long runs: the memory that they and large state take, and what it costs to watch one."""
+"""Long runs: their memory, the memory of large state, and the cost of watching a run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LOOKS = 20
 
 
 class Middle(WindowedBolt):
-    """How many events a window holds, and the median of them all."""
+    """Number of events in a window, and the median of them."""
 
     outputs = "n long, middle double"
 
@@ -63,7 +63,7 @@ class Middle(WindowedBolt):
 
 @dataclass(frozen=True)
 class Play:
-    """One kind of run: so many batches, of two seconds of event time each, whose keys come one after the other."""
+    """One kind of run: a number of batches, of two seconds of event time each, whose keys follow one another."""
 
     name: str
     title: str
@@ -74,7 +74,7 @@ class Play:
     windowed: Callable[[WindowedBolt], WindowedBolt]
 
     def events(self, part: float = 1.0) -> Events:
-        """All of them, or those of a part of the batches."""
+        """Returns all events, or the events of a part of the batches."""
         batches = max(4, round(self.batches * part))
         return Events(batches * self.rows, self.keys, self.rows // 2, self.rows, late_ms=0, in_turn=True)
 
@@ -91,7 +91,7 @@ PLAYS = (
 
 
 def steady(bench: Bench) -> None:
-    """All kinds of runs. What has grown has done so since a quarter of the run."""
+    """All kinds of runs. Growth counts from a quarter of the run on."""
     questions = {play.name: Question(play.name, play.title) for play in PLAYS}
     for play in PLAYS:
         if questions[play.name] in bench.chosen([*questions.values()]):
@@ -205,7 +205,7 @@ def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[
 
 
 def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
-    """The time between two looks."""
+    """The time between two measurements."""
     batches, seconds = last["batches"][len(first["batches"]) :], last["at"] - first["at"]
     taken = [1_000 * batch["seconds"]["total"] for batch in batches] or [math.nan]
     return {
@@ -277,7 +277,7 @@ def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]])
 def side_by_side(
     folder: Path, engine: Sequence[str], seconds: int, *, page: bool
 ) -> tuple[dict[str, tuple[float, float, float]], str]:
-    """Both runs, for so long after a time to warm up; and what Prometheus says of its scrapes."""
+    """Both runs side by side for this time, after a time to warm up; and Prometheus' figures of its scrapes."""
     metrics, ui = free_port(), free_port()
     shown = ["--metrics", str(metrics), *(["--ui", str(ui)] if page else [])]
     length = min(60.0, seconds / FEWEST)

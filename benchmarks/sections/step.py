@@ -37,7 +37,7 @@ GOAL = 15.0
 """CPU-microseconds per event."""
 
 TOPICS: dict[tuple[int, int], str] = {}
-"""Those that have orders, by their number and that of the shops."""
+"""Topics with orders, by the number of orders and of shops."""
 Read = Callable[[bytes, dict[str, bytes]], dict[str, Any]]
 """Reads a result from a message and its headers: it has a shop, its orders and their total."""
 
@@ -47,7 +47,7 @@ Read = Callable[[bytes, dict[str, bytes]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Orders(Events):
-    """So many orders of so many shops; one in a thousand of them is cut short."""
+    """A number of orders of a number of shops; one in a thousand of them is cut short."""
 
     kafka: Kafka | None = None
     """The client of the broker that has them."""
@@ -136,12 +136,9 @@ def avro() -> Read:
 
 
 def run_spark(spark: SparkSession, job: Job, servers: str, out: str, dead: str) -> None:
-    """A query of Spark's that adds up the same: ``applyInPandasWithState`` with a timeout of 100 ms, JSON in and out;
-    and until all timeouts have passed.
-
-    It is called for the orders of a shop in a batch at once, and so fires at the end of a batch that has the last order
-    of a day, or a hundred: no rule of its user's is called for each order.
-    """
+    """A query of Spark's with the same result: ``applyInPandasWithState`` with a timeout of 100 ms, JSON in and out,
+    until all timeouts have passed. It is called once for all orders of a shop in a batch. So it fires at the end of a
+    batch that has the last order of a day, or a hundred; no user's rule is called for each order."""
     place = {"kafka.bootstrap.servers": servers}
     reader = spark.readStream.format("kafka").options(**place, subscribe=job.source, startingOffsets="earliest")
     records = reader.option("maxOffsetsPerTrigger", job.batch or 0).load()

@@ -218,7 +218,7 @@ def _by_state(bench: Bench, workload: Question, arm: Arm) -> None:
 
 
 def slowdown(figures: Sequence[Figure]) -> float | None:
-    """Returns the speed of the first figure divided by the least of all; None if one of them was not measured."""
+    """Returns the speed of the first figure divided by the least speed; None if one of them was not measured."""
     speeds = [figure.speed for figure in figures]
     known = [speed for speed in speeds if speed is not None]
     return known[0] / min(known) if known and len(known) == len(speeds) else None

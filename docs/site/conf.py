@@ -131,10 +131,8 @@ def with_docstrings(text: str) -> str:
 
 
 def directives_for(module: str, names: list[str], documented: dict[int, str]) -> Iterator[str]:
-    """Directives that document names of a module; a name for what has another name already refers to that.
-
-    ``documented``: the full names so far, by the identity of what they name; it is extended.
-    """
+    """Returns the directives that document the names of a module; a name for something that has another name refers to
+    that. ``documented``: the full names so far, by the identity of their objects; it is extended."""
     owner = importlib.import_module(module)
     yield f".. currentmodule:: {module}\n"
     for name in names:
@@ -149,7 +147,8 @@ def directives_for(module: str, names: list[str], documented: dict[int, str]) ->
 
 
 def bases_told_elsewhere(value: type) -> str:
-    """Base classes whose methods are not repeated: those with a public name, those of Python, Spark and all bolts."""
+    """Base classes whose methods are not repeated: public ones, those of Python and Spark, and the base of all
+    bolts."""
     public = importlib.import_module("windbolt").__all__
     named = {base.__name__ for base in value.__mro__[1:] if base.__name__ in public}
     others = {base.__name__ for base in value.__mro__[1:] if not base.__module__.startswith(("windo", "topologies"))}
@@ -158,7 +157,7 @@ def bases_told_elsewhere(value: type) -> str:
 
 
 def mark_examples(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Called with each docstring: what is indented in it is an example, set as code."""
+    """Called with each docstring: sets its indented parts as code."""
     marked: list[str] = []
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("    ") and not before.strip():

@@ -100,7 +100,7 @@ class TupleWindows:
 
 
 class GatheredEvents:
-    """The events of some windows, window by window: what their TupleWindows read."""
+    """The events of some windows, window by window, for their TupleWindows."""
 
     def __init__(self, events: SortedEvents, members: NDArray[np.int64]) -> None:
         self._events, self._members = events, members
@@ -171,8 +171,8 @@ class EmptyWindows:
     def __init__(
         self, grid: GridWindows, until: int, known: KnownKeys, limit: int, listed: NDArray[np.int64] | None = None
     ) -> None:
-        """``known`` is updated. ``listed``: the hashes of the keys that a user lists. They are not
-        forgotten, however long they are silent: their windows would begin once more."""
+        """``known`` is updated. ``listed``: the hashes of the keys that a user lists. They are not forgotten, however
+        long they are silent, or their windows would begin once more."""
         self._grid, self._until, self._known, self._limit = grid, until, known, limit
         self._listed = np.zeros(0, np.int64) if listed is None else listed
 
@@ -286,8 +286,8 @@ class Span:
 class AssignedWindows:
     """Evaluates the windows of one task's live events, in order, and tracks the state of each event.
 
-    Usable on its own: give it all events that may still be in a window, then iterate over ``windows``. Afterwards
-    ``flags`` says, in the order of the given events, which have been in a window and which are no longer needed.
+    It can be used alone. Give it all events that may still be in a window, then iterate over ``windows``. Afterwards
+    ``flags`` tells, in the order of the given events, which have been in a window and which are no longer needed.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class AssignedWindows:
         self._finish(span)
 
     def joined(self, span: Span, sums: RunSums) -> Iterator[FiredSums]:
-        """The same where the events are rows with partial results: yield the windows in pieces."""
+        """Yields the windows in pieces, if the events are rows with partial results."""
         if not len(self._events):
             return
         for kind, piece in self._pieces(span):
@@ -535,7 +535,7 @@ def _part(piece: Assigned, low: int, high: int) -> Assigned:
 
 
 def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
-    """The windows that fire, with all of their events, or with those in ``shown``."""
+    """Returns the windows that fire, with all of their events, or with the events in ``shown``."""
     if shown is None:
         return piece.only(fires)
     kept = np.repeat(fires, np.diff(piece.offsets)) & shown

@@ -80,7 +80,7 @@ class EvaluationTime:
     """The time of an evaluation; times in microseconds."""
 
     number: int
-    """Number of the evaluation, from which it is known which events are new."""
+    """Number of the evaluation; events admitted later are new to it."""
     clock: int
     watermark: int
     ended_until: int
@@ -325,7 +325,8 @@ def _opens_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
 
 
 def _together(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
-    """The keys, starts and ends of open windows and, behind them, of remembered ones; and 0 or 1 to tell them apart."""
+    """Returns the keys, starts and ends of open windows and, behind them, of remembered ones; and 0 or 1 to distinguish
+    them."""
     both = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
     return (*both, np.repeat([0, 1], [len(windows), len(before)]))
 
@@ -337,7 +338,7 @@ _NO_KEY = 0
 
 
 class LastFired:
-    """Tells for each window which events have expired since the previous window of the same key.
+    """Finds for each window the events that have expired since the previous window of the same key.
 
     ``events`` are all events of the task, including those kept for this purpose alone; windows refer to them by index.
     Only the keys that fire are looked up.

@@ -1,4 +1,4 @@
-"""The records of a task's keys apart from their events: timers, watermarks, caches of rules, last windows."""
+"""The records of a task's keys, stored apart from their events: timers, watermarks, caches of rules, last windows."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class KeyStates:
 
     @cached_property
     def _columns(self) -> list[pa.Array]:
-        """The columns of a record, each in one piece, of which a value is found in a fifth of the time."""
+        """The columns of a record, each in one piece, in which a value is found in a fifth of the time."""
         assert self._table is not None
         columns = [self._table.column(name) for name in RECORD_COLUMNS]
         return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
@@ -120,8 +120,8 @@ class KeyStates:
             self._changed[key] = None
 
     def due(self, clock: int, *, all_at_end: bool = False) -> list[int]:
-        """The hashes of the keys, among those with a record at first, whose timers are due. ``all_at_end``: of keys
-        without a timer too, if the clock is FOREVER; else they count as due."""
+        """Returns the hashes of the keys with a record at first whose timers are due. ``all_at_end``: if the clock is
+        FOREVER, keys without a timer count as due too."""
         due = self._timers <= clock
         if all_at_end and clock != FOREVER:
             due &= self._timers > NONE
@@ -289,7 +289,7 @@ class Substreams:
         return pa.table({**own, **dict(zip(values.column_names, values.columns, strict=True))})
 
     def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
-        """Add the keys that are not known yet; ``firsts`` are rows of ``values`` that have them."""
+        """Add the keys that are not known yet; ``firsts``: the rows of ``values`` with these keys."""
         unknown = ~np.isin(distinct, self.keys)
         new = distinct[unknown]
         if not len(new):

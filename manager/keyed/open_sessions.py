@@ -176,7 +176,7 @@ class _CheckedSessions(_Sessions):
 
     def _end_with(self, time: int, start: int, end: int) -> int:
         """Returns the time at which the clock closes the session that would hold an event of this time. ``start`` and
-        ``end``: those that the session would have."""
+        ``end``: the edges of that session."""
         check = self.kind.cut_time(start, min(time, self._first(start, end)))
         while check < time:
             following = bisect_right(self._times, check)

@@ -73,10 +73,10 @@ class RetainedEvents:
     evaluation: NDArray[np.int64] | None = None
     """Number of the evaluation before which each event was admitted, where windows fire more than once."""
     numbers: NDArray[np.int64] | None = None
-    """Number of each event since its task or key began, where policies of a user's own decide; -1 before it is known.
-    Stored beside the flags, since it becomes known later than the event is written."""
+    """Number of each event since its task or key began, if policies of a user's own decide; -1 before it has one.
+    Stored beside the flags, since the number comes later than the event is written."""
     reaches: NDArray[np.int64] | None = None
-    """Up to when the events of a row cover time; the time of the last of them, in windows of a number of events."""
+    """End of the time that the events of a row cover; in windows of a number of events, the time of the last event."""
     weights: NDArray[np.int64] | None = None
     """Number of events that each row stands for, by input: an array of shape (rows, inputs)."""
     accounted: NDArray[np.bool_] | None = None
@@ -278,8 +278,8 @@ def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[
 
 
 class SortedEvents:
-    """Events of one task, sorted; a *member* is the index of an event in this order, a *place* the one among the events
-    as given."""
+    """Events of one task, sorted. A *member* is the index of an event in this order, a *place* its index among the
+    given events."""
 
     def __init__(
         self,
@@ -336,7 +336,7 @@ class SortedEvents:
         return self._events.take(places)
 
     def as_given(self, column: NDArray[Any]) -> NDArray[Any]:
-        """A column with a value for each event, put back into the order in which the events were given."""
+        """Returns a column with a value for each event, in the order of the given events."""
         if self._order is None:
             return column
         given = np.empty(len(column), column.dtype)

@@ -92,8 +92,8 @@ class RunSums(PartialSums):
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
     def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
-        """Merge rows, given in order of arrival, that are live at the same time; at least one. Those of one run become
-        one, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
+        """Merge rows, given in order of arrival, that are live at the same time; at least one. Rows of one run become
+        one row, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
         runs = self._runs_of(rows, codes)
         split = self._split(rows)
         fresh = np.ones(len(rows), np.int64) if rows.accounted is None else (~rows.accounted).astype(np.int64)
@@ -121,7 +121,7 @@ class RunSums(PartialSums):
         return WindowResults(self.aggregates.result(keys.columns(codes), states, cells), of_window)
 
     def traced_states(self, payload: pa.Table) -> State:
-        """The tracing state of some rows, of which this is the payload."""
+        """Returns the tracing state of some rows; ``payload`` is their payload."""
         assert self.traced is not None
         return self._loaded_states(payload)[self.traced]
 

@@ -170,11 +170,11 @@ class MemoryCheckpoint:
         """Called before a batch writes its first segment."""
 
     def after_failure(self, batch: str) -> str:
-        """Says, in the text of a StorageError, what happens to the batch (``batch 7``) that it ended."""
+        """Describes, for a StorageError, the state of the batch (``batch 7``) that it ended."""
         return "the run has no checkpoint, and starts over; delete first what it has written so far"
 
     def after_commit(self, batch: str) -> str:
-        """Says, in the text of a StorageError, what happens to a batch whose files were being renamed."""
+        """Describes, for a StorageError, the state of a batch whose files were being renamed."""
         return self.after_failure(batch)
 
     def commit(self, manifest: Manifest) -> None:
@@ -218,7 +218,7 @@ class FileCheckpoint:
         """Last commit that this run has made or found; empty before the claim."""
         self._kept: list[Manifest] = []
         self._superfluous: tuple[str, str, set[str]] | None = None
-        """Files that the last commit left to be deleted, as arguments of ``_clean``; None once they are deleted."""
+        """Files that the last commit made superfluous, as arguments of ``_clean``; None once they are deleted."""
         self._swept = False
         """True if this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
         self._all_readable = True
@@ -345,15 +345,15 @@ class FileCheckpoint:
             make_folder(self._fs, folder)
 
     def after_failure(self, batch: str) -> str:
-        """Says, in the text of a StorageError, what happens to the batch (``batch 7``) that it ended."""
+        """Describes, for a StorageError, the state of the batch (``batch 7``) that it ended."""
         return f"{batch} was not committed, and runs again; nothing is lost"
 
     def after_commit(self, batch: str) -> str:
-        """Says, in the text of a StorageError, what happens to a batch whose files were being renamed."""
+        """Describes, for a StorageError, the state of a batch whose files were being renamed."""
         return f"{batch} is committed, and the next run gives the rest of its files their names; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the manifest the current state; ``clean`` then deletes what no kept manifest refers to."""
+        """Make the manifest the current state; ``clean`` then deletes files that no kept manifest refers to."""
         self.clean()
         key = batch_key(manifest.batch, manifest.closing)
         before = set().union(*(kept.segments() for kept in self._kept))
@@ -392,8 +392,8 @@ class FileCheckpoint:
         self.files.write(f"manifests/{key}", values)
 
     def _settle(self, before: Committed | None, back_to: str | None = None) -> Committed:
-        """Makes sure that the copies of the committed state exist; returns the state that a claim commits after that:
-        the same, or the state after the batch ``back_to``."""
+        """Makes sure that the copies of the committed state exist; returns the state for the claim: the same, or the
+        state after the batch ``back_to``."""
         if before is None:
             batches = self.batches()
             before = Committed(batches[-1] if batches else None)
@@ -423,10 +423,8 @@ class FileCheckpoint:
             self.files.write(name, values)
 
     def _refuse_uncommitted(self, last: str | None) -> None:
-        """Raise CheckpointError for a manifest of a batch after the last one.
-
-        Called after the claim: until then the run before may commit between any two looks.
-        """
+        """Raise CheckpointError for a manifest of a batch after the last one. Called after the claim, since before it
+        the former run may commit at any time."""
         batches = self.batches()
         if batches and batches[-1] > (last or ""):
             raise CheckpointError(
@@ -437,7 +435,7 @@ class FileCheckpoint:
             )
 
     def folder(self, manifest: Manifest) -> str:
-        """Returns the folder for segments that belong to the batch of a manifest, in which others may be already."""
+        """Returns the folder for segments of the batch of a manifest; it may already hold others."""
         key = batch_key(manifest.batch, manifest.closing)
         if not is_object_store(self.uri):
             make_folder(self._fs, f"{self.root}/segments/{key}")
@@ -465,7 +463,7 @@ class FileCheckpoint:
             self.files.write(name, note)
 
     def replace_note(self, name: str, note: Mapping[str, Any]) -> None:
-        """Replace a note about the whole checkpoint; the state stays as it is."""
+        """Replace a note about the whole checkpoint; the state does not change."""
         if self._log is None:
             self.files.write(name, note)
         else:

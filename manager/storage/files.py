@@ -85,10 +85,8 @@ def naming_owner(whose: str) -> Iterator[None]:
 
 @contextmanager
 def during(doing: str, after: str) -> Iterator[None]:
-    """Add to a StorageError what windbolt was doing, such as ``committing batch 7``, and what happens ``after`` it.
-
-    Of nested blocks the innermost decides.
-    """
+    """Add the present work to a StorageError, such as ``committing batch 7``, and the state ``after`` it. Of nested
+    blocks the innermost decides."""
     try:
         yield
     except StorageError as error:
@@ -181,7 +179,7 @@ def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
 
 
 def write_shown_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    """Write an object to an object store, in which it appears once it is closed."""
+    """Write an object to an object store; it appears only once it is complete."""
     with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
         sink.write(data)
 
@@ -222,8 +220,8 @@ def sync_folder(folder: str) -> None:
 
 
 def sync_folders_below(root: str) -> None:
-    """Flush the names in a local folder, its own name, and those in all folders below it: an earlier process may have
-    died before it did so."""
+    """Flush the names in a local folder, its own name, and the names in all folders below it: an earlier process may
+    have died before doing so."""
     if not keeps_order(root):
         sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
 

@@ -97,7 +97,7 @@ def is_object(uri: str, path: str) -> bool:
 
 
 def write_object(uri: str, path: str, data: bytes) -> None:
-    """Write an object, in one request; it appears whole."""
+    """Write an object, in one request; it appears only when complete."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         store.put(key, data, use_multipart=False)

@@ -1,4 +1,5 @@
-"""Sealed files of a checkpoint, with format and checksum, and the log of claims and commits that says who owns it."""
+"""Sealed files of a checkpoint, with format and checksum, and the log of claims and commits, which determines the
+owner."""
 
 from __future__ import annotations
 
@@ -181,7 +182,7 @@ def _draft_of(path: str) -> str:
 
 
 def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: bytes) -> None:
-    """Write a file, on this machine or in HDFS, so that it is there whole or not at all, also after a power cut."""
+    """Write a file, on this machine or in HDFS, so that it is either complete or missing, also after a power cut."""
     draft = _draft_of(path)
     files.write_private(filesystem, draft, data)
     if uri is None:
@@ -235,7 +236,7 @@ def required(found: Any, path: str, why: str) -> Any:
 
 _FOLDER = "turns"
 _ATTEMPTS = 1000
-"""Number of lost claims after which a run gives up; whoever is faster commits a batch each time."""
+"""Number of lost claims after which a run gives up; each time another run has been faster and committed a batch."""
 
 LogEntry = dict[str, Any]
 """A document of the sequence: the fields of ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of its
@@ -319,8 +320,8 @@ class FencedLog:
         )
 
     def commit(self, committed: Committed) -> None:
-        """Make this the state of the checkpoint. TakenOver where somebody else has it by now; the new owner then
-        decides whether this is committed."""
+        """Make this the state of the checkpoint. Raises TakenOver if another run has the checkpoint now; the new owner
+        then decides whether this is committed."""
         assert self._owner is not None, "claim() comes before the first commit"
         if not self._create(self._last + 1, _new_entry(self._owner, self.epoch, committed)):
             raise self._lost()

@@ -428,7 +428,7 @@ class _MemoryWriter:
 
 @dataclass(frozen=True)
 class GatherItem:
-    """The sections of some segments, in the order in which they are to lie."""
+    """The sections of some segments, in their new order."""
 
     names: Sequence[str]
     """The segments, each once; of each at least one section."""

@@ -48,7 +48,7 @@ class Ref:
     latest_live: int | None = None
     """The greatest time of the live rows, likewise."""
     by_stream: tuple[int, ...] = ()
-    """Per input stream, the number of events still needed: of the rows, or of those that the rows stand for."""
+    """Per input stream, the number of events still needed."""
     level: int = 0
     """Compactions so far; from 1024 on the rows are settled and in final order."""
     flags: Flags | None = None
@@ -117,7 +117,8 @@ class Ref:
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
-        """Returns the reference without its first needed rows; ``events`` are the needed rows, or the first of them."""
+        """Returns the reference without its first needed rows; ``events`` are these needed rows, or the first of
+        all."""
         left = events.slice(rows, len(events))
         dropped = events.slice(0, rows).by_stream(streams)
         return replace(
@@ -226,7 +227,7 @@ class Refs(Sequence[Ref]):
         return found
 
     def join(self, start: int, stop: int, ref: Ref) -> None:
-        """Put one reference in the place of those from ``start`` up to ``stop``, without it."""
+        """Replaces the references from ``start`` up to ``stop`` by one."""
         before, after = self.between(0, start), self.between(stop, len(self))
         self._parts = [*before._parts, ref, *after._parts]
 
@@ -236,7 +237,7 @@ class Refs(Sequence[Ref]):
         return sum(part.needed for part in self._parts)
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of rows still needed of those that may have a live row at this time (microseconds) or
+        """Returns the number of needed rows in references that may have a live row at this time (microseconds) or
         before it."""
         return sum(part.needed_up_to(time) for part in self._parts)
 
@@ -353,8 +354,8 @@ class RefColumns:
         return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
 
     def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
-        """Returns references to the same rows in a copy of their sections: in ``segments``, by their places among
-        ``names``, at ``offsets`` in bytes."""
+        """Returns references to the same rows in a copy of their sections: in ``segments``, as indices into ``names``,
+        at ``offsets`` in bytes."""
         used, numbers = np.unique(segments, return_inverse=True)
         values = self.values.copy()
         values[:, _AT["offset"]] = offsets
@@ -371,8 +372,7 @@ class RefColumns:
         return int((self._column("rows") - self._column("start")).sum())
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of rows still needed of those references that may have a live row at this time or before
-        it."""
+        """Returns the number of needed rows in references that may have a live row at this time or before it."""
         earliest = self._column("earliest_live")
         due = (earliest != NONE) & (earliest <= time)
         return int((self._column("rows") - self._column("start"))[due].sum())
@@ -421,7 +421,7 @@ CLOSED_COLUMN = "_closed_until"
 CODE_COLUMN = "code"
 WINDOW_KEY_COLUMN = "_window_key"
 WEIGHT_COLUMN = "_weight_"
-"""The first letters of columns that say how many events of a stream a row stands for."""
+"""Prefix of the columns with the number of events of a stream that a row stands for."""
 
 
 def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:

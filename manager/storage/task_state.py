@@ -64,7 +64,7 @@ class StateField:
     """Merges the values of several tasks into the value of a task that takes over parts of them; None: it begins
     anew."""
     of_all: bool = False
-    """True if the values of all tasks are merged, also of those from which nothing came."""
+    """True if the values of all tasks are merged, also of tasks from which no rows came."""
     counts: str = ""
     """The thing that the value counts (``KEYS_WITH_EVENTS``). It is counted again when rows are moved between tasks."""
     by: str = ""
@@ -110,7 +110,7 @@ def _total(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _positive(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The same, sorted by name, of those counts that are positive."""
+    """The same, sorted by name, without counts of 0."""
     return {name: count for name, count in sorted(_total(values).items()) if count > 0}
 
 
@@ -154,8 +154,8 @@ class DeclaredState:
         return {name: _read if name in stored else lists.get(name, _same) for name in cls.declared()}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Returns the value of a field, which may be named as it is shown; ``default`` if it is None, or there is no
-        such field."""
+        """Returns the value of a field, by its name or the name under which it is shown; ``default`` if it is None or
+        missing."""
         of_state = self.known_as().get(name)
         found = None if of_state is None else getattr(self, of_state)
         return default if found is None else found
@@ -190,7 +190,8 @@ class DeclaredState:
         return self.with_values(**{name: count() for name in counting}) if counting else self
 
     def without_rows(self, kept: NDArray[np.bool_]) -> Self:
-        """The state of a queue of which only some events are left: each position counts those that are before it."""
+        """Returns the state of a queue after some events were removed: each position counts the remaining events before
+        it."""
         before = np.concatenate([[0], np.cumsum(kept)])
         moved = {name: getattr(self, name) for name in self.fields_of(FieldKind.POSITION)}
         left = {
@@ -336,7 +337,7 @@ class EventState(WindowsState):
 
 @dataclass(frozen=True)
 class KeyedState(WindowsState):
-    """State of windows of keys, or of a whole task as if of one key, that are not known before they fire."""
+    """State of windows of keys, or of a whole task like one key, that are not known before they fire."""
 
     next_due: int | None = value(merge=min, shown="next_due")
     """When the next window is due, by the clock or the frontier; None if only events can make one due."""
@@ -405,7 +406,8 @@ class BoltTaskState(DeclaredState):
 
 
 def is_over(needed_until: int | None, frontier: int | None) -> bool:
-    """True if time has passed all that a bolt keeps. The end of the streams passes nothing: a run may go on."""
+    """True if time has passed everything that a bolt keeps. The end of the streams does not count: a run may
+    continue."""
     return needed_until is not None and frontier is not None and needed_until <= frontier < FOREVER
 
 
@@ -467,7 +469,7 @@ class TaskState:
         yield from (each.ref for state in (self.windows, self.bolt) for each in state.rows())
 
     def segment_names(self) -> set[str]:
-        """The names of the segments in which these are."""
+        """The names of the segments of these references."""
         others = (each.ref for state in (self.windows, self.bolt) for each in state.rows())
         return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
 
@@ -497,7 +499,7 @@ class TaskState:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TaskState:
-        """The state from what ``to_json`` returns. Raises KeyError for an unknown family."""
+        """Returns the state from the result of ``to_json``. Raises KeyError for an unknown family."""
         return TaskState(
             _FAMILIES[values["family"]].from_json(values["windows"]),
             Refs(map(Ref.from_json, values["events"])),

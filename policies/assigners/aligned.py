@@ -102,10 +102,11 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class EventRuns:
-    """Runs of events of one key that each window holds whole or not at all, whatever other events come.
+    """Runs of events of one key that are in the same windows, whatever other events come.
 
     In order of (key, time, arrival), or of the arrival of their last events: of events of equal time and key, the one
-    that came first is in an earlier run, or in the same one."""
+    that came first is in an earlier run, or in the same one.
+    """
 
     numbers: NDArray[np.int64]
     """For each event as given, the number of its run."""
@@ -199,8 +200,8 @@ class WindowAssigner(ABC):
         return self.next_end(live, after)
 
     def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
-        """Yield the windows with end > after that hold an event, and that time can close before the streams end; of
-        others those that end at FOREVER."""
+        """Yield the windows with end > after that hold an event and that time can close before the streams end; if time
+        cannot close any, those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
@@ -259,7 +260,7 @@ class GridsTogether:
         return sum(grid.windows_per_event for grid in self.grids)
 
     def runs(self, live: LiveEvents) -> EventRuns:
-        """As ``GridWindows.runs``: runs of events that the same windows of each kind hold."""
+        """As ``GridWindows.runs``: runs of events that are in the same windows of each kind."""
         return _grid_runs(self.grids, live)
 
 
@@ -349,9 +350,9 @@ class AlignedWindows(GridWindows):
         return self.ends_of(live, -_FAR, 0)
 
     def ends_of(self, live: LiveEvents, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; the
-        last is before the first for an event in none. Endless events last as they do in ``assign`` up to the limit
-        ``upto``."""
+        """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; for
+        an event in no window, the last is before the first. Endless events last as they do in ``assign`` up to the
+        limit ``upto``."""
         first, last = self._span(live, last_instants(live, upto))
         return self._later(live, after, first, last), last
 

@@ -130,7 +130,8 @@ class SessionWindows(WindowAssigner):
         return int(moments.min()) if len(moments) else None
 
     def _sessions(self, live: LiveEvents) -> tuple[RunWindows, NDArray[np.bool_]]:
-        """Returns the sessions of the present events, in order of their events, and which of them the clock closed."""
+        """Returns the sessions of the present events, in order of their events, and a mask of those that the clock
+        closed."""
         if live.ends is not None:
             raise ConfigError(
                 "sessions of events with lifetimes",
@@ -175,8 +176,8 @@ class SessionWindows(WindowAssigner):
         return EventRuns(numbers, runs.starts, runs.ends)
 
     def _natural(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Returns which events begin a session, if none is cut; and up to where time is covered by each event and those
-        of its session before it, or of its key."""
+        """Returns a mask of the events that begin a session, if none is cut; and for each event the time that is
+        covered by it and by the events of its session, or of its key, before it."""
         if live.reaches is not None:
             covered = _greatest_so_far(live, live.reaches)
         elif live.gaps is not None:
@@ -378,7 +379,7 @@ class CountedWindows(WindowAssigner):
     slide: Count
     by_arrival: bool = False
     """True if windows are ordered by the arrival of their last events, and not by (end, start, key). Used only if every
-    event counts in the batch in which it arrives, in processing time: the order of earlier events is not known."""
+    event counts in the batch in which it arrives, in processing time: the order of earlier events is lost."""
 
     @property
     def _leaves_gaps(self) -> bool:
@@ -425,8 +426,8 @@ class CountedWindows(WindowAssigner):
 
     @property
     def divides_into_runs(self) -> bool:
-        """True if a window holds whole slides of events, whose number is known when they come. By event time it is not:
-        an event that is ahead of time counts only once time has reached it, and one before it may still come."""
+        """True if a window holds whole slides of events, whose number is known when they come. By event time it is not
+        known: an event counts only once time has reached it, and an earlier one may still come."""
         return self.by_arrival and self.length.value % self.slide.value == 0
 
     def runs(self, live: LiveEvents) -> EventRuns:

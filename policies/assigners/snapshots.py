@@ -390,7 +390,7 @@ class MeetingWindows(WindowAssigner):
     left: int
     """Number of the left input of the bolt's two inputs."""
     edges: bool = False
-    """True if the end of an event may become known later. Events without an end are then kept for it."""
+    """True if the end of an event may become known later; an event without an end is then kept."""
 
     @property
     def by_side(self) -> bool:

@@ -195,7 +195,7 @@ def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
 
 def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
     """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
-    ahead if the watermark is the greatest of the marks. ``kept``: the manifests, the last one last."""
+    furthest ahead if the watermark is the greatest mark. ``kept``: the manifests, the last one last."""
     state = kept[-1].bolts[bolt]
     marks = own_marks_of(rules, state)
     known = [mark for mark in marks.values() if mark is not None]
@@ -213,7 +213,7 @@ def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) ->
 
 
 def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
-    """Returns the clock since which a source has not moved, and whether that is exact; else it is the clock of the
+    """Returns the clock since which a source has not moved, and True if that is exact; else it is the clock of the
     earliest kept batch with the same mark."""
     sources = kept[-1].bolts[bolt].watermark.sources
     if source in sources.seen_at:
@@ -374,7 +374,7 @@ def _about(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
 
 
 def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
-    """Says which event would move the watermark to ``needed``. ``alone``: no other input is behind that."""
+    """Describes the event that would move the watermark to ``needed``. ``alone``: no other input is behind that."""
     moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
     count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:
@@ -434,8 +434,8 @@ class RegularEvents:
         return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
 
     def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
-        """Returns the ends after ``over`` of the windows that hold events, with how many they hold; ``most`` windows
-        are looked at, empty ones among them."""
+        """Returns the ends after ``over`` of the windows that hold events, with their numbers of events; at most
+        ``most`` windows are examined, also empty ones."""
         first = self._first_end_after(over)
         inside = first <= self.known_last
         if not inside.any():

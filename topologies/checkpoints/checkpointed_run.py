@@ -225,7 +225,7 @@ def _made_anew(name: str, topic: str, skipped: int) -> str:
 
 
 def _noted_ids(files: SealedFolder) -> list[list[Any]]:
-    """The topics that runs have read. A note that cannot be read is made again: ids are then not known."""
+    """Returns the topics that runs have read. An unreadable note is made again, without the ids."""
     with suppress(*UNREADABLE):
         note = files.read(TOPICS)
         return [] if note is None else list(note["topics"])
@@ -521,8 +521,7 @@ class CheckpointedRun(ABC):
         }
 
     def _in_this_run(self, topology: Graph) -> Graph:
-        """Returns the given topology, which has only the needed columns, as this run has it; a subclass may change
-        it."""
+        """Returns the given topology, which has only the needed columns, for this run; a subclass may change it."""
         return topology
 
     def _file_spouts(self) -> dict[str, FileSpout]:
@@ -558,8 +557,7 @@ class CheckpointedRun(ABC):
         return self.watched[name]
 
     def _kept_files(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
-        """The files of a spout whose rows are kept in the checkpoint; what opens its reader is called with an
-        offset."""
+        """Returns the files of a spout whose rows are kept in the checkpoint; its reader is opened with an offset."""
         return PulledFiles(name, spout, open_reader, self.halves, self.checkpoint.keep, self.checkpoint.check_owner)
 
     def _close_spouts(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -721,7 +719,8 @@ class CheckpointedRun(ABC):
         self.options.on_report(report)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
-        """Adds the complaints about topics to the report of a batch. Runners extend it to tell others of the batch."""
+        """Adds the complaints about topics to the report of a batch. Runners extend it to notify others of the
+        batch."""
         report.complaints.extend(self.complaints)
         self.complaints = []
 

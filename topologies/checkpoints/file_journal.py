@@ -404,7 +404,7 @@ def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> 
 
 
 def _is_file(line: str) -> bool:
-    """True if a line is one of a log of files."""
+    """True if a line belongs to a log of files."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -539,7 +539,7 @@ def _folder_change(
 
 
 def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns what ``folders_before`` does; empty for a file that is within the spout's present path."""
+    """Returns the result of ``folders_before``; empty for a file within the spout's present path."""
     places = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
     return [] if any(place == here for place, here in places) else places
 

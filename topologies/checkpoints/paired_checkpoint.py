@@ -436,8 +436,8 @@ def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
 @contextmanager
 def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) -> Iterator[None]:
     """Keeps runs from beginning until the end of the block, even if this process dies in it. For several documents on
-    this machine that are replaced one after the other and flushed to disk at the end. Where there are turns, one turn
-    replaces them all."""
+    this machine that are replaced one after the other and flushed to disk at the end. A log of claims replaces them in
+    one entry."""
     if halves.uri is None:
         halves.files.write(name, note)
     yield
@@ -448,8 +448,8 @@ def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) 
 
 @contextmanager
 def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
-    """Turns errors into TakenOver where another run has the checkpoint: changes by that run are no damage, and a query
-    that Spark ended because of it is not to be started again."""
+    """Turns errors into TakenOver if another run has the checkpoint: changes by that run are not damage, and a query
+    that Spark ended because of it must not be restarted."""
     try:
         yield
     except TakenOver:
@@ -495,8 +495,8 @@ def empty_out(target: PairedCheckpoint, keep: str) -> None:
 
 
 def _files_in(target: PairedCheckpoint) -> list[str]:
-    """Returns the files of a folder by their paths in it, without hidden files, which an attempt may have left when it
-    died before it wrote anything else."""
+    """Returns the files of a folder by their paths in it, without hidden files, which a dead attempt may have left
+    before it wrote anything else."""
     selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
     with as_storage_error(target.root, "listed"):
         found = target.filesystem.get_file_info(selector)

@@ -155,7 +155,7 @@ def check_local(topology: Graph, options: RunOptions) -> None:
 
 
 def _refuse_spark(topology: Graph) -> None:
-    """Raises ConfigError for what only Spark can do: DataFrames, and listing files that are not on this machine."""
+    """Raises ConfigError for features of Spark alone: DataFrames, and listing files that are not on this machine."""
     for name, node in topology.spouts.items():
         match node.spout:
             case FrameSpout():
@@ -194,7 +194,7 @@ def _refuse_stores(name: str, spout: FileSpout) -> None:
 
 
 def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
-    """Raise ConfigError for an HDFS path without its NameNode, where nobody tells which it is."""
+    """Raise ConfigError for an HDFS path without its NameNode, if no configuration names one."""
     for path in spout.paths:
         shown = shown_path(path)
         if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
@@ -227,7 +227,7 @@ def check_registries(topology: Graph) -> None:
 
 
 def asking_registries_once(topology: Graph) -> Graph:
-    """Returns the topology for a look at it: registries that do not answer are soon given up. A run waits longer."""
+    """Returns the topology for a short check: registries that do not answer are soon given up. A run waits longer."""
     spouts, sinks = dict(topology.spouts), dict(topology.sinks)
     for name, node in topology.spouts.items():
         spout = node.spout

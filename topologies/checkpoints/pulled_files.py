@@ -46,11 +46,11 @@ _FIRST_MS = 1_000_000_000_000
 
 
 class Reader(Protocol):
-    """Whoever gives the rows of such a spout during a run."""
+    """Reads the rows of such a spout during a run."""
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """True if ``acknowledge`` is to be called."""
+        """True if ``acknowledge`` must be called."""
 
     def pull(self) -> Pulled | None:
         """Returns the next rows; None if there are none now. The rows returned before are in a file by then."""
@@ -110,14 +110,14 @@ class PulledFiles(WatchedFiles):
         self._place = spout.place
         self._opened: Reader | None = None
         self._behind = -1
-        """The file behind whose rows the reader reads."""
+        """The file with the rows after which the reader continues."""
         self._last = -1
         """The last file that is known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
         """The offsets behind the files that this run has written and that are still there."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
-        """Yields the files that are not in ``read``, and then those that are pulled, each when it is asked for."""
+        """Yields the files that are not in ``read``, and then pulled files, each when asked for."""
         self._last = _number(next(reversed(read))) if read else -1
         return self._new(self._last)
 

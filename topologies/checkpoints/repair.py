@@ -129,7 +129,7 @@ def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _equal_rows(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
-    """Returns which values are the same: two nulls are, and two NaNs."""
+    """Returns a mask of equal values: two nulls are equal, and two NaNs."""
     if pa.types.is_null(one.type):
         return np.ones(len(one), np.bool_)
     if pa.types.is_nested(one.type):
@@ -601,7 +601,7 @@ _REASONS = {
 
 
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
-    """Write the events of a task anew, as far as some are different; returns its state with them."""
+    """Writes the events of a task again, as far as they have changed; returns its state with them."""
     if not task.state.windows.in_queue():
         return _RetainedRewrite(task, correction, writer).written()
     queue = StoredQueue.of(task.state, task.store)
@@ -652,7 +652,7 @@ class _RetainedRewrite:
         return write_retained(self.writer, held, self.streams) if len(held) else None
 
     def _with_panes(self, windows: WindowsState) -> WindowsState:
-        """The windows that have fired and whose events are different are to fire again."""
+        """Makes the fired windows whose events have changed fire again."""
         live, places = live_events_of(self.task)
         if live is None:
             return windows
@@ -705,7 +705,7 @@ class BoltRepair:
     name: str
     state: BoltState
     corrections: tuple[tuple[TaskReader, TaskCorrection], ...]
-    """Of each task in which something is."""
+    """Corrections of each task that has any."""
 
     @staticmethod
     def of(
@@ -832,7 +832,7 @@ class _RepairRun:
         }
 
     def prepare(self, manifest: Manifest) -> Rewrite:
-        """Look at all of it."""
+        """Validates every repair."""
         store = FileSegments(f"{self.source.files.root}/segments", self.source.uri)
         repairs = []
         for name in self.names:

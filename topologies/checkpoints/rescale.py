@@ -236,7 +236,7 @@ def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], rout
 
 
 def _task_of_text(key: str, route: Route) -> int:
-    """The task of a key of a dict, which is the text of the one field that events are grouped by."""
+    """Returns the task of a key of a dict, which is the text of the only grouping field."""
     (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
@@ -348,8 +348,8 @@ class TaskMove:
     # -- events
 
     def _divided_queues(self) -> list[list[StoredQueue]]:
-        """Per new task, the parts of the queues. Their windows are runs of time, so each event is in those that it was
-        in."""
+        """Returns, per new task, the parts of the queues. Their windows are runs of time, so each event stays in its
+        windows."""
         parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
         for state in self.before:
             queue = StoredQueue.of(state, self.store)
@@ -429,7 +429,7 @@ class TaskMove:
                 self.route.note_tasks(codes, self.route.of_keys(table))
 
     def _tasks_of(self, how: StateField) -> TasksOf:
-        """Tells the tasks of the rows of a field: by the columns of the key, or by its code."""
+        """Returns a function that finds the tasks of the rows of a field: by the columns of the key, or by its code."""
         if how.kind is FieldKind.KEYS:
             return self.route.of_keys
         return lambda table: self.route.of_codes(table.column(how.by).to_numpy())
@@ -551,8 +551,8 @@ def move_tasks(
 def rescale_for(
     halves: PairedCheckpoint, topology: Graph, attempts: Attempts | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Give the bolts of a checkpoint the numbers of tasks of a topology that is the same otherwise; returns, per bolt
-    that has been changed, how many it had and has."""
+    """Gives the bolts of a checkpoint the numbers of tasks of a topology that is otherwise the same; returns, per
+    changed bolt, the old and new numbers."""
     with naming_a_way_back(halves):
         wanted = wanted_tasks(halves, topology)
         if not wanted:

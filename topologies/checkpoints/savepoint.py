@@ -146,8 +146,7 @@ def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
 
 
 def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
-    """Gives the files of the last batch their names if its run died before it did so: nobody would do it at another
-    place."""
+    """Publishes the files of the last batch if its run died before that: a run at another place would not."""
     for files in manifest.files.values():
         filesystem, folder, _ = locate(files["folder"])
         left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
@@ -225,7 +224,7 @@ class _SavepointWriter:
             write_spark_file(target.filesystem, path, text, summed=target.uri is None)
 
     def _spark_names(self, folder: str) -> Iterator[str]:
-        """Yields the files of Spark's half, by their paths in it; drafts and checksums left out."""
+        """Yields the files of Spark's half, by their paths in it, without drafts and checksums."""
         half = self.source.spark_checkpoint
         for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
             name = f"{folder}/{entry.base_name}".lstrip("/")
@@ -380,7 +379,7 @@ def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
 
 def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
     """Returns the given events with the columns that a run would keep: a table of ``state.read`` has other columns too,
-    and lacks those that no bolt asks for."""
+    and lacks columns that no bolt asks for."""
     for field in columns:
         if field.name not in given.column_names and field.name not in needed:
             given = given.append_column(field, pa.nulls(len(given), field.type))

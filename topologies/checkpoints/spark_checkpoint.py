@@ -26,7 +26,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint
 
 _MAGIC = b"crc\0"
 _SUMMED = 512
-"""Bytes for which Hadoop keeps a checksum."""
+"""Bytes in each block for which Hadoop keeps a checksum."""
 
 
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
@@ -345,7 +345,7 @@ class Partitions:
     """The partitions of a Kafka spout when Spark planned the batch."""
 
     names: tuple[str, ...]
-    """All partitions that exist, ``topic/partition``, also those that bring nothing."""
+    """All existing partitions, ``topic/partition``, also those without new records."""
     delivering: int
     """Number of partitions that bring something, at most."""
     ranges: tuple[OffsetRange, ...] | None = None
@@ -362,7 +362,7 @@ class SourceLog:
     filesystem: pafs.FileSystem
     root: str
     spouts: tuple[str, ...]
-    """The file spouts, in the order in which they are the sources of the query: the first ones."""
+    """The file spouts, in the order of the query's sources: the first ones."""
     kafka_spouts: tuple[str, ...] = ()
     """The Kafka spouts, which are the sources after the others."""
 

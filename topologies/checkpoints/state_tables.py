@@ -329,7 +329,7 @@ _WINDOW_COLUMNS = pa.schema(
     ]
 )
 _AT_MOST = 1 << 20
-"""Windows on a grid that are looked at in one step."""
+"""Most windows on a grid that are examined in one step."""
 
 
 def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
@@ -407,7 +407,7 @@ def _triggered(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
 
 
 def _none(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
-    """No windows; or which events they hold is known when policies have decided."""
+    """Yields no windows: their events are known only when policies have decided."""
     yield from ()
 
 

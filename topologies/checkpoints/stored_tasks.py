@@ -77,7 +77,7 @@ def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
 
 
 def columns_beside(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Schema:
-    """Returns the columns of the table of ``beside``."""
+    """Returns the columns of the table that ``beside`` returns."""
     columns = dict(zip(own.names, own.types, strict=True))
     for field in users:
         columns[f"{prefix}{field.name}" if field.name in own.names else field.name] = field.type
@@ -128,8 +128,8 @@ class Selection:
         return _those(table, wanted)
 
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
-        """Returns the wanted rows. ``keys``: the columns of the key, for each name that it has; a table without any of
-        them stays whole. ``time``: the column of times; rows without a time stay."""
+        """Returns the wanted rows. ``keys``: the columns of the key, for each of its names; a table without any of them
+        keeps all rows. ``time``: the column of times; rows without a time stay."""
         wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
         shown = [shown_as(table, columns) for columns in keys if columns]
         whole = [columns for columns in shown if set(columns) <= set(table.column_names)]
@@ -261,7 +261,7 @@ class TaskReader:
 
     @cached_property
     def rows(self) -> list[EventRows]:
-        """Its events, in parts: also those that are only kept because they have yet to be reported as expired."""
+        """Its events, in parts: also events that are kept only because they have yet to be reported as expired."""
         if self.state.windows.in_queue():
             queue = StoredQueue.of(self.state, self.store)
             return [] if queue is None else [_of_queue(queue)]

@@ -117,8 +117,8 @@ class NewColumns:
 
     @staticmethod
     def of(note: TopologyRules, now: TopologyRules, topology: Graph) -> NewColumns:
-        """Returns the columns that may be added; ``now`` are the rules of the topology, whose other differences are not
-        looked at."""
+        """Returns the columns that may be added; ``now`` are the rules of the topology, whose other differences are
+        ignored."""
         spouts, new = dict(note.spouts), dict[str, set[str]]()
         for name in spouts.keys() & now.spouts.keys():
             for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now.spouts[name]]:
@@ -227,7 +227,7 @@ def noted_rules(halves: PairedCheckpoint) -> TopologyRules | None:
 
 
 def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
-    """Per windowed bolt, how many tasks it has: after the last batch or, before the first, as they were noted."""
+    """Per windowed bolt, its number of tasks: after the last batch or, before the first, as noted."""
     manifest = _last_manifest(halves)
     if manifest is None:
         note = noted_rules(halves)
@@ -236,8 +236,7 @@ def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
 
 
 def wanted_tasks(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
-    """Returns, for each bolt of which the topology wants another number of tasks than the checkpoint has, that
-    number."""
+    """Returns the wanted number of tasks of each bolt for which the topology and the checkpoint differ."""
     wanted = {name: node.parallelism for name, node in topology.windowed.items()}
     return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
 

@@ -48,7 +48,7 @@ from windowing.timestamps import from_datetime, show
 
 
 class Explanation:
-    """Answers one question; looks at the last manifest, and at those before it for since when."""
+    """Answers one question, from the last manifest, and from earlier ones for durations."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Explanation:
         store: SegmentStore,
         first_output: int | None,
     ) -> None:
-        """``all_rules`` of all bolts: what holds a bolt may be another one before it."""
+        """``all_rules`` of all bolts: a bolt may be held by another one before it."""
         self.question, self.rules, self.kept = question, all_rules[question.bolt], kept
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
@@ -100,7 +100,7 @@ class Explanation:
     # -- windows that begin at regular times
 
     def of_regular_windows(self, windows: AlignedWindows) -> WhyAnswer:
-        """Of windows of time that end every so many microseconds."""
+        """Answers for windows of time that end at regular intervals."""
         end, events = self.question.window, self._waiting_ends(windows)
         if end is None:
             unfired = events.next_end(self.fired)
@@ -219,7 +219,7 @@ class Explanation:
         return self.of_watermark(end, f"{what}holds {events_in_words(waiting)}{self.for_key}, and waits.")
 
     def of_watermark(self, end: int, head: str, reason: WhyReason | None = None) -> WhyAnswer:
-        """A window waits for the watermark; ``reason`` where there is another one beside that."""
+        """Answers for a window that waits for the watermark; ``reason``: another reason beside it."""
         needed = self.needed(end)
         holders = self.blocking.of(self.question.bolt)
         reason = self._reason(needed, holders) if reason is None else reason

@@ -171,7 +171,7 @@ class _UnreadPipe(io.FileIO):
 
 
 def warn_unread() -> None:
-    """Say that nobody reads standard output any more."""
+    """Warns that nobody reads standard output any more."""
     warn("nobody reads standard output any more; the run goes on, and what it would write there is dropped")
 
 
@@ -235,7 +235,7 @@ FAILED = 1
 UNUSABLE = 2
 """Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or something is not installed."""
 TAKEN_OVER = 3
-"""Exit status: the checkpoint belongs to another run by now."""
+"""Exit status: the checkpoint now belongs to another run."""
 TRANSIENT = os.EX_TEMPFAIL
 """Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass without help, so the same may succeed later."""
 

@@ -157,7 +157,7 @@ class Complaints:
                 warn(complaint, console)
 
     def end(self, console: Console | None = None) -> None:
-        """Say how often each complaint came again."""
+        """Prints how often each complaint was repeated."""
         for (component, reason), times in self._times.items():
             if times > 1:
                 warn(f"{component}: {times - 1:,} more of these: {reason}", console)
@@ -447,7 +447,7 @@ class LineProgress:
         warn(text)
 
     def beat(self) -> None:
-        """Say that the run is in progress, where nothing else has said so for a while."""
+        """Prints that the run is in progress, after a time without other output."""
         now = self.passed()
         if now - self.spoke >= HEARTBEAT:
             last = f"{self.batch} was {_seconds(now - self.reported)} ago" if self.batch else "no batch yet"

@@ -122,7 +122,7 @@ def _write(path: str, content: bytes) -> None:
 
 _KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
 _SECONDS = 0.5
-"""Interval at which the times of files are looked at."""
+"""Seconds between two checks of the times of files."""
 
 FileTimes = dict[Path, tuple[int, int]]
 """Files, each with the time of its last change and its size."""
@@ -534,7 +534,7 @@ def _by_spout(topology: Graph, inputs: Sequence[str]) -> dict[str, str]:
 
 
 Pieces = Iterator[tuple[pa.Table, int]]
-"""Rows, and the number of those before them that cannot be read."""
+"""Rows, and the number of unreadable rows before them."""
 
 
 def _batches(node: SpoutNode, path: str | None) -> Iterator[Pieces]:
@@ -639,7 +639,7 @@ def _window(window: AnswerWindow) -> dict[str, Any]:
 
 def _written(scenario: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
     """Returns the text of the file: a line for each step, each window and each row; and a note on bolts whose events
-    are not known."""
+    are unknown."""
     lines = [f"name: {_flow(scenario['name'])}", f"topology: {_flow(scenario['topology'])}", "steps:"]
     lines += [f"  - {_flow(step)}" for step in scenario["steps"]]
     lines.append("expect:")

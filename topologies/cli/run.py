@@ -61,7 +61,7 @@ class RunOfPage:
 
     @property
     def address(self) -> Address | None:
-        """Address of the page that may stay after the run; None if the run has no page, or was told to stop."""
+        """Address of the page that may stay after the run; None if the run has no page, or was stopped."""
         if self._options is None or self._options.stop.is_set():
             return None
         address = self._options.page_address
@@ -95,7 +95,7 @@ def interrupts() -> Iterator[Callable[[], object]]:
 
 
 def tell_page(address: Address, words: str) -> None:
-    """Say where a page is, on standard error."""
+    """Prints the address of a page, on standard error."""
     say(err(), Text.assemble((f"http://{address}/", "bold cyan"), f"  {words}"))
 
 
@@ -520,9 +520,7 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
 
 def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) -> list[str]:
     """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
-
-    Returns the warnings. Called again after the run for input that came during it: ``known`` has the earlier warnings.
-    """
+    Returns the warnings. Called again after the run for new input: ``known`` has the earlier warnings."""
     waiting = (doubt for found in find_blocked_watermarks(topology).values() for doubt in found.warnings)
     doubts = [doubt for doubt in (*suspicious_input(topology), *waiting) if str(doubt) not in known]
     if strict and doubts:

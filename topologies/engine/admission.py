@@ -82,8 +82,8 @@ class KeyMarks(Protocol):
     def __call__(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> Marks:
-        """Called once with the events of a batch in order of arrival; ``advancing`` are those that advance the
-        watermark, ``keys`` and ``values`` the codes and the columns of their keys."""
+        """Called once with the events of a batch in order of arrival. ``advancing``: True for events that advance the
+        watermark. ``keys`` and ``values``: the codes and the columns of their keys."""
         ...
 
 
@@ -132,8 +132,8 @@ class Decisions:
     """Events with another time than they came with, in a window or in a gap. Events that were turned away have no time,
     and are not among them."""
     out_of_order: NDArray[np.bool_]
-    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; for
-    duplicates this is not known."""
+    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; unknown
+    for duplicates."""
 
 
 def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
@@ -428,7 +428,7 @@ def record(
 def record_groups(
     node: WindowedNode, events: Incoming, decisions: Decisions, sizes: NDArray[np.int64], ledger: Ledger
 ) -> None:
-    """Enter groups of events into the accounts, each of so many that all are decided alike."""
+    """Enter groups of events into the accounts; the events of a group are all decided alike."""
     if all_accepted(decisions.codes):
         ledger.count_all(node, "received", events.inputs, int(sizes.sum()))
         return

@@ -1,4 +1,4 @@
-"""A micro-batch on the driver: its plan, its progress, what its tasks receive, and who runs them."""
+"""A micro-batch on the driver: its plan, its progress, the context of its tasks, and their executors."""
 
 from __future__ import annotations
 

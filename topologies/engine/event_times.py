@@ -51,7 +51,7 @@ Reasons: TypeAlias = "NDArray[Any] | None"
 
 
 def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reasons:
-    """Returns reasons for the rows that are invalid: one text for all, or one for each of them."""
+    """Returns reasons for the invalid rows: one text for all, or one for each."""
     if not invalid.any():
         return None
     reasons = np.full(len(invalid), "", dtype=object)
@@ -216,7 +216,7 @@ def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
 
 
 def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
-    """Call the extractor for the table; if it fails, and its errors go to their stream, for each half of it."""
+    """Calls the extractor for the table; if it fails, and errors go to the error stream, for each half of it."""
     try:
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
@@ -318,8 +318,8 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
 
 
 def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
-    """Returns a time of NumPy in microseconds, None for NaT, and whether it was finer. Converted to a whole number it
-    would be in its own unit."""
+    """Returns a time of NumPy in microseconds, None for NaT, and True if it was finer. NumPy's own conversion to a
+    whole number would keep its unit."""
     if np.isnat(moment):
         return None, False
     micros = moment.astype("datetime64[us]")

@@ -69,8 +69,7 @@ class WorkerPosition:
         self._shared = mmap.mmap(descriptor, SIZE)
 
     def enter(self, window: TupleWindow, windows: int = 1, events: int | None = None) -> None:
-        """Record that a bolt is called with a window, or with several of so many events together, of which this is the
-        first."""
+        """Record that a bolt is called with a window, or with several windows, of which this is the first."""
         start, count = window.start_timestamp, len(window) if events is None else events
         _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, count + 1, windows)
 
@@ -325,7 +324,7 @@ _GENERATED = ("<string>", "<attrs generated ")
 """Beginnings of the file names of code that dataclasses and attrs write, and of code of ``exec``."""
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _CALLED_BY_WINDBOLT = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "polars"})
-"""Packages that windbolt itself calls: a frame of theirs right behind windbolt's is not the user's code."""
+"""Packages that windbolt itself calls: a frame of theirs directly inside windbolt's is not the user's code."""
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies"))
 _EXAMPLES = f"{_HOME}/topologies/examples/"
 
@@ -410,7 +409,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _meant(error: BaseException, columns: Sequence[str]) -> str:
-    """Returns the column that may be meant by an unknown key of an Arrow table, a DataFrame or an event."""
+    """Returns the column that an unknown key of an Arrow table, a DataFrame or an event may stand for."""
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(key, str):
         return ""

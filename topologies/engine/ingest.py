@@ -107,7 +107,7 @@ class WindowedInputs:
             self._admit(node, input_index, rows, timed_rows, emit)
 
     def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
-        """Returns the rows without the events older than the first output of the run needs; those are counted as
+        """Returns the rows without events that the first output of the run does not need; these are counted as
         skipped."""
         first = self._context.first
         if first is None:
@@ -333,8 +333,8 @@ class ArrivingEvents:
 
 
 def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
-    """Returns which events advance the watermark: those that were turned away by their arrival, and end edges, do not
-    (SI-10)."""
+    """Returns a mask of the events that advance the watermark: events turned away by their arrival, and end edges, do
+    not (SI-10)."""
     seen = timely(timed_rows.codes)
     return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
 
@@ -477,7 +477,7 @@ class Staging:
         self._sums[node.name] = folded
 
     def arriving(self, node: WindowedNode) -> ArrivingEvents:
-        """Returns the collector of events that the tasks of a bolt are to admit."""
+        """Returns the collector of events that the tasks of a bolt will admit."""
         return self._arriving.setdefault(node.name, ArrivingEvents(node))
 
     def serve(self, sink: str, table: pa.Table) -> None:

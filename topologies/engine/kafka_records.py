@@ -55,7 +55,7 @@ def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> li
 
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and a partition."""
 _PAUSES = (0.2, 0.5)
 """Seconds before topics that are missing are asked for again."""
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -135,7 +135,7 @@ def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
 
 
 def since_1970(moment: datetime) -> int:
-    """The first whole millisecond that is not before a moment."""
+    """Returns the first whole millisecond that is not before a moment."""
     return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
 
 

@@ -212,7 +212,7 @@ class LibrdkafkaAdmin(Admin):
     """librdkafka's client for requests; its errors are KafkaException."""
 
     def __init__(self, client: Any, seconds: float, errors: Sequence[Any]) -> None:
-        """``seconds`` for an answer. ``errors``: what happened to connections."""
+        """``seconds``: timeout for an answer. ``errors``: errors of connections."""
         self._client, self.seconds, self.errors = client, seconds, errors
 
     def topics(self) -> set[str]:
@@ -246,7 +246,7 @@ class LibrdkafkaAdmin(Admin):
         return str(self._configs("BROKER", [broker]).get(broker, {}).get("auto.create.topics.enable")) != "false"
 
     def poll(self) -> None:
-        """Let librdkafka tell what happened to its connections."""
+        """Lets librdkafka report events of its connections."""
         self._client.poll(0)
 
     def _offsets(self, asked: Mapping[Place, Any], *, committed: bool = False) -> dict[Place, int]:
@@ -335,7 +335,7 @@ def _is_kafkas(name: str) -> bool:
 
 
 Ends = dict[Place, int]
-"""Per partition, the offset behind the last record that batches have."""
+"""Per partition, the offset behind the last record of any batch."""
 
 
 class Topics:
@@ -450,12 +450,12 @@ _POLL = 0.1
 _AT_ONCE = 10_000
 """Records taken from librdkafka, or given to it, at a time."""
 _AHEAD = 50_000
-"""Records of a partition, beyond the range that is read, from which on no more are fetched of it."""
+"""Records of a partition, beyond the range that is read, from which on no more are fetched."""
 
 
 class RangeReader:
-    """A consumer of the topics of a spout, which stays connected from batch to batch, and keeps what came beyond the
-    end of a batch."""
+    """A consumer of the topics of a spout, which stays connected from batch to batch, and keeps records beyond the end
+    of a batch."""
 
     def __init__(self, name: str, spout: KafkaSpout, admins: Admins) -> None:
         self._name, self._spout, self._admins = name, spout, admins
@@ -514,7 +514,7 @@ class RangeReader:
         self._assign()
 
     def _assign(self) -> None:
-        """Have records fetched from where each partition has come to."""
+        """Fetches records from the present position of each partition."""
         places = self._partitions.items()
         self._consumer.assign([confluent().TopicPartition(*place, each.reached) for place, each in places])
         paused = [place for place, each in places if each.paused]
@@ -524,7 +524,7 @@ class RangeReader:
             self._consumer.resume(self._named(paused))
 
     def _take(self, messages: Sequence[Any], wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
-        """Keep what came; True if that was progress."""
+        """Keeps the messages; returns True if there was progress."""
         by_place: dict[Place, list[Any]] = {}
         events: list[Any] = []
         for message in messages:
@@ -574,7 +574,7 @@ class RangeReader:
         return True
 
     def _look(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
-        """Go on behind records that are gone, where a partition begins behind them, or ends before them; True if some
+        """Skips records that are gone, if a partition begins behind them, or ends before them; returns True if some
         are."""
         place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached
         first, end = self._admins.retried(
@@ -601,7 +601,7 @@ class RangeReader:
         return True
 
     def _has_records(self, wanted: OffsetRange) -> bool:
-        """True if a range has records; without any, its partition has come to its end."""
+        """True if a range has records; an empty one means that its partition is at its end."""
         partition = self._partitions[wanted.topic, wanted.partition]
         if any(table.column("offset")[0].as_py() < wanted.end for table in partition.tables):
             return True
@@ -623,7 +623,7 @@ class RangeReader:
 
 
 def _bounds(admin: LibrdkafkaAdmin, place: Place) -> tuple[int, int]:
-    """The offsets of the first record of a partition and behind its last one."""
+    """Returns the offsets of the first record of a partition and behind its last one."""
     return admin.ends([place], first=True)[place], admin.ends([place])[place]
 
 
@@ -698,7 +698,7 @@ class Senders:
         self._opened = opened
         self._producers: dict[str, Any] = {}
         self._known: dict[str, set[str]] = {}
-        """Per sink, the topics of which its producer has been told."""
+        """Per sink, the topics that its producer knows."""
         self._errors: deque[Any] = deque(maxlen=1)
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: Sequence[SinkRows], store: SegmentStore) -> None:
@@ -806,7 +806,7 @@ def _send(
 
 
 def _failure(topic: str, error: Any, connection: str = "") -> WindboltError:
-    """The error for a record that was not written; ``connection``: what happened to connections last."""
+    """Returns the error for a record that was not written; ``connection``: the last event of its connections."""
     why = f"topic {topic!r}: {error.str()}"
     if "SIZE_TOO_LARGE" in error.name() or error.name() == "RECORD_LIST_TOO_LARGE":
         return too_large(why)

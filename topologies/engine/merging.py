@@ -52,7 +52,7 @@ class MergeInput:
     bad: Ref | None
     """The unreadable rows; None if there is none."""
     tombstones: int
-    """Records without a value that were left out."""
+    """Number of omitted records without a value."""
     keys: Ref
     """The keys of all rows, in the order of the part, and which rows are bad."""
 
@@ -75,7 +75,7 @@ class MergedRange:
     store: SegmentStore
     slices: tuple[InputRange, ...]
     tombstones: int = 0
-    """Records without a value that the batch has left out; 0 but for its first range."""
+    """Number of records without a value that the batch omits; 0 but for its first range."""
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yield the rows of the run in merged order."""

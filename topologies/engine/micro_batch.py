@@ -87,7 +87,7 @@ class Phases:
         self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
 
     def during(self, doing: str) -> AbstractContextManager[None]:
-        """Add the batch, and what happens to it, to a StorageError. ``doing`` has braces for the batch."""
+        """Adds the batch, and its state, to a StorageError. ``doing`` has braces for the batch."""
         return during(doing.format(self._batch), self._becomes)
 
     def end(self) -> dict[str, float]:
@@ -139,7 +139,7 @@ def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int,
 _MOST_SEGMENTS = 64
 """Segments from which a task copies sections: four times as many as it reads at once."""
 _MOST_BYTES = 1 << 25
-"""Bytes that such a task holds. A larger segment stays as it is, because it is read in many requests anyway."""
+"""Most bytes that such a task holds. A larger segment is not copied, because it is read in many requests anyway."""
 _LEAST_SAVED = 1000
 """Least number of saved requests: a job of Spark's takes as much time as some rounds of requests, and each process has
 sixteen requests under way."""
@@ -195,8 +195,8 @@ class _WrittenSections:
         return groups if saved >= _LEAST_SAVED else []
 
     def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Returns, for each group of segments, its sections in their new order: those for one task of a bolt beside
-        each other, in order of arrival."""
+        """Returns, for each group of segments, its sections in their new order: the sections for one task of a bolt are
+        adjacent, in order of arrival."""
         numbers = np.full(len(self._names), len(groups))
         for number, group in enumerate(groups):
             numbers[group] = number
@@ -271,7 +271,7 @@ class MicroBatch:
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
         self.on_phase: Callable[[str], None] = lambda phase: None
-        """Called with the name of each phase as it begins: set by who watches the run (``Observers``)."""
+        """Called with the name of each phase as it begins: set by the watcher of the run (``Observers``)."""
         self.hook: Callable[[str], None] = lambda phase: None
         """Called after ``on_phase``, with the same name; set by a rehearsal, a replay or a test, in which it raises an
         exception to simulate a crash."""

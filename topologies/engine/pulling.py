@@ -144,7 +144,7 @@ def _shown(value: Any) -> str:
 
 
 _SECONDS = 1.0
-"""Time for which a batch is gathered, at most, apart from the last call."""
+"""Most seconds for which a batch is gathered, apart from the last call."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Pulled:
     """The next batch of a spout: its rows, and the offset behind them."""
 
     rows: pa.Table
-    """The rows; for a spout of partitions, the ranges in which they are."""
+    """The rows; for a spout of partitions, their ranges."""
     offset: Any
     """Offset behind the rows; for a spout of partitions, the offset of each partition by its name."""
 
@@ -351,8 +351,8 @@ class RangePlanner:
         return self._caller.as_stored(call, self._caller.tried(once))
 
     def _limited(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """Returns the ends of the next batch. The limit is shared out evenly, and again among the partitions that have
-        something: how much is not known."""
+        """Returns the ends of the next batch. The limit is shared out evenly, and again among the partitions with rows
+        left, whose number is unknown."""
         share = max(limit // len(starts), 1) if starts else 0
         ends = {name: self._end(name, start, share) for name, start in starts.items()}
         busy = [name for name in starts if ends[name] != starts[name]]
@@ -384,7 +384,7 @@ def _is_number(value: object) -> bool:
 
 
 def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanner:
-    """Returns what reads a spout from an offset on, None for the beginning."""
+    """Returns a reader of a spout from an offset on; None for the beginning."""
     if isinstance(spout, RangedSpout):
         return RangePlanner(name, spout, offset)
     assert isinstance(spout, PulledSpout)
@@ -403,7 +403,7 @@ def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
 
 @dataclass(frozen=True)
 class PartitionRange:
-    """Rows of one partition: behind ``start``, up to ``end``."""
+    """Rows of one partition: after ``start``, up to ``end``."""
 
     partition: str
     start: Any

@@ -122,7 +122,7 @@ class PoisonInput:
 
 
 def has_lines(format: FileFormat) -> bool:
-    """True if files of a format have lines that can be found without decoding them."""
+    """True if lines of a format can be found without decoding them."""
     return format.name in _HEADERS and "\n".encode(getattr(format, "encoding", "utf-8")) == b"\n"
 
 
@@ -140,11 +140,11 @@ def without_lines(
     header: int,
     comment: str | None = None,
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
-    """A copy of a text file in which poison lines are replaced by marks; with ``lines`` (start, stop), a copy of that
-    range only.
+    """Returns a copy of a text file in which poison lines are replaced by marks; with ``lines`` (start, stop), a copy
+    of that range only.
 
-    The first ``header`` lines are always included; the last of them has the names. Lines that begin with ``comment``,
-    blank lines, and a line that names the delimiter may stand before it, and are included too.
+    The first ``header`` lines are always included; the last of them has the names. Lines before it that begin with
+    ``comment``, blank lines, and a line that names the delimiter are included too.
     """
     gone = {entry.at for entry in poison}
     before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))

@@ -116,7 +116,7 @@ def _calls(windows: TaskWindows, item: FireItem, node: WindowedNode, router: Rou
 
 
 def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router: Router) -> TaskState:
-    """Writes the state that the task needs later, and counts what happened to its events."""
+    """Writes the state that the task needs later, and counts its events."""
     with router.context.store.writer(router.context.key) as writer:
         after = windows.snapshot(writer)
         state = TaskState(
@@ -175,8 +175,8 @@ def _errors(source_batch: SourceBatch) -> pa.Table:
 
 
 def first_in_time(node: WindowedNode, watermark: int | None) -> int:
-    """Returns the first time in microseconds at which an event is not behind the watermark: from there on, and before
-    it, all events of a slice are decided alike."""
+    """Returns the first time in microseconds that is not behind the watermark: events of a slice on one side of it are
+    decided alike."""
     if watermark is None:
         return EARLIEST
     if watermark == FOREVER:

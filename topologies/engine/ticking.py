@@ -145,8 +145,8 @@ def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
 def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
     """Returns the start of the earliest window that is open or may yet open (SI-24).
 
-    It is not known for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): a window that
-    starts earlier because of such an event may be late for the next bolt.
+    It is unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): such an event
+    may make a window start earlier, which may then be late for the next bolt.
     """
     known = [task.refs.earliest_live for task in bolt_state.tasks]
     held = min((time for time in known if time is not None), default=None)
@@ -220,7 +220,7 @@ def _follow_events(
 def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
     """Sets the mark of each input that comes from another windowed bolt to the watermark of that bolt.
 
-    The mark goes back where rows of this batch were further behind the time that they came with than any before. With
+    The mark goes back if rows of this batch were moved further behind their original time than any before. With
     watermarks at ticks it counts at the next tick, less the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
@@ -385,7 +385,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
 def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
     """Returns the frontier in event time that the watermark reaches when the streams end. Windows behind it are due for
-    the bolts that read this one, whose own windows the end may not fire."""
+    the bolts that read this one; the end may not fire those bolts' own windows."""
     if not node.event_time:
         return None
     bolt_state = progress.state.bolts[node.name]

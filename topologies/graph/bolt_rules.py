@@ -250,7 +250,7 @@ class BoltRules:
     """True if the bolt has a method that moves its state."""
 
     def kept(self) -> dict[str, Any]:
-        """Returns the rules that stay the same as long as a checkpoint is used, by their names for people."""
+        """Returns the rules that must not change while a checkpoint is used, by their names for users."""
         single, several = dict[str, Any](), dict[str, Any]()
         for rule in fields(self):
             if rule.metadata:
@@ -550,7 +550,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
-    """Yields reasons that do not hold where whole tasks are joined."""
+    """Yields reasons that do not apply if whole tasks are joined."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
     if not node.holds_events and node.partial_sums is None and asks:

@@ -335,7 +335,7 @@ def build_graph(declared: DeclaredTopology) -> Graph:
 
 
 class _Compilation:
-    """Goes through the parts of a topology, each after those it reads; mistakes that follow from a mistake of those are
+    """Compiles the parts of a topology, each after the parts that it reads; mistakes that follow from earlier ones are
     not reported."""
 
     def __init__(self, declared: DeclaredTopology) -> None:
@@ -487,7 +487,7 @@ class _Compilation:
         return node
 
     def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
-        """Returns the bolt as it reads its streams, where all of them are known."""
+        """Returns the bolt as it reads its streams, if all of them are known."""
         found = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
         inputs = {label: schema for label, schema in found.items() if schema is not None}
         if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):

@@ -55,7 +55,8 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that equal values of the fields by which inputs are grouped come to one task, on whichever input."""
+    """Checks that equal values of the fields by which inputs are grouped come to one task, whichever input they come
+    from."""
     grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
     if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
         return
@@ -171,7 +172,7 @@ def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _ends_by_events(kind: WindowKind) -> bool:
-    """True of windows that may have closed, all of a time, although that time is not behind the watermark."""
+    """True for windows that may have closed, all of a time, although that time is not behind the watermark."""
     return isinstance(kind, SlidingLog | Snapshot) or (isinstance(kind, Session) and kind.max_duration is not None)
 
 
@@ -335,8 +336,8 @@ def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that messages with equal ids meet in one task, and that it is known when no window needs one any more
-    (ST-27)."""
+    """Checks that messages with equal ids meet in one task, and that there is a time at which no window needs them any
+    more (ST-27)."""
     settings = bolt.settings
     field = settings.message_id_field
     if field is None:

@@ -35,7 +35,7 @@ class CheckedBolt:
     inputs: Sequence[tuple[Input, pa.Schema]] = ()
     """The streams that it reads, with their columns."""
     brings: Sequence[bool] = ()
-    """For each input, true if it has the watermark of a windowed bolt; the others bring events from outside."""
+    """For each input, True if it brings the watermark of a windowed bolt; the others bring events from outside."""
     outputs: Sequence[pa.Schema] = ()
     """Columns of the rows that it emits."""
     parallelism: int = 1
@@ -47,13 +47,13 @@ class CheckedBolt:
     takes_retractions: bool = True
     """True if it handles retractions of rows by a bolt before it."""
     asks_for_expired: bool = False
-    """True if its settings or its code say that it asks its windows for expired events."""
+    """True if its settings or its code ask windows for expired events."""
     partitioned: bool = False
     """True if a source behind its inputs has partitions of its own."""
     parallel_windows: bool = False
     """True if several windows of a task may fire at the same time."""
     stateful: bool = False
-    """True if a window gets state that the windows before it have left."""
+    """True if a window gets the state of the windows before it."""
     joined: Mapping[str, tuple[str, ...]] | None = None
     """For a join, the key columns of each input, by its name."""
 
@@ -84,7 +84,7 @@ class CheckedBolt:
         return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
 
     def exclusions(self, has: str, others: Mapping[str, bool], why: str) -> Iterator[ConfigError]:
-        """Yields an error for each of the other settings that is given, by its call, because the bolt has this one."""
+        """Yields an error, by its call, for each given setting that this setting excludes."""
         for call, given in others.items():
             if given:
                 yield self.fault(f"has {has}, and {call}", why, "leave one of the two out")
@@ -100,9 +100,7 @@ class CheckedBolt:
         inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
         """Checks that the column that a call names is in an input, or ``everywhere`` in all, and that its type fits.
-
-        ``inputs``: those that the call is about, if not all.
-        """
+        ``inputs``: the inputs of the call, if not all."""
         found = False
         for each, schema in self.inputs if inputs is None else inputs:
             label = stream_label(each.stream)
@@ -194,7 +192,7 @@ def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for edges beside rules of systems that have none."""
+    """Yields an error for edges beside rules of systems without edges."""
     settings = bolt.settings
     if settings.lifetime is None or settings.lifetime.shape_field is None:
         return
@@ -451,7 +449,7 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for columns of the key that cannot be stored, and for rows at starts of windows not known
+    """Yields errors for columns of the key that cannot be stored, and for rows at starts of windows that are not known
     before."""
     settings, eviction = bolt.settings, bolt.settings.eviction
     yield from _recorded(bolt, "policies")

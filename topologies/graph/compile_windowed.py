@@ -259,7 +259,7 @@ RECORD_TIME = "kafka_timestamp"
 
 
 def names_no_time(settings: WindowSettings) -> bool:
-    """True if no setting of the user's tells where the time of events comes from."""
+    """True if no setting of the user's determines the time of events."""
     return not settings.reads_timestamps and not settings.processing_time
 
 

@@ -154,7 +154,7 @@ class KnownStreams:
     def __init__(self) -> None:
         self.schemas: dict[Stream, pa.Schema] = {}
         self.spouts: dict[str, object] = {}
-        """The spouts as they are read, by name."""
+        """The spouts in their form for reading, by name."""
         self.source_times: dict[str, tuple[Preset | None, ...]] = {}
         """For each spout or plain bolt, the time settings that the spouts before it declare."""
         self.broken: set[str] = set()

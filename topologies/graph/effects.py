@@ -159,7 +159,7 @@ def _left_open(situation: Situation) -> bool:
 
 
 def _opens_behind(situation: Situation) -> bool:
-    """True if an open window can start before the end of a closed one, which the next bolt has been told."""
+    """True if an open window can start before the end of a closed one, which the next bolt already knows."""
     settings = situation.settings
     tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
     if not tumbling or settings.late_by is not LateBy.WINDOW:
@@ -189,7 +189,7 @@ def _empty_fits(situation: Situation) -> bool:
 
 
 def _instants(settings: WindowSettings) -> bool:
-    """True if every window is one instant, which is over when the watermark is past it."""
+    """True if every window is one instant, which ends when the watermark is past it."""
     points = settings.lifetime is None and not settings.allowed_lateness.micros
     return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
 

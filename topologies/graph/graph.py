@@ -618,7 +618,7 @@ def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
 
 @dataclass(frozen=True, repr=False)
 class Graph:
-    """Compiled topology: its spouts, bolts and sinks. Immutable, and sent to the workers as it is."""
+    """Compiled topology: its spouts, bolts and sinks. Immutable, and sent to the workers unchanged."""
 
     name: str
     spouts: Mapping[str, SpoutNode]

@@ -238,8 +238,7 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
 
 
 def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
-    """Returns the edges that close a circle, and the others; only graphs that have not been checked yet have
-    circles."""
+    """Returns the edges that close a circle, and the others; only unchecked graphs have circles."""
     below: dict[str, set[str]] = defaultdict(set)
     back, kept = [], []
     for source, target in dict.fromkeys(edges):
@@ -448,7 +447,7 @@ _Point: TypeAlias = tuple[float, float]
 
 
 def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str]) -> list[_Point]:
-    """Returns the points where an arrow leaves its box, passes those between, and ends above the other one."""
+    """Returns the points where an arrow leaves its box, passes the layers between, and ends above the other box."""
     source, target = ends
     first = layers.layer[source]
     points = [(layers.centres[source], tops[first] + boxes[source].height)]

@@ -112,14 +112,14 @@ class Entry:
     parts: Sequence[Part]
     place: Place
     value: Value | None = None
-    """The value, once it is known; None for an optional reference that leads nowhere."""
+    """The value, once it is known; None for an optional reference without a target."""
     is_known: bool = False
     is_open: bool = False
     """True while its value is computed."""
     used: frozenset[Entry] = frozenset()
-    """The entries whose values the known value was made of."""
+    """The entries whose values were used for the known value."""
     seen_as: list[Value | None] = field(default_factory=list)
-    """The values that it had for entries that it refers to itself: each of them saw only the part before it."""
+    """The values that this entry had for entries that it refers to: each of them saw only the part before it."""
 
 
 class _Circular(Exception):
@@ -179,11 +179,8 @@ class _Resolver:
         return self.whole(_merged(layers)) if layers else None
 
     def _layers(self, entries: Sequence[Entry], *, looks_back: bool = False) -> list[Value]:
-        """Returns the values of a key, the last first: mappings that lie over one another, or one value of another
-        kind.
-
-        With ``looks_back``, an entry that cannot be computed now is left out, with all that came after it.
-        """
+        """Returns the values of a key, the last first: overlaid mappings, or one value of another kind. With
+        ``looks_back``, an entry that cannot be computed now is left out, with all that came after it."""
         layers: list[Value] = []
         for index, entry in reversed(list(enumerate(entries))):
             try:
@@ -293,7 +290,7 @@ def _known(value: Value | None, place: Place) -> Entry:
 
 
 def _merged(layers: Sequence[Value]) -> Value:
-    """Returns mappings that lie over one another, the last first, as one; any other value as it is."""
+    """Returns overlaid mappings, the last first, as one; any other value unchanged."""
     if len(layers) == 1:
         return layers[0]
     merged = Mapping()

@@ -147,7 +147,7 @@ Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
 Form: TypeAlias = Literal["binary", "text"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 ISOLATION = "kafka.isolation.level"
-"""The option that says which records of transactions are read."""
+"""The option that selects the records of transactions that are read."""
 _USUAL = tuple(name for name in METADATA if name != HEADERS)
 """The metadata that is added where all is asked for."""
 

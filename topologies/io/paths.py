@@ -409,7 +409,7 @@ class _Folders(Protocol):
         """Returns the entries of a folder; none if it is gone, or is no folder."""
 
     def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        """Returns what ``look`` finds at each of several paths, in their order."""
+        """Returns the results of ``look`` for several paths, in their order."""
 
 
 def _folders(root: str | None) -> _Folders:

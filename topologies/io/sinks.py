@@ -52,7 +52,7 @@ class ConsoleSink:
     rows: int = 20
 
     def check(self) -> None:
-        """Nothing can be wrong with it."""
+        """Does nothing: there is nothing to check."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class MemorySink:
     batches: dict[str, pa.Table] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Nothing can be wrong with it."""
+        """Does nothing: there is nothing to check."""
 
     @property
     def table(self) -> pa.Table | None:
@@ -120,7 +120,7 @@ class TableSink:
         return of_fields(self)
 
     def check(self) -> None:
-        """Nothing can be told without the catalog."""
+        """Does nothing: only the catalog could tell."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class DiscardSink:
     """Discards rows. For benchmarks."""
 
     def check(self) -> None:
-        """Nothing can be wrong with it."""
+        """Does nothing: there is nothing to check."""
 
 
 Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | TableSink | DiscardSink

@@ -238,7 +238,7 @@ _EXAMPLES = {
 
 
 def _is_same(given: Any, kept: Any) -> bool:  # noqa: PLR0911 - one for each kind
-    """True if a value was kept as it was given: Arrow cuts off the time of day for a date, and fractions in lists."""
+    """True if a value was kept unchanged: Arrow cuts off the time of day for a date, and fractions in lists."""
     match kept:
         case None:
             return given is None
@@ -371,7 +371,7 @@ class Partition:
     """For each column, an array of its type that holds only the value. Columns with a default that the folders do not
     have are missing."""
     texts: Mapping[str, str]
-    """For each column, the value as the folder has it."""
+    """For each column, the value in the name of the folder."""
     cut: bool = False
     """True if one of the values is a time that was cut to microseconds."""
 

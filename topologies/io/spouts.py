@@ -516,7 +516,7 @@ def kafka(
 
 
 def _refuse_rows(given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for arguments about values where nothing is read of them."""
+    """Raise ConfigError for arguments about values if no values are read."""
     for name, value in given.items():
         if value is not None:
             raise ConfigError(
@@ -557,7 +557,7 @@ def _check_records(
 def _check_times(
     schema: SchemaLike | None, timezone: str | None, times: Mapping[str, str] | None, on_truncation: OnTruncation
 ) -> None:
-    """Raise ConfigError for a zone of texts, or what happens to their nanoseconds, where no text is read."""
+    """Raise ConfigError for a zone of texts, or a rule for their nanoseconds, if no text is read."""
     check_truncation(on_truncation)
     if schema is None and on_truncation != "cut":
         raise ConfigError(
@@ -595,7 +595,7 @@ def _format_inside(path: str) -> str | None:
 
 
 def _formats_inside(path: str) -> set[str]:
-    """The formats of the files in a folder, as far as their names tell them."""
+    """Returns the formats of the files in a folder, as far as their names show them."""
     if not os.path.isdir(path):
         return set()
     formats = {format_of(entry.path) for entry in find([path]) if not passed_over(entry.path)}

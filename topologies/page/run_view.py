@@ -44,12 +44,12 @@ class RunPage(Protocol):
         """The name of the topology."""
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """Returns all there is to show, as plain JSON, times in microseconds. ``known``: the version that the page has;
+        """Returns everything to show, as plain JSON, times in microseconds. ``known``: the version that the page has;
         if it is still the present one, only values that change between two batches are returned. ``after``: the number
         of the last point that the page has."""
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Says why a window has not fired. Raises ConfigError for a bolt, key or window that does not exist."""
+        """Explains why a window has not fired. Raises ConfigError for a bolt, key or window that does not exist."""
 
 
 # The outcome of events over time: a point for each batch, fewer of them as a run progresses.
@@ -209,8 +209,8 @@ _AT_LEAST, _TIMES = 5.0, 200
 """A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
 
 IN_PART = "+"
-"""Suffix of the version of a state that has a part from before that version: a page that has this version is sent the
-whole state again."""
+"""Suffix of the version of a state with a part from an earlier version: a page with this version gets the whole state
+again."""
 
 
 class ShownSink(NamedTuple):
@@ -322,13 +322,13 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
 MOST_MARKS = 200
 """Most inputs and partitions that are shown: the ones furthest behind, with the number of the others."""
 MOST_WINDOWS = 2_000
-"""Number of windows that are looked at for those that are open."""
+"""Number of windows that are examined to find open ones."""
 MOST_ROWS = 200_000
 """Most events up to which the events of each open window are counted, for which they have to be read."""
 MOST_UNITS = 2_000
-"""Most keys up to which the states of policies are looked at."""
+"""Most keys up to which the states of policies are examined."""
 SHOWN_UNITS = 6
-"""Number of keys whose states of policies are shown: those that an event came for last."""
+"""Number of keys whose states of policies are shown: those with the latest events."""
 
 
 def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:

@@ -71,11 +71,11 @@ from windowing.errors import WindboltError
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
 """Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""
 KEPT_MANIFESTS = 3
-"""Number of states kept to tell since when an input has not advanced; by default as many as a checkpoint keeps."""
+"""Number of kept states, which show how long an input has not advanced; by default as many as a checkpoint keeps."""
 WINDOWS_SECONDS = 5.0
-"""Seconds for which open windows are not counted again: their events have to be read."""
+"""Seconds until open windows are counted again: their events have to be read."""
 ADVICE_SECONDS = 5.0
-"""Seconds for which advice is not looked up again: the code of bolts is read for it."""
+"""Seconds until advice is computed again: the code of bolts is read for it."""
 _LOG = logging.getLogger("windbolt.page")
 
 
@@ -141,7 +141,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def phase(self, name: str) -> None:
-        """Notes a phase; a batch that begins while one is in hand is a repetition of it."""
+        """Notes a phase; a batch that begins while one is in progress is its repetition."""
         if name == "ingest":
             self._repeats += self._in_hand
             self._in_hand = True
@@ -198,7 +198,7 @@ class LiveRun(RunObserver):
     # -- called for the page
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """Returns all there is to show."""
+        """Returns everything to show."""
         with self._asking:
             return self._state(known, after)
 
@@ -234,7 +234,7 @@ class LiveRun(RunObserver):
         }
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Says why a window has not fired."""
+        """Explains why a window has not fired."""
         rules_of(self._rules, bolt, key)
         with self._lock:
             kept, micro_batch = list(self._kept), self._micro_batch
@@ -371,12 +371,12 @@ class StoredRun:
         return self._name
 
     def state(self, known: str, after: int) -> dict[str, Any]:
-        """Returns all there is to show."""
+        """Returns everything to show."""
         with self._asking:
             return self._state(known, after)
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Says why a window has not fired."""
+        """Explains why a window has not fired."""
         return why(self.folder, bolt, key=key, window=window)
 
     def _state(self, known: str, after: int) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class SourceLag:
 
 
 LagNow = Callable[[], Sequence[SourceLag]]
-"""Function, called from any thread, that returns how far the spouts are behind now; spouts for which that is not known
-are missing."""
+"""Function, called from any thread, that returns the present lags of the spouts; spouts with an unknown lag are
+missing."""
 
 
 class RunObserver:
@@ -60,8 +60,8 @@ class RunObserver:
         microseconds."""
 
     def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
-        """Called after the commit of a batch with some of the events that it did not admit, to those who want to
-        see them."""
+        """Called after the commit of a batch with some of the events that it did not admit, for observers that want
+        them."""
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
         """Called when files of a spout were changed after they were read; once for each file, and again after a
@@ -71,15 +71,15 @@ class RunObserver:
         """Called with the report of a batch that has been committed."""
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Called when the run has failed and is to be started again, before the pause; ``begin`` follows, unless it
-        fails again before."""
+        """Called when the run has failed and will be restarted, before the pause; ``begin`` follows, unless it fails
+        again before."""
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
         """Called once, when the run has ended. ``error``: the error with which it failed, if it did."""
 
 
 class Observers(RunObserver):
-    """Several observers, told in order."""
+    """Several observers, notified in order."""
 
     def __init__(self, observers: Sequence[RunObserver]) -> None:
         self.observers = tuple(observers)
@@ -112,7 +112,7 @@ class Observers(RunObserver):
             observer.window_ends(ends)
 
     def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
-        """Passed on to those who want to see them."""
+        """Passed on to the observers that want them."""
         for observer in self.observers:
             if observer.wants_rejected_events:
                 observer.rejected_events(events)
@@ -190,13 +190,13 @@ class Attempts:
         self._in_a_row = 0
 
     def restarts_after(self, error: BaseException) -> bool:
-        """True if the run is to be started again after this error."""
+        """True if the run is restarted after this error."""
         policy = self.policy
         passes = policy is not None and isinstance(error, Exception) and is_transient(error)
         return passes and policy is not None and self._in_a_row < policy.attempts
 
     def next(self, error: BaseException) -> ComingRestart:
-        """Count one more restart, which is to come."""
+        """Counts a coming restart."""
         assert self.policy is not None
         self.restarts, self._in_a_row = self.restarts + 1, self._in_a_row + 1
         pause = self.policy.seconds_before(self._in_a_row) * random.uniform(1 - _JITTER, 1 + _JITTER)

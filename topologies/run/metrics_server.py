@@ -185,7 +185,7 @@ class MetricsServer:
             daemon_threads = True
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """Ignores that whoever asked has gone; logs all other errors."""
+                """Ignores that a client has gone; logs all other errors."""
                 error = sys.exception()
                 if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
                     failed("a request failed", error)

@@ -326,7 +326,7 @@ class RunOptions:
     process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
     otel: bool = False
     """True if the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
-    providers that the program has set up, or else where the variables ``OTEL_*`` say."""
+    providers that the program has set up, or else to those of the variables ``OTEL_*``."""
     serve_page: int | str | None = None
     """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
     ``"0.0.0.0:8765"`` on all; None for no page. It may be the port of ``serve_metrics``."""

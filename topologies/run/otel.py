@@ -271,7 +271,7 @@ MOST_WINDOWS = 100
 
 
 class BatchSpans(RunObserver):
-    """Tells a tracer of the batches of a run. A batch of a run that never ends is a trace of its own."""
+    """Reports the batches of a run to a tracer. A batch of an endless run is a trace of its own."""
 
     def __init__(self, tracer: Tracer, topology: Graph, clock: Clock) -> None:
         self._tracer, self._clock = tracer, clock
@@ -343,7 +343,7 @@ class BatchSpans(RunObserver):
         self._batch = None
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Marks the batch in hand as failed; after the restart it is a new batch."""
+        """Marks the present batch as failed; after the restart it is a new batch."""
         self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:

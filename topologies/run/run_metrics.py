@@ -311,8 +311,7 @@ def has_named_partitions(node: WindowedNode) -> bool:
 
 
 class LoggedOnce:
-    """Logs errors of requests that come again each second, from a scrape or a page, and fail each time for the same
-    reason."""
+    """Logs repeated errors of requests, from a scrape or a page, only once for each reason."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._lock = log, threading.Lock()
@@ -397,7 +396,7 @@ class RunState(StrEnum):
     FINISHED = "finished"
     STOPPED = "stopped"
     TAKEN_OVER = "taken over"
-    """Another run has its checkpoint by now, and continues with it."""
+    """Another run has its checkpoint, and continues with it."""
     FAILED = "failed"
 
 
@@ -411,9 +410,9 @@ class Health:
     committed: int | None
     """Time of that commit, in microseconds."""
     phase: str | None
-    """The phase of the batch in hand; None between batches."""
+    """The phase of the present batch; None between batches."""
     phase_seconds: float | None
-    """Time that the batch in hand has taken so far."""
+    """Time that the present batch has taken so far."""
     error: str | None
     """Error that ended a failed run, or made it fail before it is started again; for a run that was taken over, by whom
     and when."""
@@ -481,7 +480,7 @@ class RunHealth:
         self._batch, self._phase = batch, None
 
     def restarting(self, error: BaseException) -> None:
-        """Called when it has failed, and is to be started again."""
+        """Called when it has failed, and will be restarted."""
         self._phase, self._state, self._error = None, RunState.RESTARTING, error_text(error)
         self._restarts += 1
 

@@ -345,7 +345,7 @@ def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
 
 
 def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
-    """Yields the differences, the first of them with a reason."""
+    """Yields the differences, the first with a reason."""
     for number, text in enumerate(differences):
         yield text if number else text + reason
 

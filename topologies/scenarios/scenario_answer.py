@@ -32,8 +32,8 @@ class AnswerPane(TypedDict):
 
 
 class AnswerWindow(TypedDict):
-    """A fired window; ``start``, ``end`` and ``due`` in microseconds; optional keys are present only where there are
-    several to tell apart, or any."""
+    """A fired window; ``start``, ``end`` and ``due`` in microseconds; optional keys are present only if there are
+    several values to distinguish, or any."""
 
     batch: int
     """The number of the batch in which it fired."""
@@ -50,10 +50,10 @@ class AnswerWindow(TypedDict):
     start: int | None
     end: int | None
     events: Sequence[str | None] | None
-    """Ids of its events; None for an event whose id is not known. None instead of the list where even the number of
-    events is not known: sums of events without ids."""
+    """Ids of its events; None for an event with an unknown id. None instead of the list if even the number of events is
+    unknown: sums of events without ids."""
     new: Sequence[str | None] | None
-    """Ids of the new events; None for windows that are joined from sums, for which they are not known."""
+    """Ids of the new events; None for windows that are joined from sums, whose new events are unknown."""
     expired: Sequence[str | None] | None
     """Ids of the expired events; None if windows do not follow each other, or the bolt does not ask for them."""
     task: NotRequired[int]
@@ -206,7 +206,7 @@ class Answer:
 
     @checked
     def to_json(self) -> dict[str, Any]:
-        """Returns the answer as ``replay --json`` prints it: all of it plain JSON."""
+        """Returns the answer in the form of ``replay --json``: plain JSON."""
         hidden = ("differences", "draw")
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
         return shown | {"outputs": {sink: [plain(row) for row in rows] for sink, rows in self.outputs.items()}}
@@ -214,7 +214,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Result of a scenario, as it is compared and drawn. Times are microseconds; ``ok`` as in ``Answer``."""
+    """Result of a scenario, for comparing and drawing. Times are microseconds; ``ok`` as in ``Answer``."""
 
     name: str
     ok: bool | None = None
@@ -242,7 +242,7 @@ class Replayed:
     """Record of each windowed bolt, for pictures."""
 
     def answer(self) -> Answer:
-        """Returns the answer as it is given to users."""
+        """Returns the answer in its form for users."""
         return Answer(
             name=self.name,
             ok=self.ok,

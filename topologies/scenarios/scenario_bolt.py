@@ -136,7 +136,8 @@ _KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: 
 
 
 def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None) -> pa.Schema:
-    """Returns the columns of a bare bolt's events: ``id``, and those that its settings name; or the given ones."""
+    """Returns the columns of a bare bolt's events: ``id``, and the columns that its settings name; or the given
+    ones."""
     chosen = columns_of(rules) if columns is None else columns
     return pa.schema({"id": pa.string(), **{name: TYPES[kind] for name, kind in chosen.items()}}.items())
 

@@ -521,7 +521,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Problem:
-    """Mistakes at a place: one text for each expected thing that was not found."""
+    """Mistakes at a place: one text for each missing thing."""
 
     place: ScenarioPlace
     texts: tuple[str, ...]

@@ -362,10 +362,8 @@ def clock_matters(rules: WindowSettings) -> bool:
 
 
 def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
-    """Yields the present batch, with the clock of its last event, and one in which only the clock moves.
-
-    Both end before the step with the index ``end``.
-    """
+    """Yields the present batch, with the clock of its last event, and a batch in which only the clock moves. Both end
+    before the step with the index ``end``."""
     if batch.arrivals:
         batch.advance, batch.end = TimeAdvance(before, tick=False), end
         yield batch

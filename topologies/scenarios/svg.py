@@ -123,7 +123,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
 
 
 def how_to_read(picture: Picture) -> str:
-    """Says in which directions time runs in the picture, in a sentence or two."""
+    """Describes in which directions time runs in the picture, in a sentence or two."""
     up = "Processing time runs upwards: each row is a thing that happened, the first one at the bottom."
     if picture.by_arrival:
         return f"{up} Events stand side by side in the order in which they came."

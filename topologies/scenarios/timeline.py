@@ -256,7 +256,8 @@ class Chart:
         return (LATE, "bold red", word) if word else None
 
     def _why_invalid(self, step: EventStep) -> str:
-        """Says why an event could not be used. If it lacks the field of its time, names the field and a similar one."""
+        """Describes why an event could not be used. If it lacks the field of its time, names the field and a similar
+        one."""
         field = self.scenario.time_field
         if field is not None and field not in step.event:
             close = nearest(field, step.event, likeness=0.5)
@@ -294,7 +295,7 @@ class Chart:
         )
 
     def _correction(self, number: int) -> Text:
-        """Says which windows' rows the window takes back."""
+        """Names the windows whose rows the window takes back."""
         before = ", ".join(f"#{each}" for each in self.taken_back.get(number, ()))
         return Text(f"takes back {before}; " if before else "", "bold yellow")
 
@@ -364,7 +365,7 @@ def _known(ids: Sequence[str | None] | None) -> list[str]:
 
 
 def _number(ids: Sequence[str | None] | None) -> str:
-    """Says how many events a window holds."""
+    """Describes the number of events of a window."""
     if ids is None:
         return "events"
     return f"{len(ids)} event{'' if len(ids) == 1 else 's'}"

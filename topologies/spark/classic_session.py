@@ -111,7 +111,7 @@ def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
 
 
 def check_classes(spark: SparkSession, places: Collection[str]) -> None:
-    """Raise EnvironmentMissing for a session that lacks what Spark's half needs."""
+    """Raise EnvironmentMissing for a session without the packages of Spark's half."""
     jvm: Any = spark._jvm
     for place in places:
         needed = _NEEDED.get(_scheme(place))
@@ -157,7 +157,7 @@ def _folder_of_jars() -> Path:
 
 
 def _hadoop_version() -> str:
-    """The version of Hadoop's client that Spark has; its stores have to be of the same."""
+    """Returns the version of Spark's Hadoop client; packages for stores must have the same."""
     names = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name) for path in _folder_of_jars().glob("hadoop-*"))
     return next((name[1] for name in names if name is not None), "<the version of Spark's hadoop-client-api>")
 
@@ -454,7 +454,7 @@ def _at_start(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _defaults(master: str) -> dict[str, str]:
-    """Returns the settings that windbolt makes if nobody else has made them."""
+    """Returns the settings that windbolt makes if nobody else has."""
     settings = {
         _MASTER: master,
         "spark.app.name": "windbolt",
@@ -576,7 +576,7 @@ class SharedSession:
 
 _LOCK = threading.Lock()
 _SHARED: list[SharedSession] = []
-"""The session of windbolt's own, if there is one."""
+"""windbolt's own session, if there is one."""
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class ProbedPlace:
         return filesystem, inside.rstrip("/") or "/"
 
     def prepare(self, probe: str) -> None:
-        """On the driver: write what executors are to read."""
+        """On the driver: writes the texts that executors will read."""
         if self.written:
             filesystem, folder = self._filesystem_and_path
             make_folder(filesystem, f"{folder}/{_FOLDER}")

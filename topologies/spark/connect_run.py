@@ -130,7 +130,8 @@ class ConnectExecutor:
         return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
-        """The answer of each executor, as far as Spark gives all of them a task where there are two for each slot."""
+        """Yields the answer of each executor, as far as Spark gives each of them a task with two tasks for each
+        slot."""
         numbers = list(range(2 * self.slots))
         answers = self._results(lambda share: list(probe(share)), [[number] for number in numbers])
         return list({answer["executor"]: answer for answer in answers}.values())
@@ -149,8 +150,8 @@ class ConnectExecutor:
             yield from pickle.loads(row)
 
     def _over_numbers(self, count: int) -> DataFrame:
-        """A DataFrame of so many rows, each of which is a task. It is kept: of a new one the server is asked for its
-        columns."""
+        """Returns a DataFrame of so many rows, each of which is a task. It is kept, since the server is asked for the
+        columns of a new one."""
         if count not in self._numbers:
             self._numbers[count] = self.spark.range(0, count, 1, count)
         return self._numbers[count]
@@ -204,7 +205,7 @@ def _sent(name: str) -> bytes:
 SLOTS = "spark.windbolt.slots"
 """Setting of the number of tasks to cut work into."""
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
-"""PySpark's variable that says that sessions of this process go over Connect."""
+"""PySpark's variable that makes sessions of this process use Connect."""
 _MOST_SECONDS = 10
 """Seconds in which a server has to take a connection."""
 
@@ -359,7 +360,7 @@ def _no_answer(address: str, why: str) -> UnreachableError:
 
 
 def _shown(address: str) -> str:
-    """The address without its parameters, of which one may be a token."""
+    """Returns the address without its parameters, of which one may be a token."""
     return address.partition(";")[0].rstrip("/")
 
 
@@ -386,7 +387,7 @@ def run_over_connect(
 
 
 def refuse_over_connect(topology: Graph) -> None:
-    """Raise ConfigError for what does not go over Connect."""
+    """Raise ConfigError for features that do not work over Connect."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout):
             why = "files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS"

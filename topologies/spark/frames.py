@@ -125,7 +125,7 @@ def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:
 
 
 def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  # noqa: PLR0911 - one for each kind
-    """True if each value of a type stays the same one when Spark casts it to another. ``in_utc``: in a session of that
+    """True if each value of a type is unchanged when Spark casts it to another. ``in_utc``: in a session of that
     zone."""
     match kind, wanted:
         case ArrayType(), ArrayType():
@@ -166,7 +166,7 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
     CharType: (StringType,),
     VarcharType: (StringType,),
 }
-"""Types, each with those that hold all of its values."""
+"""Types, each with the types that hold all of its values."""
 
 
 def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> None:
@@ -308,7 +308,7 @@ _FIRST = re.compile(r"part-0+-.*-c0+\..*")
 _AHEAD = 20
 """Number of batches that the query may be ahead of the run."""
 _RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
-"""Spark's error text of a query beside which another one goes on from the same checkpoint."""
+"""Spark's error text for a second query on the same checkpoint."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
 """Seconds between two checks for a batch that the query has written."""
 
@@ -425,7 +425,7 @@ class FrameReader:
             raise
 
     def _close_query(self) -> None:
-        """The query has ended: raises its error. What is left of its attempts that failed is deleted."""
+        """Called when the query has ended: raises its error, and deletes files of failed attempts."""
         error = self._of_query(lambda query: query.exception())
         self._query = None
         if error is not None:
@@ -562,7 +562,7 @@ class _SinkLog:
                     yield at, part
 
     def last(self) -> int:
-        """The last batch of which it has noted the files; -1 for none."""
+        """The last batch whose files it has noted; -1 for none."""
         return max(self._logged(), default=-1)
 
     def delete(self, name: str) -> None:

@@ -241,9 +241,9 @@ def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
 
 
 _PATIENCE_MS = 5_000
-"""Milliseconds without any record after which reading is left to Spark, which waits longer."""
+"""Milliseconds without a record after which reading is left to Spark, which waits longer."""
 _LAST_PATIENCE_MS = 60_000
-"""The same where Spark cannot read them."""
+"""The same for records that Spark cannot read."""
 _PARTS = 4
 """Divisor of Java's memory: one part of so many is for the sums of all threads together."""
 _FIXED = {
@@ -392,7 +392,7 @@ def _is_usual(options: Mapping[str, str]) -> bool:
 
 
 MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
-"""Rows and bytes of a batch up to which the driver writes them, with one thread and all of them in memory."""
+"""Rows and bytes of a batch up to which the driver writes them, in one thread and from memory."""
 _SENDER_SOURCE = Path(__file__).with_name("KafkaSender.java")
 
 

@@ -25,7 +25,7 @@ _KEPT, _LARGE = 2**26, 2**25
 second is the largest value that the GNU C library chooses itself."""
 
 _PAUSE = 60.0
-"""Seconds in which what runs leave is not collected twice: two runs at the same time may share a worker."""
+"""Least seconds between two collections of objects that runs leave: two runs at the same time may share a worker."""
 
 _left, _not_before = 0, 0.0
 """Number of tasks after which the present objects are set aside; and the time before which they are not checked

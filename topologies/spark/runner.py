@@ -109,17 +109,17 @@ class SparkFrames:
 _MAX_RESTARTS = 3
 """Number of times a batch is restarted after the death of a worker that does not recur."""
 _POLL_SECONDS = 0.1
-"""Seconds between checks whether the query has ended or is to be stopped."""
+"""Seconds between checks for the end of the query, or a request to stop."""
 _NAMING = threading.Lock()
 """Held while a query gets its name."""
 _DESCRIPTION = "spark.job.description"
 """Spark's property of a thread: how its UI describes the jobs that the thread starts."""
 _LOOK_SECONDS = 0.01
-"""Seconds between looks whether it has opened its sources."""
+"""Seconds between checks for opened sources."""
 
 
 class StopRequested(Exception):
-    """Raised when the run is to stop: the batch about to start is left to the next run."""
+    """Raised when the run must stop: the batch about to start is left to the next run."""
 
 
 def run_in_session(
@@ -296,7 +296,7 @@ class SparkRun(KeepsFrames):
         return {name: counts["rows"] for name, counts in self.micro_batch.manifest.spouts.items()}
 
     def _lag(self) -> list[SourceLag]:
-        """Of Kafka's spouts too, by what Spark has reported last."""
+        """Returns the lags, with those of Kafka's spouts by Spark's last report."""
         progress = None if self.query is None or not self.source.kafka_spouts else self.query.lastProgress
         records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
         return [*super()._lag(), *records]

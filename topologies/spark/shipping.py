@@ -166,7 +166,7 @@ class _Search:
                 self.found.installed.add(top)
 
     def read(self, text: str, package: str, *, needed: bool) -> None:
-        """Follow the imports of a module's text. Those within functions, and those that are tried, may do without."""
+        """Follow the imports of a module's text. Imports within functions, and in ``try``, may be missing."""
         self._follow_all(_imports(text, package), needed=needed)
 
     def _follow_all(self, imports: Iterable[tuple[str, bool]], *, needed: bool) -> None:
@@ -204,7 +204,7 @@ class _Search:
 
 @lru_cache(maxsize=4096)
 def _imports_in(path: str, package: str, changed: int, size: int) -> tuple[tuple[str, bool], ...]:
-    """The imports of a file as it was changed last: of a package they are looked for at the start of each run."""
+    """Returns the imports of a file as of its last change: those of a package are searched at the start of each run."""
     return _imports(Path(path).read_text("utf-8"), package)
 
 
@@ -231,8 +231,8 @@ def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:
-    """The names of the modules that a statement may import, by their full names; without its package, those that are
-    relative are left out."""
+    """Returns the full names of the modules that a statement may import; without its package, relative ones are left
+    out."""
     match node:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
@@ -287,7 +287,7 @@ def _main_source(modules: Iterable[str]) -> Iterator[str]:
 
 
 def files_of(place: Path) -> Iterator[Path]:
-    """The files of a module or package, in order of their names, without those that others make: hidden ones, caches,
+    """Returns the files of a module or package, in order of their names, without generated ones: hidden files, caches,
     environments."""
     if place.is_file():
         yield place
@@ -306,7 +306,7 @@ def files_of(place: Path) -> Iterator[Path]:
 PREFIX = "windbolt-code-"
 """Prefix of the folders that archives are unpacked to."""
 MOST_BYTES = 64 * 2**20
-"""Maximum size of the files of one archive: code has less, and data that lies beside it travels for nothing."""
+"""Maximum size of the files of one archive: code is smaller, and data beside it would be sent for nothing."""
 _SENT_FILE = re.compile(rf"[^\s\"']*/{PREFIX}[0-9a-f]{{16}}/([^\s\"':]+)")
 """Matches a file of an archive as an executor calls it; the group is its name in the archive."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -395,7 +395,7 @@ def with_own_places(users: Mapping[str, str], text: str) -> str:
 
 
 def forget_others(names: Iterable[str]) -> None:
-    """In a worker: let no module be found, or be loaded already, that another run has sent."""
+    """In a worker: removes modules that another run has sent, loaded or not."""
     kept = tuple(names)
     sys.path[:] = [path for path in sys.path if _sent_folder(path) in (None, *kept)]
     for name, module in list(sys.modules.items()):

@@ -72,7 +72,7 @@ class PlannedFiles:
         """Exception that made the query fail, if it was raised in here."""
         self._log: FileLog | None = None
         self._ahead: Iterator[list[FoundFile]] | None = None
-        """The batches that are left of the present input, in a run to its end."""
+        """The remaining batches of the present input, in a run to its end."""
 
     def apply(self, asked: str) -> str | None:
         """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``, given the last one of

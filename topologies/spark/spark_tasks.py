@@ -413,7 +413,7 @@ class Cluster:
 
 
 def executors_of(spark: SparkContext) -> int:
-    """Returns how many executors there are now; at least one, for which Spark waits."""
+    """Returns the present number of executors; Spark waits for at least one."""
     return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
 
 

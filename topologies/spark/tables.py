@@ -38,7 +38,7 @@ _RECENT = 1000
 _SKEW = 60_000_000
 """Microseconds by which the time of a snapshot of Iceberg's may be before the time of its predecessor."""
 _FACTS = "# Detailed Table Information"
-"""The row of DESCRIBE EXTENDED after which it tells about the table, and no more about its columns."""
+"""The row of DESCRIBE EXTENDED that separates the columns of the table from facts about it."""
 _ROWS_OF_A_FILE = 1_000_000
 """Rows from which on a batch is written as several files."""
 
@@ -92,7 +92,7 @@ def tables_of_files(given: Graph, topology: Graph) -> list[str]:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table as the catalog has it."""
+    """A table of the catalog."""
 
     name: str
     format: str
@@ -326,7 +326,8 @@ class Appender:
                 valid, restored = int(to) if known else valid, version
 
     def _snapshots(self) -> list[Any]:
-        """The current snapshot of an Iceberg table, and those before it that it still has, the last one first."""
+        """Returns the current snapshot of an Iceberg table, and the earlier ones that it still has, the last one
+        first."""
         name = self._table.name
         return self.spark.sql(
             f"SELECT s.snapshot_id, s.parent_id, s.summary, unix_micros(s.committed_at) AS committed "

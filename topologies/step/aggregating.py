@@ -219,7 +219,7 @@ def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
 
 
 def _storable_error(error: WindboltError, details: Details) -> RuleError:
-    """Returns the error with only the text that may be stored: the caller uses all of it."""
+    """Returns the error with only the text that may be stored: the caller has the whole error."""
     return RuleError(reason_of(error, details))
 
 
@@ -246,7 +246,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Sender:
-    """Turns what rules made into messages."""
+    """Turns results of rules into messages."""
 
     messages: MessageFormat
     way: Way
@@ -320,8 +320,8 @@ def _encoded(key: str | None) -> bytes | None:
 
 
 _Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
-"""The messages that rules made, by stream; the cache they left; the counters to raise; and whether the messages are the
-incoming ones."""
+"""The messages of rules, by stream; their cache; the counters to raise; and True if the messages are the incoming
+ones."""
 
 
 class AggregateMessages(StatefulWindowedBolt):

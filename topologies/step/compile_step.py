@@ -150,7 +150,7 @@ def missing(config: StepConfig) -> list[str]:
 
 
 def check_complete(config: StepConfig) -> None:
-    """Raise ConfigError, with what to add, where a step cannot be run as it is."""
+    """Raise ConfigError, with the missing parts, if a step cannot be run."""
     gaps = missing(config)
     if gaps:
         raise ConfigError(
@@ -506,7 +506,8 @@ class _Sinks:
                 )
 
     def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
-        """Returns where messages of a missing topic go: the topic of the step's error, if it is on the same Kafka."""
+        """Returns the sink for messages of a missing topic: the topic of the step's error, if it is on the same
+        Kafka."""
         error = step.error
         if not isinstance(error, Destination):
             return None
@@ -537,7 +538,7 @@ class _Sinks:
 
 
 def _below(place: str, name: str) -> str:
-    """Returns a folder within a place; the options of a place in a store stay behind."""
+    """Returns a folder within a place; the options of a place in a store stay at the end."""
     folder, sign, options = place.partition("?") if has_query(place) else (place, "", "")
     return f"{os.path.join(folder, name)}{sign}{options}"
 

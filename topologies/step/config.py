@@ -128,8 +128,8 @@ def _whole(value: object) -> int:
 
 
 def at_most(limit: int, why: str) -> AfterValidator:
-    """Returns a validator for the upper bound of a whole number: a larger one is a typing error, or would cost more
-    than it helps."""
+    """Returns a validator for the upper bound of a whole number: a larger one is a typing error, or would cost too
+    much."""
 
     def check(number: int) -> int:
         if number > limit:
@@ -384,7 +384,7 @@ class FilesSource(Section):
     files_per_batch: Files | None = None
     """Maximum number of files per batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
-    """Action for a listed file that no longer exists when it is to be read."""
+    """Action for a listed file that is missing when it is read."""
     on_change: Literal["warn", "error", "ignore"] = "warn"
     """Action for a file that was changed after it was read."""
 
@@ -662,7 +662,7 @@ class TimeFromEventTriggerSection(Place):
 
     @property
     def pattern(self) -> DayTimePattern:
-        """The pattern in which the rules write times."""
+        """The pattern of the times of rules."""
         return _pattern(self.time_pattern, self.zone)
 
 

@@ -280,7 +280,7 @@ class Step(Section):
 
 
 class StepConfig(Step):
-    """The whole file: the first step, with those that follow it, and their input, connections and settings."""
+    """The whole file: the first step, the steps that follow it, and their input, connections and settings."""
 
     source: SourceSection | None = None
     connections: dict[str, Connection] = Field(default_factory=dict, repr=False)  # secret

@@ -65,7 +65,7 @@ def _brief(config: StepConfig, step: Step) -> Iterator[str]:
 
 
 def as_mermaid(config: StepConfig) -> str:
-    """Returns the step, and those that follow it, as a flowchart in Mermaid's language."""
+    """Returns the step, and the steps that follow it, as a flowchart in Mermaid's language."""
     lines = ["flowchart LR", f"    source([{label('source', source_in_words(config))}])"]
     signs = {step.name: f"{index}" if index else "" for index, (_, step) in enumerate(config.steps)}
     for _, step in config.steps:

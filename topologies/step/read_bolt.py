@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MESSAGE = format_schema(RECORD)
-"""Columns of a message as it came, from Kafka or from a file."""
+"""Columns of a message as received, from Kafka or from a file."""
 MESSAGE_NAMES = tuple(RECORD.names)
 WEIGHED = ("key", "value", "headers")
 """Columns whose bytes count towards the capacity of a window."""
@@ -51,7 +51,7 @@ REASON = "_reason"
 """Column with the reason why a message failed."""
 
 FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
-"""Columns of a message that failed before more was known about it, with the reason."""
+"""Columns of a message that failed early, with the reason."""
 
 OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
 """Columns of a message to be sent."""
@@ -246,7 +246,7 @@ class OpenEnvelopes(BatchBolt):
 
 
 class UnreadLines(BatchBolt):
-    """Makes failed messages of what could not be read of files: lines that are too long, and whole files."""
+    """Makes failed messages of unreadable parts of files: lines that are too long, and whole files."""
 
     outputs = FAILED
 
@@ -462,7 +462,7 @@ def _at_once(table: pa.Table) -> int:
 
 
 class NoKey(ValueError):
-    """Raised where no key can be computed for a message; ``str()`` says why."""
+    """Raised if no key can be computed for a message; ``str()`` gives the reason."""
 
 
 def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:

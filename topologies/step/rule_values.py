@@ -25,11 +25,8 @@ def shown(value: object, longest: int = 80) -> str:
 
 
 class RuleError(WindboltError):
-    """Raised where a rule failed, took too long, or returned something invalid; the error is attributed to the events
-    with which the rule was called.
-
-    Its text is one line: the rule, the line in its file, and what happened.
-    """
+    """Raised if a rule failed, took too long, or returned something invalid; the error is attributed to the events with
+    which the rule was called. Its text is one line: the rule, the line in its file, and the problem."""
 
     def __init__(self, what: str, *, why: str = "", do: str = "", brief: str = "") -> None:
         """``brief``: the error without the text of an exception and its quotations; "" for the name of the class."""
@@ -199,7 +196,7 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
 
 
 def checked_key(name: str, value: Any) -> str | None:
-    """Returns a key: a text, or a whole number as text; None is none."""
+    """Returns a key: a text, or a whole number as text; None stays None."""
     return None if value is None else checked_text(name, value)
 
 

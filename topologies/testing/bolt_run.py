@@ -456,5 +456,5 @@ def _is_table(rows: Any) -> bool:
 
 
 def _as_list(rows: Any) -> Any:
-    """Returns rows that can be looked at twice: first for their columns, then for their values."""
+    """Returns rows that can be read twice: first for their columns, then for their values."""
     return list(rows) if hasattr(rows, "__next__") else rows

@@ -205,7 +205,7 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
 
 
 class NotedAggregates(BoundAggregates):
-    """Aggregates of an AggregateBolt that also note the windows for which they were computed."""
+    """Aggregates of an AggregateBolt that also note their windows."""
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
@@ -507,7 +507,7 @@ class TopologyDriver:
 
     @checked_value
     def story(self) -> str:
-        """Says where everything is, in a few lines: for a test that has failed."""
+        """Describes where everything is, in a few lines: for a test that has failed."""
         lines = [repr(self)]
         for name in self.topology.windowed:
             accounts = {account: number for account, number in self.accounts(name).items() if number}
@@ -539,7 +539,7 @@ class TopologyDriver:
         return now if self._reached is None else max(now, self._reached)
 
     def _moved(self, what: str, to: Moment | None) -> int:
-        """Returns the time to which the clock is to move; before the first batch its start may still be set."""
+        """Returns the time to which the clock moves; before the first batch its start may still be set."""
         now = self._now()
         if to is None:
             return now

@@ -98,7 +98,7 @@ def columns_of(
 
 
 def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
-    """Returns the rows in a list: one row is a list of it."""
+    """Returns the rows in a list; a single row as a list of one."""
     listed = [rows] if _is_one(rows) else rows
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
         raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
@@ -114,7 +114,7 @@ def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
 
 
 def _is_one(rows: object) -> bool:
-    """True if it is one row, and not rows in a tuple."""
+    """True for one row, False for rows in a tuple."""
     return isinstance(rows, Mapping) or (isinstance(rows, tuple) and not all(map(_is_row, rows)))
 
 

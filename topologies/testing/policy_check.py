@@ -32,7 +32,7 @@ _ALL_CUTS = 6
 _MOST_BATCHES = 200
 """Maximum number of batches of one run; if there are more events, only a stretch of them is cut one by one."""
 _TO_SHRINK = 700
-"""Maximum number of batches that are run to make a found difference smaller."""
+"""Maximum number of batches that are run to make a difference smaller."""
 _BOTH = "one batch of all events"
 _BEYOND_THE_CALL = (
     "under guard: what a call gives is gone after it",
@@ -110,7 +110,7 @@ class CheckedWindow:
     events: list[dict[str, Any]]
     """The events in order, each with the columns of its input."""
     streams: list[str]
-    """The input of each of them."""
+    """The input of each event."""
 
     def __repr__(self) -> str:
         key = "" if self.key == "None" else f" of {self.key:.40}"
@@ -674,7 +674,7 @@ class _Shrinking:
 
 
 def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
-    """Returns a cut of the events that are left when some are taken out."""
+    """Returns a cut of the remaining events after some were removed."""
 
     def moved(end: int) -> int:
         return end if end <= at else max(end - size, at)

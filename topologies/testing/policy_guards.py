@@ -1,7 +1,7 @@
 """Policies under guard: the same decisions, but forbidden actions are noticed.
 
-An event is good for one call: a guarded policy gets one that nobody can read afterwards, and that has no neighbours.
-Calls that read a clock are noted with the user's line.
+An event is valid for one call: a guarded policy gets an event that cannot be read afterwards, and that has no
+neighbours. Calls that read a clock are noted with the user's line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Watch:
 
 
 def guarded(policy: Policy, watch: Watch) -> Policy:
-    """Returns a copy of a policy, each hook of which is guarded; the policy itself where it has none of its own."""
+    """Returns a copy of a policy, each hook of which is guarded; the policy itself if it has no hooks of its own."""
     hooks = [name for name in HOOKS if overrides(policy, name)]
     if not hooks:
         return policy
@@ -263,7 +263,7 @@ _OF_CHANCE = {"random", "getrandbits"}
 
 
 class _Listener:
-    """Called by Python at each call below a hook: notes those of clocks and of chance."""
+    """Called by Python at each call below a hook: notes calls of clocks and of random numbers."""
 
     def __init__(self, watch: Watch, above: FrameType) -> None:
         self._watch, self._above = watch, above

@@ -67,7 +67,7 @@ class Given:
     times: tuple[int | None, ...]
     """The time of each in microseconds: that of its column, or the clock when it arrives; None if it has none."""
     clocked: bool
-    """True if times are those of the clock."""
+    """True if times are clock times."""
     inputs: tuple[str, ...]
     """The input of each, by its name."""
     columns: Mapping[str, Sequence[str]]
@@ -128,7 +128,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Cut:
-    """A way in which the events come: where batches end, and what happens between them."""
+    """A way in which the events come: the ends of batches, and the actions between them."""
 
     ends: tuple[int, ...] = ()
     """Numbers of events behind which a batch ends, ascending; the last batch needs none."""
@@ -140,7 +140,7 @@ class Cut:
     tasks: tuple[int, ...] = (1,)
     """Numbers of tasks: each batch has the next one of these."""
     turned: bool = False
-    """True if a batch has all events of its last input first, then those of the one before, and so on."""
+    """True if a batch has its inputs in reverse order."""
 
     def spans(self, count: int) -> list[tuple[int, int]]:
         """Returns the ranges of events of each batch, of ``count`` events."""
@@ -150,7 +150,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Window:
-    """A window as it is compared."""
+    """A window in the form that is compared."""
 
     key: str
     """The repr of its key; ``"None"`` without keys."""
@@ -172,7 +172,7 @@ class Seen:
     """The error that ended it."""
 
     def same(self, other: Seen) -> bool:
-        """True if nobody could tell the runs apart by their windows and accounts."""
+        """True if the windows and accounts of the runs are equal."""
         return (self.windows, self.accounts, bool(self.error)) == (other.windows, other.accounts, bool(other.error))
 
 
@@ -352,7 +352,7 @@ class _Rows:
     turned: bool
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the events in order of arrival, those of one input that follow each other together."""
+        """Yields the events in order of arrival; consecutive events of one input come together."""
         given, places = self.given, list(range(self.low, self.high))
         if self.turned:
             order = list(given.columns)
@@ -493,10 +493,8 @@ _HELD, _NOT, _CUT = "●", "·", "─"
 
 
 def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str, str]) -> str:
-    """Returns events as lines, windows as columns (a, b, ...), those of both runs side by side.
-
-    ``cut`` is that of the second run: a line is drawn where a batch ends. ``sides``: title of each run.
-    """
+    """Returns events as lines, windows as columns (a, b, ...), with both runs side by side. ``cut``: of the second run;
+    a line is drawn at the end of each batch. ``sides``: title of each run."""
     pairs = _pairs(first.windows, second.windows)
     shown = _most_telling(pairs)
     letters = [chr(ord("a") + number % 26) for number in range(len(shown))]
@@ -545,7 +543,7 @@ def _pairs(first: Sequence[Window], second: Sequence[Window]) -> list[Pair]:
 
 
 def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
-    """Returns a few windows: those that differ first, in order."""
+    """Returns a few windows: first those that differ, in order."""
     different = [pair for pair in pairs if pair[0] != pair[1]]
     chosen = (different + [pair for pair in pairs if pair[0] == pair[1]])[:_MOST_WINDOWS]
     return [pair for pair in pairs if any(pair is each for each in chosen)]
@@ -571,8 +569,8 @@ def _cells(place: int, windows: Sequence[Window | None]) -> str:
 
 
 def _labels(given: Given) -> list[str]:
-    """Describes each event: its number from 1, its time, its input where there are several, and its values; without the
-    date where all have the same."""
+    """Describes each event: its number from 1, its time, its input if there are several, and its values; without the
+    date if all have the same."""
     times = ["" if time is None else show(time) for time in given.times]
     same = len({time[:11] for time in times if time}) == 1
     shown = [time[11:].removesuffix("Z") if same else time for time in times]

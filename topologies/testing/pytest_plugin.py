@@ -180,7 +180,7 @@ class ScenarioItem(pytest.Item):
 
 
 class _OnSpark:
-    """The outcomes of all scenarios that were selected, once the first of them is asked for."""
+    """The outcomes of all selected scenarios, once the first of them is asked for."""
 
     def __init__(self, items: Sequence[pytest.Item]) -> None:
         self.items = [item for item in items if isinstance(item, ScenarioItem)]

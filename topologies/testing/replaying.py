@@ -133,7 +133,7 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None
     attempts = 0
 
     def answer(indices: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
-        """Answer all at once; where that fails, answer in halves, until the failing scenario is found."""
+        """Answers all at once; after a failure, answers in halves, until the failing scenario is found."""
         nonlocal attempts
         attempts += 1
         try:

@@ -214,7 +214,8 @@ def as_number(kind: pa.DataType) -> np.dtype[Any] | None:
 
 
 def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Such a column as a NumPy array, with some number for null, and which rows are not null; None: all of them."""
+    """Returns such a column as a NumPy array, with some number for null, and a mask of the other values; None: all are
+    valid."""
     wanted = as_number(column.type)
     assert wanted is not None
     if wanted.kind == "i" and not pa.types.is_integer(column.type):
@@ -308,11 +309,8 @@ class Ranked(Accumulator):
 
 
 def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns whole numbers in the order of the values, equal where the values are equal, and which rows are not null;
-    None: all of them.
-
-    The numbers compare values within one column only. ``~`` turns the order round.
-    """
+    """Returns whole numbers in the order of the values, equal for equal values, and a mask of the values that are not
+    null; None: all of them. The numbers compare values within one column only. ``~`` turns the order round."""
     if as_number(column.type) is None:
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         return Keys.of([column], len(column), ordered=True).codes, valid
@@ -339,7 +337,7 @@ def can_be_ranked(kind: pa.DataType) -> bool:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """True if values of this type can be sorted, and told apart."""
+    """True if values of this type can be sorted and compared."""
     if pa.types.is_nested(kind):
         return False
     try:
@@ -479,7 +477,7 @@ class PresentAccumulator(DenseAccumulator):
 
     @abstractmethod
     def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Returns a column, and which rows are not null; None: all of them."""
+        """Returns a column, and a mask of the values that are not null; None: all of them."""
 
     @abstractmethod
     def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
@@ -487,7 +485,7 @@ class PresentAccumulator(DenseAccumulator):
 
     @abstractmethod
     def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
-        """Returns the state of groups of states, of which none is empty."""
+        """Returns the state of groups of states; no state is empty."""
 
 
 @dataclass(frozen=True)

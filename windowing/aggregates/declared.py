@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 NO_ORDER = "its values have no order", "take a part of it as a column, in a bolt before"
-"""Why a column cannot be ranked, and what to do."""
+"""The reason why a column cannot be ranked, and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -361,9 +361,9 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Combined(Accumulator):
-    """Accumulator whose state is made by functions of the user; null where there are no values.
+    """Accumulator whose state is made by functions of the user; null without values.
 
-    A checkpoint keeps what its ``repr`` shows: the code of the functions may change, as that of bolts may.
+    A checkpoint keeps its ``repr``: the code of the functions may change, like that of bolts.
     """
 
     field: str

@@ -165,7 +165,7 @@ _ZEROS = 46
 """Number of bits of a hash in which leading zeros are counted, besides those that name the register (at most 18)."""
 _LEAST, _MOST = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
-"""Seed of these hashes, which must differ from those of the fields grouping: those decide which values a task sees at
+"""Seed of these hashes. It must differ from the fields grouping's, whose hashes decide which values a task sees at
 all."""
 
 
@@ -207,8 +207,8 @@ class Registers(Accumulator):
 
 
 def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
-    """Returns a hash of 64 bits for each value, equal where the values are equal, and which rows are not null; None:
-    all of them."""
+    """Returns a hash of 64 bits for each value, equal for equal values, and a mask of the values that are not null;
+    None: all of them."""
     kind = column.type
     if as_number(kind) is not None:
         numbers, valid = ranks(column)

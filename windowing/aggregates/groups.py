@@ -187,7 +187,7 @@ class _None(Keys):
 
 
 class _Numbers(Keys):
-    """Whole numbers that lie close together: their distance from the least."""
+    """Whole numbers that are close together, as their distance from the least."""
 
     def __init__(self, values: NDArray[Any], low: int, high: int, kind: pa.DataType) -> None:
         self.low, self.kind, self.size = low, kind, high - low + 1
@@ -231,7 +231,7 @@ class _Struct(Keys):
 
 
 class _Pair(Keys):
-    """Two keys as one; the left one decides the order first."""
+    """Two keys as one; the left key is first in the order."""
 
     def __init__(self, left: Keys, right: Keys) -> None:
         self.left, self.right = left, right

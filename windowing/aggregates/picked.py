@@ -115,7 +115,7 @@ class Picking(Aggregate):
 
     @property
     def may_go_by_time(self) -> bool:
-        """True if ``by`` may be left out."""
+        """True if ``by`` may be omitted."""
         return False
 
     def __str__(self) -> str:
@@ -320,7 +320,7 @@ class Leading(Accumulator):
         return [listed(pa.array(times[rows]), sizes), *(listed(column.take(taken), sizes) for column in columns)]
 
     def _sorted(self, times: NDArray[np.int64], columns: list[pa.Array]) -> NDArray[np.int64]:
-        """Returns the rows in order of the column, then of time, then as they are."""
+        """Returns the rows in order of the column, then of time, then of their position."""
         rows = np.arange(len(times)) if is_sorted(times) else stable_order(times)
         if self.by is None:
             return rows
@@ -349,7 +349,7 @@ class _Listed(Picking):
 
     @property
     def may_be_all(self) -> bool:
-        """True if ``limit`` may be left out."""
+        """True if ``limit`` may be omitted."""
         return False
 
     @property

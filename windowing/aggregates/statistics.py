@@ -47,7 +47,7 @@ _INFINITE, _NAN = 1 << 40, 1 << 41
 """Buckets of their own, beyond all others."""
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _ROUNDING = 1e-6
-"""Share of the bound that is left to the rounding of the arithmetic."""
+"""Share of the bound that is left for rounding errors."""
 _LEAST, _MOST = 0.0001, 0.5
 
 
@@ -82,7 +82,8 @@ class Buckets:
         return numbers
 
     def values(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the middle of each bucket, which is off by the same share of its least and of its greatest value."""
+        """Returns the middle of each bucket, which has the same relative distance from its least and its greatest
+        value."""
         sizes = np.abs(numbers)
         low, high = self._edge(sizes - self._shift), self._edge(sizes - self._shift + 1)
         least, most = low[0], np.ldexp(high[0], high[1] - low[1])

@@ -268,7 +268,8 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def takes_retractions(self) -> bool:
-        """True if it tells retractions from other rows: by its key, or in a subclass that makes rows of its own."""
+        """True if it distinguishes retractions from other rows: by its key, or in a subclass that makes rows of its
+        own."""
         return RETRACT in self.by or not self.is_as_declared
 
     @property
@@ -279,8 +280,8 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def is_as_declared(self) -> bool:
-        """True if its rows are those of its aggregates, and no subclass makes others, nor is it watched in a test that
-        asks for the events of its windows."""
+        """True if its rows are those of its aggregates: no subclass makes others, and no test that asks for the events
+        of its windows watches it."""
         own = getattr(self.execute_all, "__func__", None) is AggregateBolt.execute_all
         return own and type(self).execute is AggregateBolt.execute
 

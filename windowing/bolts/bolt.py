@@ -111,7 +111,7 @@ def copied(bolt: Copied) -> Copied:
 
 def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
     """Names the attribute or setting of a bolt on which an attempt fails, as words after "holds": `` in self.lock``.
-    Empty where it is none of them."""
+    Empty if no single one fails."""
     of_bolt = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
     settings = vars(bolt).get("settings")
     of_settings = {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}

@@ -123,7 +123,7 @@ def check_moments(**names: object) -> None:
 
 
 def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
-    """Raises ConfigError for columns of the start or the end that are asked for, and left out by ``outputs``."""
+    """Raises ConfigError for columns of the start or the end that are asked for, but not in ``outputs``."""
     for moment, name in asked.items():
         if name is not None and name not in wanted.names:
             raise ConfigError(
@@ -426,7 +426,8 @@ class TemporalJoin(Join, Operator):
         return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
 
     def _lefts(self, window: TupleWindow) -> pa.Table:
-        """Left events with their own columns: as they meet their first partner, or, having met none, as they end."""
+        """Yields left events with their own columns: when they meet their first partner, or when they end without
+        one."""
         rows = pa.array(np.arange(len(window)))
         starts = window.timestamps
         if self.how == "semi":
@@ -454,7 +455,7 @@ class TemporalJoin(Join, Operator):
 
 
 def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
-    """Returns the kinds of windows of a join of this ``how``; ``left`` is the place of its left input."""
+    """Returns the kinds of windows of a join of this ``how``; ``left`` is the index of its left input."""
     return (Onset() if how == "inner" else Meeting(how, left),)
 
 

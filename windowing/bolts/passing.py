@@ -62,7 +62,7 @@ class Union(Operator):
         """Takes no arguments: the columns come from the inputs."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its inputs; where types differ, ``build`` says so."""
+        """Returns a copy with the columns of its inputs; ``build`` reports different types."""
         bound = copy(self)
         schema = unified(inputs)
         bound._schema = next(iter(inputs.values())) if schema is None else schema
@@ -122,7 +122,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
 
     @property
     def remembered_columns(self) -> tuple[str, ...]:
-        """The columns that are remembered of events that have passed; none before its inputs are known."""
+        """The columns that are remembered of events that have passed; empty before its inputs are known."""
         columns: tuple[str, ...] = self.__dict__.get("_compared", ())
         return columns
 
@@ -136,7 +136,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of these rows, all of which have passed, later rows are to be compared with."""
+        """Returns the passed rows with which later rows are compared."""
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
@@ -180,7 +180,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         return {stream: (table.filter(pa.array(which)), index[which]) for stream, which in chosen.items()}
 
     def _passed(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of these events pass, and keeps what later calls need to know of them."""
+        """Returns a mask of the events that pass, and keeps what later calls need of them."""
         before = self.state[_PASSED]
         columns = self.remembered_columns
         keys = [
@@ -220,8 +220,8 @@ def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 
 
 def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
-    """Returns the rows that pass, of rows in order of (group, time). Whether one does depends on those that passed
-    before it, so these are followed one by one; those that do not pass are skipped."""
+    """Returns the rows that pass, of rows in order of (group, time). This depends on the rows that passed before, so
+    rows are followed one by one; those that do not pass are skipped."""
     count = len(numbers)
     follows = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
     events = follows < count
@@ -240,7 +240,8 @@ def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, with
 
 
 def _group_starts(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the index of the first row of each group; the rows are sorted by ``numbers``, those of their groups."""
+    """Returns the index of the first row of each group; the rows are sorted by ``numbers``, the numbers of their
+    groups."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 
@@ -679,15 +680,15 @@ def _unit(kind: pa.DataType) -> int:
 
 
 def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns which ends are known; an end on 9999-12-31 stands for none."""
+    """Returns a mask of the known ends; an end on 9999-12-31 stands for none."""
     open_end = pa.scalar(OPEN_END, pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else OPEN_END // 1_000
     kind = pa.timestamp("us") if pa.types.is_timestamp(ends.type) else pa.int64()
     return pc.less(ends.cast(kind, safe=False), open_end)
 
 
 def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
-    """Returns a column of times, moved later by a number of microseconds; ``where`` says which of them, None for
-    all."""
+    """Returns a column of times, moved later by a number of microseconds; ``where``: a mask of the times to move, None
+    for all."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
     numbers = column.cast(pa.int64())

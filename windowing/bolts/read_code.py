@@ -1,5 +1,5 @@
-"""Inspection of users' code: whether a bolt asks its windows for expired events, which names are in it, and which of
-its methods nobody calls."""
+"""Inspection of users' code: True if a bolt asks its windows for expired events, the names in it, and the methods that
+nobody calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
 _LEAD_ON = (FunctionType, type, property, MethodType, staticmethod, classmethod, *_WRAPPERS)
 """Types of the values in which further functions are."""
 _MOST = 20_000
-"""Limit of the functions and values that are looked through."""
+"""Most functions and values that are examined."""
 
 
 def asks_for_expired(bolt: TaskBolt) -> bool:
@@ -69,7 +69,7 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
 _LIKENESS = 0.75
 """How alike the names are, as ``nearest`` has it: ``on_timer`` and ``on_time``, ``evicts`` and ``evict``."""
 _MOST_BESIDE = 5_000
-"""Limit of the values that are looked through for a name, the nearest first."""
+"""Most values that are examined for a name, the nearest first."""
 
 
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
@@ -110,7 +110,7 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
 
 
 def _meant(method: FunctionType, name: str, known: Mapping[str, Any], left: Set[str]) -> list[str]:
-    """Returns the hooks, of those that are left, that a method may be meant to be."""
+    """Returns the remaining hooks that a method may be a misspelling of."""
     like, shared = nearest(name, known, len(known), _LIKENESS), 0
     if not like and name.startswith("on_") and any(hook.startswith("on_") for hook in known):
         like, shared = sorted(hook for hook in known if hook == "track" or hook.startswith("on_")), 1
@@ -227,7 +227,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _methods(kind: type) -> Iterator[Any]:
-    """Yields the methods of a class, and those of its bases that it does not replace, or calls by ``super()``."""
+    """Yields the methods of a class, and inherited methods that it does not replace, or calls by ``super()``."""
     replaced: set[str] = set()
     for each in kind.__mro__:
         if not _is_users(each):

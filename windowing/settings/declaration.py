@@ -81,10 +81,8 @@ def _partition(value: object) -> object:
 
 
 def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """Returns the names of partitions that exist, as texts, on every input or per input.
-
-    They are given as texts or whole numbers, each once. Raises ConfigError for what names none.
-    """
+    """Returns the names of existing partitions, as texts, on every input or per input. They are given as texts or whole
+    numbers, each once. Raises ConfigError for other values."""
     if isinstance(value, Mapping) and value:
         return {str(label): _existing(values) for label, values in value.items()}
     return _existing(value)
@@ -201,18 +199,18 @@ several; empty if the words of another setting say it."""
 
 @dataclass(frozen=True)
 class SaidBy:
-    """Stands in place of words: names where ``windbolt describe`` says the setting instead."""
+    """Replaces words: names the place where ``windbolt describe`` shows the setting instead."""
 
     what: str
-    """A setting whose words say this one too, or a line of the description."""
+    """A setting whose words include this one, or a line of the description."""
     own_place: bool = False
-    """True if the JSON of a topology has a place for it beside the rules: ``"lag"``, ``"bounds"``."""
+    """True if the JSON of a topology has a key for it beside the rules: ``"lag"``, ``"bounds"``."""
 
 
 class AdmittedBy(Enum):
     """Where the events of a bolt are admitted or found late, once a setting of it is not at its default.
 
-    Settings that make a bolt hold its events (a key, sessions, a trigger of keys) are left to
+    Settings that make a bolt hold its events (a key, sessions, a trigger of keys) belong to
     ``policies.choose_policies``: tasks that hold events always admit them.
     """
 
@@ -246,12 +244,12 @@ class Declaration:
     preset: bool
     """True if a preset decides it."""
     needs: tuple[str, ...]
-    """Conditions without which the setting changes nothing and is refused; the error tells the first missing one: names
-    in ``NEEDS`` (``topologies/graph/effects.py``)."""
+    """Conditions without which the setting changes nothing and is refused; the error names the first missing one. These
+    are names in ``NEEDS`` (``topologies/graph/effects.py``)."""
     scenario: str | None
     """Name in scenario files; None if those have another way to say it, or none."""
     resumes: bool | str
-    """True if a run may continue with another value on the same checkpoint; a text says when it may not."""
+    """True if a run may continue with another value on the same checkpoint; a text gives the exceptions."""
     admitted_by: AdmittedBy
     """The part of a run that admits the events if the value is not the default."""
     words: Words | SaidBy
@@ -259,7 +257,7 @@ class Declaration:
 
     @property
     def has_own_place(self) -> bool:
-        """True if the JSON of a topology has a place for it beside the rules."""
+        """True if the JSON of a topology has a key for it beside the rules."""
         return isinstance(self.words, SaidBy) and self.words.own_place
 
     @property
@@ -304,10 +302,8 @@ def setting(
 
 
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
-    """Returns the declaration of each declared setting by its name, in the order in which they stand.
-
-    Raises ValueError if two settings are given by the same call: one would silently take the other's place.
-    """
+    """Returns the declaration of each declared setting by its name, in order. Raises ValueError if two settings are
+    given by the same call: one would silently replace the other."""
     found = {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
     by_call: dict[str, str] = {}
     for name, declared in found.items():
@@ -348,7 +344,7 @@ class ListedKeys:
 
     @cached_property
     def digest(self) -> str:
-        """Returns a text that tells one list from another."""
+        """Returns a text that distinguishes lists."""
         return hashlib.sha256(repr((self.values, self.since)).encode()).hexdigest()[:16]
 
     @staticmethod

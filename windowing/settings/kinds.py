@@ -36,7 +36,7 @@ __all__ = [
 class WindowKind(ABC):
     """A kind of window, as a bolt declares it; ``policies.assigners`` form the windows.
 
-    A new kind is a subclass that answers where these defaults are wrong; decision 83 lists the other files.
+    A new kind is a subclass that overrides the defaults that do not fit; decision 83 lists the other files.
     """
 
     edges_known: ClassVar[bool] = False

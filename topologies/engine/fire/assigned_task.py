@@ -91,8 +91,8 @@ class WaitingEdges:
         self._waiting = None if stored is None else read_retained(router.context.store, stored)[0]
 
     def concern(self, new: Admitted) -> bool:
-        """True if some of the admitted events may match, so that all live events must be looked at: an end edge
-        arrived, or a start whose end edge waits for it."""
+        """True if some of the admitted events may match, so that all live events must be examined: an end edge arrived,
+        or a start whose end edge waits for it."""
         if new.end_edges is not None and new.end_edges.any():
             return True
         waiting = self._waiting
@@ -150,7 +150,7 @@ class WaitingEdges:
         return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
 
     def expire(self, frontier: int | None) -> None:
-        """Refuse those that can match no start any more, because they end up to the frontier (microseconds)."""
+        """Refuse edges that can match no start any more, because they end up to the frontier (microseconds)."""
         waiting, router = self._waiting, self._router
         if waiting is None:
             return
@@ -234,7 +234,7 @@ class KeyWatermarks:
         return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_at(current)
 
     def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
-        """The same within a batch, where the windows of one key alone have closed, up to this time."""
+        """The same within a batch, in which windows of one key alone have closed, up to this time."""
         previous, _ = self.substreams.limits(keys)
         after = self._evaluated(keys, previous)
         self._closed[key] = upto
@@ -272,7 +272,7 @@ class TaskKnownKeys:
         store: SegmentStore,
         codes: KeyCodes,
     ) -> None:
-        """``until``: how long after the last window with events a key is known."""
+        """``until``: time for which a key is known after its last window with events."""
         self._until, self._node, self._end, self._stored = until, node, item.end, before.known
         self._known = (
             KnownKeys.none(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
@@ -282,7 +282,7 @@ class TaskKnownKeys:
             self._add_listed(node.listed[item.task], codes)
 
     def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
-        """Adds the listed keys that are not known yet; each is known from the moment that is listed with it."""
+        """Adds the listed keys that are not known yet; each is known from the moment listed with it."""
         self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
         new = self._known.unknown(self._listed)
         self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
@@ -350,7 +350,7 @@ class TaskPanes:
         return self._states
 
     def decisions(self, upto: int | None, *, within_batch: bool) -> PaneDecisions:
-        """The decisions of one evaluation, in which windows close that end up to this frontier (microseconds);
+        """Returns the decisions of one evaluation, which closes windows that end up to this frontier (microseconds).
         ``within_batch``: before further events of the batch are added."""
         watermark = NONE if self._end.watermark is None else self._end.watermark
         closed_until = NONE if upto is None else upto
@@ -385,11 +385,11 @@ class TaskPanes:
 
 @dataclass(frozen=True)
 class EvaluationScope:
-    """The events that one evaluation looks at, and the range of window ends that it looks for, in microseconds."""
+    """The events of one evaluation, and the range of its window ends in microseconds."""
 
     events: RetainedEvents
     count: int
-    """Number of events, from the first one on, that are looked at."""
+    """Number of evaluated events, from the first one on."""
     after: int
     upto: int | None
     last: LastFired | None
@@ -557,7 +557,8 @@ class AssignedTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """The live events, for sessions and message ids, the watermarks of the keys, and what firings have closed."""
+        """The live events, for sessions and message ids; the watermarks of the keys; and the windows that firings have
+        closed."""
         key_marks = None if self._keys is None else self._keys.advance
         codes = self._code if any(self._node.keys) else None
         return AdmissionContext(self._live, key_marks, codes, closed_early=self._evaluations.closed_early)
@@ -602,7 +603,7 @@ class AssignedTask:
     def _codes_of(
         self, events: RetainedEvents, old: RetainedEvents | None
     ) -> tuple[NDArray[np.int64] | None, RetainedEvents | None]:
-        """The codes of the keys of events, which only tell them apart, and old rows with theirs."""
+        """Returns the codes of the keys of events, which only distinguish them, and old rows with their codes."""
         coder = KeyCodes(self._node.keys)
         if old is None:
             return coder.apply(events).keys, None

@@ -132,7 +132,7 @@ def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
 
 
 def places(windows: Sequence[TupleWindow]) -> str:
-    """The task and the windows at which a bolt failed that was called for all of them."""
+    """Returns the task and the windows of a bolt call for all of them, for an error."""
     if len(windows) == 1:
         return place(windows[0])
     task, last = windows[0].task, max(window.end_timestamp for window in windows)
@@ -325,7 +325,7 @@ def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
 
 _EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16
 _MANY_EVENTS = 1 << 14
-"""Windows of fewer events are not looked at for their bytes."""
+"""Most events of windows whose bytes are not measured."""
 _OF_MEMORY = 8
 """A window is large that takes more than this part of the memory."""
 

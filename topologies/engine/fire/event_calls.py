@@ -116,7 +116,7 @@ class EventTask:
         store, types = router.context.store, node.bolt.state_types
         of_tables = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
         self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)
-        """The states of its keys; set anew by who calls the bolt."""
+        """The states of its keys; replaced by the caller of the bolt."""
         self._stored = self.keys
         self._codes = KeyCodes.restored(node.keys, store, self._before.codes)
         self._events: RetainedEvents | None = None
@@ -263,7 +263,7 @@ class EventCalls(BoltCalls):
         self._task, self._called = task, 0
         self._outputs = _Emitted(node.outputs)
         self._events: RetainedEvents | None = None
-        """The events for which the bolt is called one by one; an error names one by its index here."""
+        """The events for which the bolt is called one by one; errors refer to one by its index here."""
         self._columns = node.schema.names
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
@@ -307,11 +307,11 @@ class EventCalls(BoltCalls):
             self._keep(bolt, keyed.codes, keyed.columns, states)
 
     def _states(self, bolt: StatefulBolt, names: Sequence[Any], known: Sequence[dict[str, Any] | None]) -> _States:
-        """The states of keys, of which some had none."""
+        """Returns the states of keys, some of which had none before."""
         return [self._first(bolt, name) if state is None else state for name, state in zip(names, known, strict=True)]
 
     def _first(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
-        """The state that a key has in the beginning: its own, also where the bolt returns the same lists again."""
+        """Returns the first state of a key: its own copy, even if the bolt returns the same lists again."""
         bolt.key = name
         try:
             first = bolt.initial_state()
@@ -352,7 +352,7 @@ class EventCalls(BoltCalls):
             raise self._failed(place, error) from error
 
     def _tuples(self, events: RetainedEvents) -> Iterator[Tuple]:
-        """The events as objects, of which few are there at a time."""
+        """Yields the events as objects, few of which exist at a time."""
         labels = self.node.streams
         for first in range(0, len(events), _AT_ONCE):
             times = events.times[first : first + _AT_ONCE].tolist()
@@ -464,7 +464,7 @@ class EventCalls(BoltCalls):
 
 
 _AT_ONCE = 1 << 14
-"""Events that are objects at the same time."""
+"""Most events that are objects at the same time."""
 _LONGEST = 300
 """Characters of an event in an error message."""
 _NO_KEY = object()

@@ -122,7 +122,7 @@ class QueueTask:
         yield from self._shown(self._manager.advance(frontier, latest))
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """The queue without what no window needs any more."""
+        """Returns the queue without events that no window needs any more."""
         manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
         if manager is None or frontier is None:
             return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
@@ -138,7 +138,7 @@ class QueueTask:
         return events
 
     def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
-        """Windows as the bolt is to get them."""
+        """Returns the windows for the bolt."""
         yield from windows
 
 
@@ -241,10 +241,11 @@ def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
 def _left(
     refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
 ) -> tuple[list[Ref], NDArray[np.int64]]:
-    """The references without the events that the manager dropped, and how many of the given events remain, per stream.
+    """Returns the references without the events that the manager dropped, and the number of remaining given events per
+    stream.
 
-    The queue and each part are ordered by (time, arrival). The dropped events are all those before one time, and of
-    that very time as many as were dropped, in order of arrival.
+    The queue and each part are ordered by (time, arrival). The dropped events are all events before one time, and a
+    number of those at that time, in order of arrival.
     """
     left: list[Ref] = []
     alive = np.zeros(streams, np.int64)
@@ -270,10 +271,8 @@ def _left(
 def _in_final_order(
     refs: list[Ref], manager: WindowManager, frontier: int, streams: int, store: SegmentStore, writer: SegmentWriter
 ) -> list[Ref]:
-    """The references, with all settled events rewritten in final order.
-
-    So an event is sorted once, not in every batch for as long as it lives.
-    """
+    """Returns the references, with all settled events rewritten in final order. So an event is sorted once, not in
+    every batch of its life."""
     events = manager.settled_events(sum(ref.needed for ref in refs if ref.level >= _SETTLED))
     if events is None:
         return refs
@@ -588,7 +587,7 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
 
 
 def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Windows of each stored event, or one for each end in time; None for a trigger that says neither."""
+    """Windows of each stored event, or one for each end in time; None for a trigger that fits neither."""
     trigger, reach = node.trigger, node.eviction.reach
     queue, rows = task.windows_as(QueueState), task.refs.needed
     if not rows:
@@ -660,7 +659,7 @@ class WindowFamily:
     pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
     """The events of a task that are in no window yet and may still be in one."""
     has_work: Callable[[WindowedNode, TaskState, UnadmittedSections | None, Frontiers], bool]
-    """True if a task may have something to do at the current frontier, of which there is one."""
+    """True if a task may have something to do at the current frontier, which must exist."""
     open_windows: Callable[[WindowedNode, BoltState, TaskState], int | None] = lambda node, state, task: None
     """Upper bound on the open windows of a task, as for ``report.open_windows``."""
 

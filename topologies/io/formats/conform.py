@@ -172,7 +172,7 @@ def _repeated_by_run(values: pa.Array, converted: Converted) -> Converted:
 
 
 def _run_of_each_row(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
-    """Index of the run in which each row is."""
+    """Index of the run of each row."""
     rows = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
 
@@ -439,8 +439,8 @@ def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[s
     """Returns the columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None:
     all).
 
-    Columns whose values might have to be refused are read all the same, so that the same rows are bad, except for text
-    that is not UTF-8. At least one column is read, because a table without columns has no number of rows.
+    Columns whose values may be bad are read in any case, so that the same rows are bad, except for text that is not
+    UTF-8. At least one column is read, because a table without columns has no number of rows.
     """
     if needed is None:
         return schema
@@ -596,7 +596,7 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"\d{4}-\d{1,2}-\d{1,2}", "its month or its day has one digit", "%Y-%m-%d"),
     (r"", "it is empty, and only null is no value", ""),
 )
-"""For texts that are no times: a pattern, what such a text is, and the form that would read it."""
+"""For texts that are not times: a pattern, a description of such a text, and the form that would read it."""
 _SURE = 5
 """Number of these patterns that are tried before ``_MOMENT``, which finds dates and times that do not exist."""
 _MOMENT = re.compile(

@@ -82,7 +82,7 @@ class Rows:
         return self.data[self.starts[row] : self.stops[row]]
 
     def since(self, first: int) -> Rows:
-        """Returns the rows from the one with this index on."""
+        """Returns the rows from this index on."""
         faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
         some = slice(first, None)
         return Rows(
@@ -101,8 +101,8 @@ class Rows:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _without_lone_returns(self, nexts: _Places) -> bytes:
-        """Returns the bytes with LF where a row ends in CR, which might be joined to an LF behind the part that is left
-        out."""
+        """Returns the bytes with LF for a CR at the end of a row, which could otherwise be joined to an LF behind the
+        omitted part."""
         characters = np.frombuffer(self.data, np.uint8)
         lone = nexts[characters[nexts - 1] == _CR] - 1
         if not len(lone):

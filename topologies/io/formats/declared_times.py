@@ -80,7 +80,7 @@ class TimeForm(Protocol):
         """Converts texts to dates or timestamps."""
 
     def reason(self, text: str) -> str:
-        """Says why a text is no such time."""
+        """Describes why a text is not a time of this form."""
 
 
 def checked_times(given: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> Times:

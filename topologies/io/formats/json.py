@@ -461,8 +461,8 @@ class _Columns:
 def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask | None:
     """Returns a mask of the rows that may give a declared name more than once; msgspec takes the last of its values.
 
-    A name occurs in the rows as often as it was read, unless it is given twice or occurs elsewhere too; a name that is
-    written with escapes is recognised as such.
+    A name occurs in the rows as often as it was read, unless it is given twice or occurs elsewhere too; a name written
+    with escapes is recognised.
     """
     keys = {f'"{name}"'.encode(): count for name, count in given.items()}
     escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))

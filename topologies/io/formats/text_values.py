@@ -297,7 +297,7 @@ _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
 def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns a string column as ``target``; ``convertible_text`` says which targets there are."""
+    """Returns a string column as ``target``; ``convertible_text`` lists the possible targets."""
     if pa.types.is_timestamp(target):
         return within_calendar(*_timestamps(values, target))
     if pa.types.is_floating(target):

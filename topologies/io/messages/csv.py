@@ -112,7 +112,7 @@ class Guessed:
 
 
 class PlainText:
-    """Text as it is."""
+    """Text, unchanged."""
 
     def read(self, name: str, text: str) -> str:
         return text

@@ -33,11 +33,11 @@ FRAME = 5
 """Bytes before a value: 0, and the id of its schema in four."""
 MAGIC = 0
 _TIMEOUT = 10
-"""Seconds for an answer, unless the settings say another number."""
+"""Seconds for an answer, unless the settings give another number."""
 _SOON = 3
-"""The same where somebody waits for a look at a topology."""
+"""Seconds for an answer while somebody waits for a check of a topology."""
 _TRIES = "max.retries"
-"""The setting for how often a client asks again: three times, with pauses, unless it says another number."""
+"""The setting for the retries of a client: three, with pauses, unless it gives another number."""
 _WITHOUT = frozenset({404, 40401, 40402, 40403})
 """Status codes of a registry for schemas that it does not have."""
 
@@ -57,11 +57,11 @@ class Registry:
 
     @property
     def shown(self) -> str:
-        """The address without what may be a password in it."""
+        """The address without its password."""
         return ",".join(_bare(each) for each in self.url.split(","))
 
     def asked_once(self) -> Registry:
-        """The same registry, which is asked once, and soon given up."""
+        """Returns the same registry, which is asked only once and soon given up."""
         settings = dict(self.settings)
         given = settings.get("timeout")
         seconds = min(given, _SOON) if isinstance(given, int | float) else _SOON

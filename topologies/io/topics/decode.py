@@ -333,7 +333,7 @@ def _change_column(name: str, values: list[Any]) -> pa.Array:
 
 
 def _labelled(bad: pa.Table, label: str) -> pa.Table:
-    """Bad rows whose reasons tell the schema too."""
+    """Returns bad rows whose reasons name the schema too."""
     if not len(bad):
         return bad
     reasons = [f"{label}: {reason}" for reason in bad.column("reason").to_pylist()]
@@ -644,7 +644,7 @@ class LatestSchema(NamedTuple):
     is_other: bool = False
     """True if it is of another kind than the topic is read as."""
     lacking: tuple[str, ...] = ()
-    """The declared columns that are no fields of it."""
+    """Returns the declared columns that are not fields of the record."""
     fields: tuple[str, ...] = ()
     """Its fields."""
 
@@ -704,7 +704,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
 
 
 def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
-    """The fields of a shape. Raises Misfit where no value of it is a row."""
+    """Returns the fields of a shape. Raises Misfit if none of its values is a row."""
     if topic.envelope == "debezium":
         shape = row_shape(shape)
     _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))

@@ -17,7 +17,7 @@ from topologies.io.messages.message import Misfit, value_and_type
 
 
 Make = Callable[[Any], Any]
-"""Returns what pyarrow takes for a value. Raises Misfit."""
+"""Returns the value for pyarrow. Raises Misfit."""
 _kinds = pa.types
 
 

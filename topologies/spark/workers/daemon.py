@@ -30,7 +30,7 @@ def quiet_print(*words: object, **options: Any) -> None:
 
 
 def quiet_print_exc() -> None:
-    """The daemon's ``traceback.print_exc``, without those errors: pyspark 4.3 shows them so."""
+    """The daemon's ``traceback.print_exc``, without the errors that pyspark 4.3 shows when Spark disconnects."""
     if not isinstance(sys.exception(), (BrokenPipeError, ConnectionResetError)):
         traceback.print_exc()
 

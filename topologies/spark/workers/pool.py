@@ -45,7 +45,7 @@ class Pool(Protocol):
 
 
 def is_of_input(death: WorkerDied) -> bool:
-    """True if a worker died while reading input that is known."""
+    """True if a worker died while reading known input."""
     return isinstance(death.item, FileSource | FileGroup)
 
 
@@ -250,7 +250,7 @@ class PoolExecutor:
         self.pool.close()
 
     def close(self) -> None:
-        """Leave the workers to the next run, unless something failed or processes of a bolt are left."""
+        """Leaves the workers to the next run, unless something failed or processes of a bolt remain."""
         if self._sound and self.pool.has_no_children():
             SPARE.leave(self.pool)
         else:

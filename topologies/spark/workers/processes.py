@@ -78,7 +78,7 @@ class Offspring:
             self._tell(f"+{leader} {patience}\n")
 
     def end(self, leader: int) -> None:
-        """Kill a leader and all processes in its session; whoever started it waits for it."""
+        """Kills a leader and all processes in its session; the process that started it waits for it."""
         end_session(leader)
         with self._lock:
             self._here()
@@ -213,7 +213,7 @@ class WorkerPool:
             self._dismiss(self._workers)
 
     def has_no_children(self) -> bool:
-        """True if no process started by a bolt is left, as far as can be determined."""
+        """True if no process started by a bolt remains, as far as can be determined."""
         return not any(followers(worker.process.pid) for worker in self._workers)
 
     def _prepare(self, wanted: int) -> None:
@@ -410,7 +410,7 @@ class SparePool:
         self._timer: Timer | None = None
 
     def take(self, most: int, environment: Mapping[str, str]) -> WorkerPool:
-        """The pool that was left, if it matches, else a new one."""
+        """Returns the pool that an earlier run left, if it matches, else a new one."""
         pool = self._swap(None)
         wanted = WorkerPool(most, environment)
         if pool is None or pool.like(wanted):
