@@ -335,11 +335,11 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
     return manifest
 
 
-def check_unclaimed(halves: PairedCheckpoint) -> Manifest | None:
+def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
     """Does what ``check_halves`` does, if the caller has the lock. Where there is no lock, a run may be in progress,
     and the parts that it may change are checked later, when it can no longer change them."""
     if halves.uri is None:
-        return check_halves(halves)
+        return check_halves(halves, resetting=resetting)
     check_ours_is_there(halves)
     _check_notes(halves, begun=bool(halves.files.names("manifests")))
     return None
