@@ -128,14 +128,14 @@ def write(results: Results, out: Path) -> None:
 
 
 def left_out(options: argparse.Namespace) -> list[str]:
-    """The sections and workloads that are not measured."""
+    """Returns the sections and workloads that are not measured."""
     asked = {name for section in options.only for name in SECTIONS[section].questions.split()}
     named = [name for name in sorted(asked) if options.workloads and name not in options.workloads]
     return [name for name in SECTIONS if name not in options.only] + named
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
+    """Returns the options of the command line."""
     about = [f"    {name:9} {each.about}" + (f": {each.questions}" if each.questions else "")
              for name, each in SECTIONS.items()]  # fmt: skip
     parser = argparse.ArgumentParser(

@@ -57,7 +57,7 @@ CORES = 2
 
 
 def with_project() -> dict[str, str]:
-    """The environment of processes that import the project."""
+    """Returns the environment of processes that import the project."""
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
@@ -99,7 +99,7 @@ class Session:
 
 
 def driver_gigabytes() -> int:
-    """The heap of the JVM: under half of the machine's memory, since the rest is for Python; 12 GiB at most."""
+    """Returns the heap of the JVM: under half of the machine's memory, since the rest is for Python; 12 GiB at most."""
     return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
 
 
@@ -208,7 +208,7 @@ def measured(clock: Callable[[], float] = cpu_seconds) -> Iterator[Taken]:
 
 @lru_cache(4)
 def right_rows(question: Question, events: Events) -> Columns:
-    """The answer to a question."""
+    """Returns the answer to a question."""
     assert question.answer is not None, question.name
     return question.answer(events)
 
@@ -370,7 +370,7 @@ class Bench:
     def compare(
         self, section: str, arms: Sequence[Arm], question: Question, events: Events, batch: int
     ) -> list[Figure]:
-        """A contest of arms at the same work, in micro-batches."""
+        """Runs a contest of arms at the same work, in micro-batches."""
         return self.contest(section, [self.entry(arm, question, events, batch) for arm in arms], "data batches")
 
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
@@ -394,7 +394,7 @@ class Bench:
         return None
 
     def _entered(self, section: str, entry: Entry, basis: Basis) -> Figure:
-        """An entry's figure, after its first run."""
+        """Returns an entry's figure, after its first run."""
         arm, question, given = entry.arm, entry.question, entry.given
         batch = min(entry.batch or given.count, given.count) if arm.batched else None
         figure = Figure(section, question.name, question.title, arm.name, arm.ours, given.count, batch, basis)
@@ -430,8 +430,8 @@ class Bench:
 
 
 def windbolt(session: Session, way: str = "", *, name: str = "", framed: bool = False, tasks: str = "") -> Arm:
-    """A way of a question on Spark. ``framed``: its input is a streaming DataFrame, as any source could be; ``tasks``:
-    who runs them, such as ``spark``, which does on a cluster."""
+    """Returns a way of a question on Spark. ``framed``: its input is a streaming DataFrame, as any source could be;
+    ``tasks``: who runs them, such as ``spark``, which does on a cluster."""
 
     def run(job: Job) -> Taken:
         spark = session.settle()

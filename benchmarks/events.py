@@ -69,8 +69,8 @@ class Events:
         return pa.table(columns)
 
     def source(self, cache: Path) -> str:
-        """The folder of their files; they are written if they are not there yet. Later files have later times of
-        change."""
+        """Returns the folder of their files; they are written if they are not there yet. Later files have later times
+        of change."""
         folder = cache / self.name
         if folder.exists():
             return str(folder)
@@ -174,7 +174,8 @@ def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("unti
 
 
 def middle(values: Sequence[float]) -> float:
-    """The Python function of W3: nothing that an engine could know. Workers import it, and so this module alone."""
+    """Returns the Python function of W3: nothing that an engine could know. Workers import it, and so this module
+    alone."""
     return sorted(values)[len(values) // 2]
 
 

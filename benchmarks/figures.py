@@ -133,7 +133,7 @@ class Results:
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Results:
-        """The results that were written."""
+        """Returns the results that were written."""
         figures = [Figure(**{name: each[name] for name in Figure.__dataclass_fields__}) for each in found["figures"]]
         verdicts = [Verdict(**{n: each[n] for n in Verdict.__dataclass_fields__}) for each in found["verdicts"]]
         return Results(found["about"], figures, verdicts)
@@ -238,7 +238,7 @@ def tables(results: Results) -> str:
 
 
 def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """The figures of each section, in order of measurement."""
+    """Returns the figures of each section, in order of measurement."""
     found: dict[str, list[Figure]] = {}
     for figure in figures:
         found.setdefault(figure.section, []).append(figure)
@@ -246,7 +246,7 @@ def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 
 def table(figures: Sequence[Figure], headings: Sequence[str]) -> str:
-    """The figures of a section, a line each; figures of speeds also get their values."""
+    """Returns the figures of a section, a line each; figures of speeds also get their values."""
     rows: list[list[str]] = []
     for (workload, title), found in groupby(figures, key=lambda figure: (figure.workload, figure.title)):
         for at, figure in enumerate(found):

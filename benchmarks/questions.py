@@ -29,7 +29,7 @@ from windowing.schema import TIMESTAMP
 
 
 def read(spark: SparkSession, job: Job, schema: str = SCHEMA, side: str = "") -> DataFrame:
-    """The files of a job as a stream of Spark's."""
+    """Returns the files of a job as a stream of Spark's."""
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", job.batch_files).parquet(job.source + side)
 
 
@@ -39,7 +39,7 @@ def late_by_two(events: DataFrame) -> DataFrame:
 
 
 def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSession, Job], DataFrame]:
-    """A query of Spark's over a table ``events``; or over those of its sides, such as ``a``."""
+    """Returns a query of Spark's over a table ``events``; or over those of its sides, such as ``a``."""
 
     def query(spark: SparkSession, job: Job) -> DataFrame:
         for side in sides or ("",):
@@ -58,12 +58,13 @@ def spout(job: Job, columns: str, side: str = "") -> Any:
 
 
 def timed(bolt: WindowedBolt) -> WindowedBolt:
-    """A bolt with the time of the events, and windows that hold their start."""
+    """Returns a bolt with the time of the events, and windows that hold their start."""
     return bolt.with_timestamp_field("event_time").with_lag("2s").with_alignment(bounds="[start, end)")
 
 
 def wired(source: Any, bolt: Any, sink: Any, by: str | None = "key", tasks: int = 2, last: Any = None) -> Topology:
-    """A spout, a bolt, and a sink; ``by``: the field of its fields grouping; ``last``: another bolt, of one task."""
+    """Returns a spout, a bolt, and a sink; ``by``: the field of its fields grouping; ``last``: another bolt, of one
+    task."""
     builder = TopologyBuilder("benchmark")
     builder.set_spout("events", source)
     part = builder.set_bolt("bolt", bolt, parallelism=tasks if by else 1)
@@ -105,7 +106,7 @@ class Statistics(WindowedBolt):
 
 
 def until(window: TupleWindow, rows: int) -> pa.Array:
-    """The end of the window, once for each row."""
+    """Returns the end of the window, once for each row."""
     return pa.repeat(pa.scalar(window.end_timestamp, TIMESTAMP), rows)
 
 
@@ -261,7 +262,7 @@ def asked_of_duckdb(events: Events, sql: str) -> Columns:
 
 
 def sessions(job: Job) -> Topology:
-    """A declared bolt; like Spark's, its sessions hold events that are exactly the gap apart."""
+    """Returns a declared bolt; like Spark's, its sessions hold events that are exactly the gap apart."""
     bolt = counted_and_added().with_window(Session("5s", touching=True)).with_key("key")
     return wired(spout(job, KEYED), bolt.with_timestamp_field("event_time").with_lag("2s"), out(job))
 
@@ -317,7 +318,7 @@ HIGHEST = Question("highest", "tumbling 10 s: the row with the highest value, of
 
 
 def joined(job: Job) -> Topology:
-    """A window join of two streams."""
+    """Returns a window join of two streams."""
     outputs = "until timestamp, key int, a_id long, b_id long, a_url string"
     join = timed(WindowJoin("a", "b", on="key", end="until", outputs=outputs)).with_tumbling_window("1s")
     builder = TopologyBuilder("joined")

@@ -76,19 +76,19 @@ class PartialSums:
         return ""
 
     def _read_of(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
-        """The columns of events that are read, each in one piece."""
+        """Returns the columns of events that are read, each in one piece."""
         columns = zip(payload.schema.names, payload.columns, strict=True)
         return {name: whole(column) for name, column in columns if name in self._read}
 
     def _weights(self, codes: NDArray[np.int8] | None, groups: Groups) -> NDArray[np.int64]:
-        """Number of events of each group, by input; ``codes`` is the input of each event."""
+        """Returns the number of events of each group, by input; ``codes`` is the input of each event."""
         if self.streams == 1:
             return groups.counts[:, None]
         codes = np.zeros(len(groups.codes), np.int8) if codes is None else codes
         return np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
 
     def _loaded_states(self, payload: pa.RecordBatch | pa.Table) -> list[State]:
-        """The states that rows were stored with."""
+        """Returns the states that rows were stored with."""
         return [
             accumulator.loaded([whole(payload.column(name)) for name in columns])
             for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
@@ -97,7 +97,7 @@ class PartialSums:
     def _merged_states(
         self, states: Sequence[State], weights: NDArray[np.int64], groups: Groups
     ) -> tuple[list[State], NDArray[np.int64]]:
-        """The states of groups of rows, and the number of events each stands for, by input."""
+        """Returns the states of groups of rows, and the number of events each stands for, by input."""
         merged = [
             accumulator.merge(state, groups) for accumulator, state in zip(self.accumulators, states, strict=True)
         ]
@@ -179,11 +179,11 @@ class DenseSlices:
         self.columns: DenseStates = [*states, [events]]
 
     def empty(self) -> DenseStates:
-        """A slice without events."""
+        """Returns a slice without events."""
         return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
     def of(self, number: int) -> DenseStates:
-        """The slice of this number."""
+        """Returns the slice of this number."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
             return [[column[low:high] for column in state] for state in self.columns]
@@ -215,7 +215,7 @@ class _TwoStackQueue:
         self.back: DenseStates | None = None
 
     def window(self, begin: int, end: int) -> DenseStates:
-        """The join of the slices from ``begin`` up to ``end``."""
+        """Returns the join of the slices from ``begin`` up to ``end``."""
         if begin >= self.front_end:
             self._flip(begin, end)
         for number in range(self.back_end, end):
@@ -316,12 +316,12 @@ class SliceSums(PartialSums):
         return self._events(sums.keys, slices, groups, *self._merged_states(sums.states, sums.weights, groups))
 
     def traced_states(self, rows: Events) -> State:
-        """The tracing state of some rows."""
+        """Returns the tracing state of some rows."""
         assert self.traced is not None
         return self._loaded(rows, ordered=False).states[self.traced]
 
     def keys_of(self, rows: Events) -> pa.Table:
-        """The key of each row as a table, under the names of its columns."""
+        """Returns the key of each row as a table, under the names of its columns."""
         arrays = [rows.payload.column(name) for name in self.key_columns]
         return pa.table(arrays, names=list(self.aggregates.by))
 

@@ -31,7 +31,7 @@ _LISTS = {name: Path(__file__).with_name(f"{name}.txt") for name in ("broker", "
 
 
 def jars(name: str) -> list[str]:
-    """The paths of the jars of a list; those that are not in the user's cache are fetched."""
+    """Returns the paths of the jars of a list; those that are not in the user's cache are fetched."""
     return pinned.jars(_LISTS[name])
 
 
@@ -53,7 +53,7 @@ _LONGEST = 300
 
 
 def options() -> str:
-    """The options for a Java that runs Spark for a short time; the archive only where there is one."""
+    """Returns the options for a Java that runs Spark for a short time; the archive only where there is one."""
     archived = f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""
     return QUICK + archived
 

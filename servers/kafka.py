@@ -67,8 +67,8 @@ class Registry:
     """``user:password`` that must be given; None if anyone may ask."""
 
     def register(self, subject: str, schema: str, kind: str = "AVRO", references: tuple[Any, ...] = ()) -> int:
-        """The id of a schema, which is the next version of a subject unless it is one already. Raises KeyError if it is
-        not compatible with the last version."""
+        """Returns the id of a schema, which is the next version of a subject unless it is one already. Raises KeyError
+        if it is not compatible with the last version."""
         body = {"schema": schema, "schemaType": kind, "references": list(references)}
         if not self.fits(subject, body):
             raise KeyError("incompatible")
@@ -347,7 +347,7 @@ def serve(port: int, topics: Sequence[str], *, until_eof: bool, more: str = "") 
 
 
 def _begun(command: Sequence[str], port: int, path: Path) -> subprocess.Popen[bytes]:
-    """A broker that has been started, and listens."""
+    """Returns a broker that has been started, and listens."""
     with open(path, "a", encoding="utf-8") as output:
         java = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=os.name != "nt")
     try:
@@ -395,7 +395,7 @@ def _check_free(port: int) -> None:
 
 
 def _free_ports(port: int) -> tuple[int, int]:
-    """The port that was asked for, or any, and another one."""
+    """Returns the port that was asked for, or any, and another one."""
     with socket.socket() as one, socket.socket() as two:
         one.bind(("127.0.0.1", 0))
         two.bind(("127.0.0.1", 0))
@@ -474,7 +474,7 @@ class Kafka:
         del self.admin, self._producer
 
     def topic(self, name: str, partitions: int = 1, **config: str) -> str:
-        """A new topic whose name nobody else has; ``config``: its settings, with underscores for dots."""
+        """Returns a new topic whose name nobody else has; ``config``: its settings, with underscores for dots."""
         with self._lock:
             self._number += 1
             topic = f"{name}-{self._number}"

@@ -23,7 +23,7 @@ its own, and would otherwise run on when a test is killed."""
 
 
 def tree(root: int | None = None, program: str = "") -> list[Process]:
-    """A process, or this one, and all processes below it; only those of a program, if it is named."""
+    """Returns a process, or this one, and all its descendants; only those of a program, if it is named."""
     top = Process(root)
     return [each for each in [top, *top.children(recursive=True)] if program in _or(each.name, "")]
 
@@ -49,7 +49,7 @@ def _or(call: Callable[[], Any], otherwise: Any) -> Any:
 
 
 def memory_of(pid: int) -> dict[str, int]:
-    """The memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
+    """Returns the memory of a process, in bytes, by the names that the kernel gives; empty for one that has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:

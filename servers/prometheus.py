@@ -32,7 +32,8 @@ _HOW = (
 
 
 def program(name: str) -> str:
-    """The path of ``prometheus`` or ``promtool``; fetched where it is not there. RuntimeError if that cannot be."""
+    """Returns the path of ``prometheus`` or ``promtool``; fetched where it is not there. RuntimeError if that cannot
+    be."""
     return str(folder() / name)
 
 
@@ -85,19 +86,19 @@ class Server:
         self.url = url
 
     def query(self, expression: str, at: float | None = None) -> dict[frozenset[tuple[str, str]], float]:
-        """An instant query: the values by their labels. ``at``: seconds since the epoch, or now."""
+        """Runs an instant query; returns the values by their labels. ``at``: seconds since the epoch, or now."""
         asked = {"query": expression} | ({} if at is None else {"time": str(at)})
         data = self._ask("query", asked)
         assert data["resultType"] == "vector", data
         return {frozenset(each["metric"].items()): float(each["value"][1]) for each in data["result"]}
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts that are pending or firing."""
+        """Returns the alerts that are pending or firing."""
         found: list[dict[str, Any]] = self._ask("alerts", {})["alerts"]
         return found
 
     def rules(self) -> list[dict[str, Any]]:
-        """The rules, each with its health and its last error."""
+        """Returns the rules, each with its health and its last error."""
         return [rule for group in self._ask("rules", {})["groups"] for rule in group["rules"]]
 
     def targets(self) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ class S3:
     """``127.0.0.1:<port>``."""
 
     def uri(self, path: str) -> str:
-        """A place in its bucket, in the form that windbolt takes."""
+        """Returns a place in its bucket, in the form that windbolt takes."""
         return f"s3://{_BUCKET}/{path}?scheme=http&endpoint_override={self.address}&region=us-east-1"
 
     def fail(self, every: int = 0, how: str = "") -> None:
@@ -73,11 +73,11 @@ class S3:
         self._ask("restore")
 
     def count(self) -> Counter[str]:
-        """The requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
+        """Returns the requests since the last call, by kind, such as ``GET``, ``LIST`` and ``DELETE many``."""
         return Counter(json.loads(self._ask("count")))
 
     def names(self) -> list[str]:
-        """The keys of all objects in the bucket, sorted."""
+        """Returns the keys of all objects in the bucket, sorted."""
         names: list[str] = json.loads(self._ask("names"))
         return names
 
@@ -86,7 +86,7 @@ class S3:
         write_object(self.uri(""), f"{_BUCKET}/{key}", body)
 
     def body(self, key: str) -> bytes:
-        """The content of an object."""
+        """Returns the content of an object."""
         found = read_object(self.uri(""), f"{_BUCKET}/{key}")
         assert found is not None, f"{key} is gone"
         return found
@@ -200,7 +200,7 @@ _PAGE = 1_000
 
 
 def _listed(query: dict[str, list[str]]) -> bytes:
-    """The answer of ListObjectsV2: what moto answers, which takes a third of a millisecond for each object."""
+    """Returns the answer of ListObjectsV2: what moto answers, which takes a third of a millisecond for each object."""
     asked = {name: values[0] for name, values in query.items()}
     prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
     after = asked.get("continuation-token") or asked.get("start-after", "")

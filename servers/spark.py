@@ -160,7 +160,7 @@ class Standalone:
         )
 
     def _within(self) -> list[str]:
-        """The start of a command that is to run as on a worker's machine."""
+        """Returns the start of a command that is to run as on a worker's machine."""
         if not self.apart:
             return []
         empty = self.root / "empty"
@@ -242,7 +242,7 @@ def _daemon(
 
 
 def _executors(host: str) -> list[int]:
-    """The processes of executors on one of the machines."""
+    """Returns the processes of executors on one of the machines."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

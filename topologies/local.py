@@ -321,8 +321,8 @@ class _BatchInput:
 def _batches(
     topology: Graph, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
 ) -> Iterator[_BatchInput]:
-    """The input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be closed
-    at the end."""
+    """Yields the input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be
+    closed at the end."""
     sources = [_of_spout(topology, node, read[node.name], first, kafka, held) for node in topology.spouts.values()]
     for parts in zip_longest(*sources, fillvalue=_BatchInput()):
         yield _BatchInput(

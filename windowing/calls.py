@@ -360,7 +360,7 @@ class _Signature:
         yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
-        """Returns the error for arguments whose types are not those of their annotations; None if all are.
+        """Returns the error for arguments whose types differ from their annotations; None if there are none.
 
         The names of the arguments must have been checked.
         """

@@ -32,7 +32,7 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the permutation that sorts the keys and keeps equal ones in their present order.
 
     Keys that lie close together are sorted by their lower and then by their upper 16 bits, which NumPy does in linear
-    time: two to six times as fast as what follows. Else, where key and position fit into 63 bits together, they are
+    time: two to six times as fast as the other ways. Otherwise, if key and position fit into 63 bits together, they are
     sorted as one integer: faster than a stable argsort, because plain sorting of int64 is vectorised.
     """
     count = len(keys)
@@ -203,7 +203,7 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def make_read_only(shown: Any, *names: str) -> None:
-    """Makes the arrays of these names in a frozen value read-only, where they are not None; called from its
+    """Makes the arrays of these names in a frozen value read-only, unless they are None; called from its
     ``__post_init__``."""
     for name in names:
         values = getattr(shown, name)
@@ -252,7 +252,7 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
-    """Returns the rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, where
+    """Returns the rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, since
     Arrow's own ``take`` would fail, as it does for views of texts."""
     if table.nbytes < _MOST:
         with suppress(pa.ArrowNotImplementedError):

@@ -44,7 +44,7 @@ _EXPONENT = 20
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a string column as a type of decimals; ArrowInvalid where one is not exactly such a decimal."""
+    """Returns a string column as a type of decimals; raises ArrowInvalid if a text is not exactly such a decimal."""
     doubtful = _doubtful(values, target)
     if len(doubtful):
         texts = values.to_pylist()
@@ -55,7 +55,7 @@ def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a column of decimals as another type of decimals; ArrowInvalid where one is not exactly such a
+    """Returns a column of decimals as another type of decimals; raises ArrowInvalid if one is not exactly such a
     decimal."""
     source = values.type
     if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
@@ -71,7 +71,7 @@ def _wide(target: pa.DataType) -> pa.DataType:
 
 def in_scale(text: str, precision: int, scale: int) -> str:
     """Returns the text of a decimal without an exponent, and with no more places than the type has. Raises ArrowInvalid
-    where that is not possible."""
+    if that is not possible."""
     found = _NUMBER.fullmatch(text)
     digits = "" if found is None else found["whole"] + found["part"]
     if found is None or not digits:
@@ -94,7 +94,8 @@ def in_scale(text: str, precision: int, scale: int) -> str:
 
 
 def bounded(value: Decimal) -> Decimal:
-    """Returns a number that Arrow may convert to a decimal; ArrowInvalid where it has more places than any decimal."""
+    """Returns a number that Arrow may convert to a decimal; raises ArrowInvalid if it has more places than any
+    decimal."""
     places = value.as_tuple().exponent
     if not isinstance(places, int) or places >= -_MOST[256]:
         return value
@@ -148,8 +149,7 @@ _DIGITS = 20
 
 
 def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Returns a column as one of another type; raises ``REFUSED`` where a value would change, or the types do not
-    fit."""
+    """Returns a column as one of another type; raises ``REFUSED`` if a value would change, or the types do not fit."""
     if column.type == kind:
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -507,10 +507,10 @@ _PLAIN = (int, float, bool, type(None))
 
 
 def changed_by_json(values: dict[str, Any], where: str) -> str:
-    """Describe the first part of some values, by name, that JSON would not give back as it is; empty if there is none.
+    """Describes the first part of some values, by name, that JSON would change; empty if there is none.
 
-    ``where`` is how a user writes the dict of them. A list or dict at two places is such a part too: JSON would make
-    two of it, so that what is changed at one place would no longer change at the other.
+    ``where``: the name of the dict of values in the user's code. A list or dict at two places is such a part too: JSON
+    would make two of it, so that a change at one place would no longer change the other.
     """
     places: dict[int, str] = {}
     try:

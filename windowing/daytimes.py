@@ -232,9 +232,9 @@ _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 class DayTime:
     """A time of day: microseconds after midnight by the clocks of a zone.
 
-    It comes once a day, whatever the clocks do. A time that they leap over is taken with the offset before the leap, as
-    in java.time: 02:30 is 03:30 of summer time. A time that they show twice comes the first time only.
-    A day that a zone has left out shares its time with the day after.
+    It comes once a day, whatever the clocks do. A time that the clocks skip is taken with the offset before the change,
+    as in java.time: 02:30 is 03:30 of summer time. Of a time that the clocks show twice, only the first counts. If a
+    zone has skipped a whole day, its time comes together with the time of the day after.
 
     Raises ConfigError for a time that is not within a day, and for an unknown time zone.
     """

@@ -88,43 +88,43 @@ Extent = Time | Count | int
 
 @checked_value
 def micros(number: int) -> Duration:
-    """A duration in microseconds, the finest unit."""
+    """Returns a duration in microseconds, the finest unit."""
     return Duration(number)
 
 
 @checked_value
 def millis(number: float) -> Duration:
-    """A duration in milliseconds."""
+    """Returns a duration in milliseconds."""
     return _in_unit(number, "ms")
 
 
 @checked_value
 def seconds(number: float) -> Duration:
-    """A duration in seconds; ``seconds(0.5)`` is half a second."""
+    """Returns a duration in seconds; ``seconds(0.5)`` is half a second."""
     return _in_unit(number, "s")
 
 
 @checked_value
 def minutes(number: float) -> Duration:
-    """A duration in minutes."""
+    """Returns a duration in minutes."""
     return _in_unit(number, "m")
 
 
 @checked_value
 def hours(number: float) -> Duration:
-    """A duration in hours."""
+    """Returns a duration in hours."""
     return _in_unit(number, "h")
 
 
 @checked_value
 def days(number: float) -> Duration:
-    """A duration in days of 24 hours."""
+    """Returns a duration in days of 24 hours."""
     return _in_unit(number, "d")
 
 
 @checked_value
 def parse_duration(text: str) -> Duration:
-    """The duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"1.5m"``, ``"1h"``, ``"1d"``."""
+    """Returns the duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"1.5m"``, ``"1h"``, ``"1d"``."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ConfigError(
@@ -146,7 +146,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:
-    """A duration from any of the forms a user may give it in."""
+    """Returns a duration from any of the forms a user may give it in."""
     match value:
         case Duration():
             return value
@@ -162,7 +162,7 @@ def as_duration(value: Duration | timedelta | str) -> Duration:
 
 
 def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
-    """A shift from any of the forms in which users give a duration, with a sign: ``"-8h"``."""
+    """Returns a shift from any of the forms in which users give a duration, with a sign: ``"-8h"``."""
     match value:
         case Shift():
             return value
@@ -174,7 +174,7 @@ def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
 
 
 def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Count:
-    """A window length or slide: a whole number is a count of events, everything else a duration above zero."""
+    """Returns a window length or slide: a whole number is a count of events, everything else a duration above zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):

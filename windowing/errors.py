@@ -61,8 +61,8 @@ class DataError(WindboltError):
 
 
 class UnreachableError(WindboltError):
-    """Something that cannot be reached: a disk, a network or a store does not give a file, a server does not answer.
-    The data itself may be intact."""
+    """Something that cannot be reached: a disk, a network or a store that does not return a file, a server that does
+    not answer. The data itself may be intact."""
 
 
 class MissingError(UnreachableError):

@@ -25,8 +25,8 @@ class Events:
 
     ``timestamps`` are microseconds since the epoch, ``payload`` are the columns of the events.
 
-    ``streams`` holds small codes, or None if all events are of stream 0. ``weights``, of rows that stand for several
-    events: how many of each stream, a row of counts per row; None if each row is one event.
+    ``streams`` holds small codes, or None if all events are of stream 0. ``weights``, for rows that stand for several
+    events: their number in each stream, a row of counts per row; None if each row is one event.
     """
 
     timestamps: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Events:
         return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams, weights)
 
     def sorted(self) -> Events:
-        """Returns the events by time, those of equal time in their present order."""
+        """Returns the events by time; events of equal time keep their order."""
         return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
 
     def by_stream(self, count: int) -> NDArray[np.int64]:

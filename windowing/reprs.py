@@ -23,8 +23,8 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Returns the text with escapes in place of what a terminal would obey or cannot show, except the characters to
-    ``keep``.
+    """Returns the text with escapes for characters that a terminal would obey or cannot show, except for the characters
+    to ``keep``.
 
     A terminal obeys such characters wherever they come from: they move the cursor, and may do far more.
     """

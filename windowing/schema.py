@@ -96,14 +96,14 @@ def written_schema(text: str) -> pa.Schema:
 
 
 def is_read_back(kind: pa.DataType) -> bool:
-    """True for a type of ``written_schema`` that is the one that was written."""
+    """True for a type of ``written_schema`` that equals the type that was written."""
     if pa.types.is_nested(kind):
         return all(is_read_back(kind.field(number).type) for number in range(kind.num_fields))
     return not pa.types.is_null(kind)
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of a column's values: that of a dictionary's for a column of dictionary type."""
+    """Returns the type of a column's values; for a column of dictionary type, the type of the dictionary's values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -266,7 +266,7 @@ class _Parser:
 
 
 def _named_by_arrow(text: str) -> pa.DataType:
-    """Returns the type that Arrow shows as this text; null where it cannot be read back."""
+    """Returns the type that Arrow shows as this text; null if it cannot be read back."""
     if text in _EXTENSIONS:
         return _EXTENSIONS[text]
     if (found := _OF_SIZE.fullmatch(text)) is not None:
@@ -449,7 +449,7 @@ _CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
 
 
 def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns a row whose values can no longer change: rows are converted many at once, and until then the bolt may
+    """Returns a row whose values can no longer change: many rows are converted at once, and until then the bolt may
     change a list that it has returned and keeps, such as one of its state."""
     if _FIXED.issuperset(map(type, row)):
         return row

@@ -122,7 +122,7 @@ def requests(bench: Bench) -> None:
 
 
 def second_batch(store: S3, folder: Path, size: str, way: str = "in one process") -> tuple[Counter[str], float]:
-    """The requests of one batch, by kind, and the seconds between its commit and the one before it."""
+    """Returns the requests of one batch, by kind, and the seconds between its commit and the one before it."""
     reports: list[tuple[Counter[str], float]] = []
 
     def note(report: BatchReport) -> None:

@@ -55,7 +55,7 @@ def _measured_before(speed: float) -> Callable[[Job], Taken]:
 
 
 def _sum(job: Job) -> Taken:
-    """The sum of all windows' sums, of the events in order of arrival."""
+    """Returns the sum of all windows' sums, of the events in order of arrival."""
     lag, timestamps = millis(job.events.late_ms), job.events.columns["event_time"] * 1_000
     eviction = WatermarkTimeEvictionPolicy(seconds(job.question.length), lag=lag)
     trigger = WatermarkTimeTriggerPolicy(seconds(1))
@@ -262,12 +262,12 @@ BOLTS: dict[str, StatefulBolt | WindowedBolt] = {
 
 
 def sums(events: Events) -> Columns:
-    """The sums so far of a task, in their order."""
+    """Returns the sums so far of a task, in their order."""
     return {"total": np.cumsum(events.columns["value"])}
 
 
 def sums_of_keys(events: Events) -> Columns:
-    """The sums so far of each key, in their order."""
+    """Returns the sums so far of each key, in their order."""
     order = np.argsort(events.columns["key"], kind="stable")
     key, value = events.columns["key"][order], events.columns["value"][order]
     parts = np.split(value, np.flatnonzero(np.diff(key)) + 1)

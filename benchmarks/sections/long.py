@@ -205,7 +205,7 @@ def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[
 
 
 def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
-    """The time between two measurements."""
+    """Returns the time between two measurements."""
     batches, seconds = last["batches"][len(first["batches"]) :], last["at"] - first["at"]
     taken = [1_000 * batch["seconds"]["total"] for batch in batches] or [math.nan]
     return {
@@ -219,7 +219,7 @@ def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
 
 
 def differences(watched: Sequence[Stretch], alone: Sequence[Stretch]) -> dict[str, tuple[float, float, float]]:
-    """The means of each figure, and the standard error of their difference, by pairs of stretches."""
+    """Returns the means of each figure, and the standard error of their difference, by pairs of stretches."""
     found = {}
     for name in watched[0]:
         pairs = np.array([(one[name], other[name]) for one, other in zip(watched, alone, strict=True)])
@@ -253,7 +253,7 @@ def watched(bench: Bench) -> None:
 
 
 def lacking(*, page: bool) -> tuple[str, ...]:
-    """The programs that a run needs to be watched, and that cannot be had."""
+    """Returns the programs that a run needs to be watched, and that cannot be had."""
     try:
         prometheus.folder()
     except RuntimeError:

@@ -71,7 +71,7 @@ class Orders(Events):
         return _added((key.decode(), 1, cent) for _, key, _, cent in self if cent is not None)
 
     def source(self, cache: Path) -> str:
-        """The topic that has them; they are written to it if there is none."""
+        """Returns the topic that has them; they are written to it if there is none."""
         assert self.kafka is not None
         if (self.count, self.keys) not in TOPICS:
             topic = TOPICS[self.count, self.keys] = self.kafka.topic("orders", PARTITIONS)

@@ -121,7 +121,7 @@ def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Even
 
 
 def best(found: Trial) -> int | None:
-    """The size with the highest speed; all where none was tried."""
+    """Returns the size with the highest speed; all where none was tried."""
     speeds = {name: speed for name, speed in found.items() if not isinstance(speed, str)}
     return SIZES[max(speeds, key=lambda name: speeds[name], default="all")]
 
@@ -225,7 +225,7 @@ def slowdown(figures: Sequence[Figure]) -> float | None:
 
 
 def with_memory(arm: Arm) -> Arm:
-    """An arm that also notes the most memory that a worker had."""
+    """Returns an arm that also notes the most memory that a worker had."""
 
     def run(job: Job) -> Taken:
         with peak_memory() as peak:

@@ -76,7 +76,8 @@ def prepare_page(app: Any, name: str, source: list[str]) -> None:
 
 
 def without_links_to_folders(text: str, home: Path) -> str:
-    """The text with links to the page of a folder instead of the folder; without that page only its words stay."""
+    """Returns the text with links to the page of a folder instead of the folder; without that page only its words
+    stay."""
 
     def replaced(link: re.Match[str]) -> str:
         words, target = link.groups()
@@ -89,7 +90,7 @@ def without_links_to_folders(text: str, home: Path) -> str:
 
 
 def ordered_pages(name: str) -> list[tuple[str, list[str]]]:
-    """The pages below one that orders others, by caption, as Sphinx finds them from any page."""
+    """Returns the pages below one that orders others, by caption, as Sphinx finds them from any page."""
     page = TABLES_OF_PAGES[name]
     text = without_links_to_folders((ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent)
     tables = [(caption, [posixpath.join(posixpath.dirname(page), each) for each in pages])
@@ -99,7 +100,7 @@ def ordered_pages(name: str) -> list[tuple[str, list[str]]]:
 
 
 def tables_of_pages(text: str) -> list[tuple[str, list[str]]]:
-    """The pages in the first column of each table, with the caption of the table: a line in bold before it."""
+    """Returns the pages in the first column of each table, with the caption of the table: a line in bold before it."""
     tables: list[tuple[str, list[str]]] = [("", [])]
     for line in text.splitlines():
         caption = re.fullmatch(r"\*\*(.+)\*\*", line)
@@ -112,7 +113,7 @@ def tables_of_pages(text: str) -> list[tuple[str, list[str]]]:
 
 
 def toctree(caption: str, pages: list[str]) -> str:
-    """The order of pages for Sphinx; it is in the sidebar, not on the page."""
+    """Returns the order of pages for Sphinx; it is in the sidebar, not on the page."""
     head = f":caption: {caption}\n" if caption else ""
     listed = "\n".join(pages)
     return f"\n\n```{{toctree}}\n:hidden:\n{head}\n{listed}\n```\n"

@@ -195,7 +195,7 @@ class EmptyWindows:
         known.keep((self._next_ends() <= known.ends + self._until) | np.isin(known.hashes, self._listed))
 
     def next_end(self) -> int | None:
-        """The end of the next empty window if no event comes, in microseconds; None if there will be none."""
+        """Returns the end of the next empty window if no event comes, in microseconds; None if there will be none."""
         ends = self._next_ends()
         ends = ends[ends <= self._known.ends + self._until]
         return int(ends.min()) if len(ends) else None
@@ -279,7 +279,7 @@ class Span:
     upto: Limit
 
     def at(self, indices: NDArray[np.int64]) -> Span:
-        """The span of the events at these indices."""
+        """Returns the span of the events at these indices."""
         return Span(limit_at(self.after, indices), limit_at(self.upto, indices))
 
 
@@ -330,7 +330,7 @@ class AssignedWindows:
         return self._events.accounts
 
     def span_of(self, after: Limit, upto: Limit) -> Span:
-        """A span from limits in the order of the given events."""
+        """Returns a span from limits in the order of the given events."""
         return Span(after, upto).at(self._events.places(np.arange(len(self._events))))
 
     def windows(self, span: Span) -> Iterator[TupleWindow]:
@@ -448,21 +448,23 @@ class AssignedWindows:
         return self._events.as_given(self.assigners[kind].finished(self._events.live, upto))
 
     def next_end(self, span: Span) -> int | None:
-        """The end of the next window, given the present events, in microseconds; None if no window is open."""
+        """Returns the end of the next window, given the present events, in microseconds; None if no window is open."""
         if not len(self._events):
             return None
         ends = [assigner.next_end(self._events.live, span.upto) for assigner in self.assigners]
         return min((end for end in ends if end is not None), default=None)
 
     def next_finished(self, span: Span) -> int | None:
-        """A time in microseconds before which none of the present events will be finished; None if there is none."""
+        """Returns a time in microseconds before which none of the present events will be finished; None if there is
+        none."""
         if not len(self._events):
             return None
         moments = [assigner.next_finished(self._events.live, span.upto) for assigner in self.assigners]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def open_ends(self, span: Span) -> list[int]:
-        """The ends, in microseconds and sorted, of the windows that are not due yet and that an idle timeout closes."""
+        """Returns the ends, in microseconds and sorted, of the windows that are not due yet and that an idle timeout
+        closes."""
         if not len(self._events):
             return []
         live = self._events.live
@@ -479,7 +481,7 @@ class AssignedWindows:
                 yield kind, replace(piece, members=self._events.places(piece.members))
 
     def flags(self) -> NDArray[np.uint8]:
-        """The flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
+        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
         return self._events.as_given(self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(NOT_LIVE))
 
     def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
@@ -528,7 +530,7 @@ class AssignedWindows:
 
 
 def _part(piece: Assigned, low: int, high: int) -> Assigned:
-    """The windows from one index up to, not including, another."""
+    """Returns the windows from one index up to, not including, another."""
     offsets = piece.offsets[low : high + 1]
     members = piece.members[offsets[0] : offsets[-1]]
     return Assigned(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)

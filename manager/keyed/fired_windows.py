@@ -59,16 +59,16 @@ class PaneStates:
         return len(self.kind)
 
     def take(self, indices: NDArray[np.int64]) -> PaneStates:
-        """The windows at these indices."""
+        """Returns the windows at these indices."""
         return PaneStates(**{column.name: getattr(self, column.name)[indices] for column in fields(self)})
 
     def table(self) -> pa.Table:
-        """The states as a table, to be stored."""
+        """Returns the states as a table, to be stored."""
         return pa.table({column.name: getattr(self, column.name) for column in fields(self)})
 
     @staticmethod
     def of(table: pa.Table | None) -> PaneStates:
-        """The states from such a table; None gives no windows."""
+        """Returns the states from such a table; None gives no windows."""
         names = [column.name for column in fields(PaneStates)]
         if table is None:
             return PaneStates(**{name: np.zeros(0, np.int64) for name in names})
@@ -123,7 +123,7 @@ class PaneDecisions:
 
     def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
              merging: bool) -> OpenPanes:  # fmt: skip
-        """The states of these open windows of one kind.
+        """Returns the states of these open windows of one kind.
 
         ``merging``: True if a window takes over the states of all remembered windows that it covers, as sessions do.
         """
@@ -265,7 +265,7 @@ class PaneDecisions:
         return passed
 
     def states(self) -> PaneStates:
-        """The states of the windows that are still open."""
+        """Returns the states of the windows that are still open."""
         if self.moment.within_batch:
             return self.before.take(np.flatnonzero(~self._closed))
         if not self._kept:
@@ -389,15 +389,15 @@ class LastFired:
     # -- as the source of expired events
 
     def table(self, members: Members) -> pa.Table:
-        """The payload of the events at these indices."""
+        """Returns the payload of the events at these indices."""
         return take_rows(self._payload, np.asarray(members, np.int64))
 
     def timestamps(self, members: Members) -> NDArray[np.int64]:
-        """The times of the events in microseconds."""
+        """Returns the times of the events in microseconds."""
         return self._events.times[np.asarray(members, np.int64)]
 
     def streams(self, members: Members) -> NDArray[np.int8]:
-        """The stream codes of the events."""
+        """Returns the stream codes of the events."""
         codes = self._events.streams
         places = np.asarray(members, np.int64)
         return np.zeros(len(places), np.int8) if codes is None else codes[places]
@@ -424,14 +424,14 @@ class ReleasedEnds:
 
     @staticmethod
     def of(table: pa.Table | None) -> ReleasedEnds:
-        """The stored windows; empty for None."""
+        """Returns the stored windows; empty for None."""
         if table is None:
             return ReleasedEnds(np.zeros(0, _RELEASED_TYPE))
         kinds, keys, ends = (table.column(name).to_numpy() for name in _RELEASED_TYPE.names or ())
         return ReleasedEnds(_released_rows(kinds, keys, ends))
 
     def table(self) -> pa.Table:
-        """The windows as a table, to be stored."""
+        """Returns the windows as a table, to be stored."""
         return pa.table({name: self.rows[name] for name in _RELEASED_TYPE.names or ()})
 
     def __len__(self) -> int:

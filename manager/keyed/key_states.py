@@ -64,7 +64,7 @@ class KeyStates:
         self._changed: dict[int, tuple[KeyRecord, int] | None] = {}
 
     def __len__(self) -> int:
-        """Number of keys that had a record at first."""
+        """Returns the number of keys that had a record at first."""
         return len(self._hashes)
 
     def clear(self) -> None:
@@ -78,7 +78,7 @@ class KeyStates:
         return bool(self._changed)
 
     def get(self, key: int) -> KeyRecord | None:
-        """The record of a key, by its hash; None if there is none."""
+        """Returns the record of a key, by its hash; None if there is none."""
         if key in self._changed:
             change = self._changed[key]
             return None if change is None else change[0]
@@ -86,7 +86,7 @@ class KeyStates:
         return None if row is None else self._record(row)
 
     def caches_of(self, keys: Sequence[int]) -> list[str]:
-        """The caches of these keys as JSON; "" for a key without a cache."""
+        """Returns the caches of these keys as JSON; "" for a key without a cache."""
         if self._table is None:
             stored: dict[int, str] = {}
         else:
@@ -138,8 +138,8 @@ class KeyStates:
         return min((timer for timer in timers if timer > NONE), default=None)
 
     def value(self, key: int, payload: pa.Table | None) -> Any:
-        """The value of a key; a tuple where it has several columns. ``payload`` are the events that the indices of
-        ``put`` refer to."""
+        """Returns the value of a key; a tuple where it has several columns. ``payload`` are the events that the indices
+        of ``put`` refer to."""
         change, row = self._changed.get(key), self._row(key)
         if row is not None and self._table is not None:
             values = [self._table.column(name)[row].as_py() for name in self._key]
@@ -269,7 +269,7 @@ class Substreams:
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
-        """The marks to store; None if there is none.
+        """Returns the marks to store; None if there is none.
 
         A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
         """
@@ -366,7 +366,7 @@ class RuleCache:
         return read
 
     def restored(self) -> dict[str, Any]:
-        """A copy of the stored cache."""
+        """Returns a copy of the stored cache."""
         if self._text is None:
             return dict(self._flat)
         return json.loads(self._text) if self._text else {}
@@ -418,7 +418,7 @@ class KnownKeys:
         return list(self._values.column_names)
 
     def table(self) -> pa.Table:
-        """The keys as a table, to be stored."""
+        """Returns the keys as a table, to be stored."""
         columns = zip(self._values.column_names, self._values.columns, strict=True)
         return pa.table({KEY_COLUMN: self.hashes, END_COLUMN: self.ends, **dict(columns)})
 
@@ -434,7 +434,7 @@ class KnownKeys:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def unknown(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The indices of the hashes that no known key has, each once."""
+        """Returns the indices of the hashes that no known key has, each once."""
         new, firsts = np.unique(hashes, return_index=True)
         return firsts[~np.isin(new, self.hashes, assume_unique=True)]
 

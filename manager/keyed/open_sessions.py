@@ -83,7 +83,8 @@ class _Sessions:
         self.limit = limit
 
     def overlapping(self, start: int, end: int) -> tuple[int, int, int]:
-        """The range of sessions that the span of an event meets, with the index of the first open one in between."""
+        """Returns the range of sessions that the span of an event meets, with the index of the first open one in
+        between."""
         low, high = self._overlapping(start, end)
         first = low
         while first < high and self.spans[first][1] <= self.limit:
@@ -169,7 +170,7 @@ class _CheckedSessions(_Sessions):
         self.spans[place], self._cut = (check, end), check
 
     def _first(self, start: int, end: int) -> int:
-        """The time of the first event of a session; the end of the session if it still waits for an event."""
+        """Returns the time of the first event of a session; the end of the session if it still waits for an event."""
         if start != self._cut:
             return start
         return min(self._times[0], end) if self._times else end
@@ -188,8 +189,8 @@ class _CheckedSessions(_Sessions):
 def _sessions_of(
     keys: NDArray[np.int64], held: RetainedEvents | None, usual: int, kind: SessionWindows
 ) -> dict[int, _Sessions]:
-    """The sessions that live events of these keys form, or rows that stand for several events; ``usual``: the gap of
-    events without a gap of their own."""
+    """Returns the sessions that live events of these keys form, or rows that stand for several events; ``usual``: the
+    gap of events without a gap of their own."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
     sessions = {key: make(kind) for key in keys.tolist()}
     if held is None or not len(held):
@@ -204,7 +205,7 @@ def _sessions_of(
 
 
 def gaps_of_events(own: NDArray[np.int64] | None, usual: int, count: int) -> NDArray[np.int64]:
-    """The session gap of each event in microseconds; ``usual`` where events have none of their own."""
+    """Returns the session gap of each event in microseconds; ``usual`` where events have none of their own."""
     return np.full(count, usual, np.int64) if own is None else own
 
 
@@ -245,7 +246,7 @@ def without_open_window(
 
 
 def _times_by_key(keys: NDArray[np.int64], held: RetainedEvents | None) -> dict[int, list[int]]:
-    """The times of the live events of these keys, ascending."""
+    """Returns the times of the live events of these keys, ascending."""
     found: dict[int, list[int]] = {key: [] for key in keys.tolist()}
     if held is None or not len(held):
         return found

@@ -95,24 +95,24 @@ class RetainedEvents:
         return len(self) > 0 and (self.gone is None or not bool(self.gone.all()))
 
     def take(self, indices: NDArray[np.int64]) -> RetainedEvents:
-        """The events at these indices."""
+        """Returns the events at these indices."""
         given = {name: _rows_at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
         return RetainedEvents(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
 
     def bare(self, indices: NDArray[np.int64]) -> RetainedEvents:
-        """The events at these indices with their keys and times only."""
+        """Returns the events at these indices with their keys and times only."""
         return RetainedEvents(
             times=self.times[indices], payload=self.payload.select([]), keys=_rows_at(self.keys, indices)
         )
 
     def sorted(self) -> RetainedEvents:
-        """The events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several events
-        stay in order of arrival."""
+        """Returns the events sorted by (key, time), as they are stored; the sort is stable. Rows that stand for several
+        events stay in order of arrival."""
         order = None if self.weights is not None else self.order()
         return self if order is None else self.take(order)
 
     def by_stream(self, streams: int, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Number of events of each of the ``streams`` inputs: all events, or those that ``which`` marks."""
+        """Returns the number of events of each of the ``streams`` inputs: all events, or those that ``which`` marks."""
         if self.weights is not None:
             total: NDArray[np.int64] = (self.weights if which is None else self.weights[which]).sum(axis=0)
             return total
@@ -121,7 +121,7 @@ class RetainedEvents:
         return count_by_stream(codes, count, streams)
 
     def order(self) -> NDArray[np.int64] | None:
-        """The stable sort order by (key, time); None if the events are in that order."""
+        """Returns the stable sort order by (key, time); None if the events are in that order."""
         if self.keys is None:
             return None if is_sorted(self.times) else stable_order(self.times)
         same = self.keys[1:] == self.keys[:-1]
@@ -132,7 +132,7 @@ class RetainedEvents:
 
     @staticmethod
     def concat(parts: Sequence[RetainedEvents]) -> RetainedEvents:
-        """The events of all parts, one part after another."""
+        """Returns the events of all parts, one part after another."""
         if len(parts) == 1:
             return parts[0]
         given = {name: _joined([getattr(part, name) for part in parts]) for name in COLUMNS}
@@ -141,7 +141,7 @@ class RetainedEvents:
         return RetainedEvents(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
 
     def flags(self) -> NDArray[np.uint8]:
-        """The flags of each event, as stored."""
+        """Returns the flags of each event, as stored."""
         flags = np.zeros(len(self), np.uint8)
         for bit, which in ((ACCOUNTED, self.accounted), (NOT_LIVE, self.gone), (IN_LAST_WINDOW, self.last)):
             if which is not None:
@@ -156,13 +156,13 @@ def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def live_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
-    """The live rows: those that a window may still need."""
+    """Returns the live rows: those that a window may still need."""
     gone = (flags & NOT_LIVE) != 0
     return held.take(np.flatnonzero(~gone)) if gone.any() else held
 
 
 def needed_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
-    """The rows that are still needed: live ones, and those that have yet to be reported as expired."""
+    """Returns the rows that are still needed: live ones, and those that have yet to be reported as expired."""
     needed = is_needed(flags)
     return held if needed.all() else held.take(np.flatnonzero(needed))
 
@@ -268,7 +268,7 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
 
 
 def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[np.uint8]]:
-    """The rows of a section that are still needed, with their flags."""
+    """Returns the rows of a section that are still needed, with their flags."""
     held, flags = read_retained(store, ref)
     needed = np.flatnonzero(is_needed(flags))
     return held.take(needed), flags[needed]
@@ -328,11 +328,11 @@ class SortedEvents:
         return self._order is None
 
     def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The indices, among the events as given, of these members."""
+        """Returns the indices, among the events as given, of these members."""
         return members if self._order is None else self._order[members]
 
     def taken(self, places: NDArray[np.int64]) -> RetainedEvents:
-        """The events at these places."""
+        """Returns the events at these places."""
         return self._events.take(places)
 
     def as_given(self, column: NDArray[Any]) -> NDArray[Any]:
@@ -361,7 +361,7 @@ class SortedEvents:
         return unaccounted
 
     def sizes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of events that each of these members stands for."""
+        """Returns the number of events that each of these members stands for."""
         weights = self._events.weights
         if weights is None:
             return np.ones(len(members), np.int64)
@@ -392,11 +392,11 @@ class SortedEvents:
         return self._events.payload.combine_chunks()
 
     def key_hashes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The hash of the key of each of these events; 0 without keys."""
+        """Returns the hash of the key of each of these events; 0 without keys."""
         return np.zeros(len(members), np.int64) if self.hashes is None else self.hashes[members]
 
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
-        """The keys of these events: a value where the key is one column, else a tuple of values."""
+        """Returns the keys of these events: a value where the key is one column, else a tuple of values."""
         if len(set(self._keys)) == 1:
             return self._keys_by(self._keys[0], members)
         keys: list[Any] = [None] * len(members)
@@ -409,7 +409,7 @@ class SortedEvents:
         return keys
 
     def key_rows(self, members: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
-        """The columns of the key of these events, which all streams name alike."""
+        """Returns the columns of the key of these events, which all streams name alike."""
         return take_rows(self.payload.select(list(columns)), self.places(members))
 
     def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
@@ -418,16 +418,17 @@ class SortedEvents:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def stream_codes(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
-        """The stream code of each of these events."""
+        """Returns the stream code of each of these events."""
         codes = self._events.streams
         return np.zeros(len(members), np.int8) if codes is None else codes[self.places(members)]
 
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
-        """The names of the streams of these events."""
+        """Returns the names of the streams of these events."""
         return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
 
     def _apart(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        """The codes of keys, where each event whose key has a null gets a code of its own: null equals nothing."""
+        """Returns the codes of keys, where each event whose key has a null gets a code of its own: null equals
+        nothing."""
         null = np.zeros(len(self), np.bool_)
         sides = self.stream_codes(np.arange(len(self)))
         for side, names in enumerate(self._keys):

@@ -101,7 +101,7 @@ class RunSums(PartialSums):
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
     def joined(self, events: SortedEvents, piece: Assigned) -> WindowResults:
-        """The results of windows of these rows."""
+        """Returns the results of windows of these rows."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
         rows = events.taken(places[order])
@@ -126,7 +126,7 @@ class RunSums(PartialSums):
         return self._loaded_states(payload)[self.traced]
 
     def _runs_of(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
-        """The runs of these rows."""
+        """Returns the runs of these rows."""
         keys = None if codes is None else pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
         weights = None if rows.weights is None else rows.weights.sum(axis=1)
         return self.assigner.runs(
@@ -138,7 +138,7 @@ class RunSums(PartialSums):
         )  # fmt: skip
 
     def _runs_after(self, before: RetainedEvents, events: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
-        """The runs of these events. Some of the runs began with the rows before them."""
+        """Returns the runs of these events. Some of the runs began with the rows before them."""
         assert before.keys is not None
         assert codes is not None
         none, first = events.payload.select([]), len(before)
@@ -158,7 +158,7 @@ class RunSums(PartialSums):
         return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
 
     def _merged_rows(self, rows: RetainedEvents, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
-        """The states of groups of rows, and the number of events of each, by input."""
+        """Returns the states of groups of rows, and the number of events of each, by input."""
         assert rows.weights is not None
         return self._merged_states(self._loaded_states(rows.payload), rows.weights, groups)
 
@@ -170,7 +170,7 @@ class RunSums(PartialSums):
         states: Sequence[State],
         weights: NDArray[np.int64],
     ) -> RetainedEvents:
-        """A row for each group of events or rows, all of one run."""
+        """Returns a row for each group of events or rows, all of one run."""
         firsts = _firsts(groups)
         run = runs.numbers[firsts]
         named = take_rows(source.payload.select(list(self._named)), firsts)
@@ -194,7 +194,7 @@ class RunSums(PartialSums):
 
 
 def _firsts(groups: Groups) -> NDArray[np.int64]:
-    """The first row of each group."""
+    """Returns the first row of each group."""
     firsts = np.empty(len(groups), np.int64)
     numbers = groups.numbers
     firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
@@ -231,7 +231,7 @@ class FiredSums:
         return replace(self, piece=self.piece.only(which), fresh=fresh, windows=windows)
 
     def joined(self) -> WindowResults:
-        """The results of all of them."""
+        """Returns the results of all of them."""
         return self.sums.joined(self.events, self.piece)
 
     def traced(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:

@@ -84,7 +84,7 @@ _DECLARED = "state"
 
 
 def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
-    """A field of a dataclass, with its declaration. ``default`` is its value before the first event."""
+    """Returns a field of a dataclass, with its declaration. ``default`` is its value before the first event."""
     metadata = {_DECLARED: StateField(kind, **how)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -92,7 +92,7 @@ def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
 
 
 def value(default: Any = None, merge: Merge | None = None, **how: Any) -> Any:
-    """A field that holds a value of the whole task."""
+    """Returns a field that holds a value of the whole task."""
     return declared(FieldKind.VALUE, default, merge=merge, **how)
 
 
@@ -101,7 +101,7 @@ def _union(values: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _total(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of counts by name, in the order in which the names first came."""
+    """Returns the sum of counts by name, in the order in which the names first came."""
     total: dict[str, int] = {}
     for counts in values:
         for name, count in counts.items():
@@ -129,13 +129,13 @@ class DeclaredState:
     @classmethod
     @cache
     def declared(cls) -> Mapping[str, StateField]:
-        """The declarations of its fields, by name."""
+        """Returns the declarations of its fields, by name."""
         return {each.name: each.metadata[_DECLARED] for each in fields(cls)}  # type: ignore[arg-type]
 
     @classmethod
     @cache
     def fields_of(cls, *kinds: FieldKind) -> tuple[str, ...]:
-        """The names of the fields of these kinds."""
+        """Returns the names of the fields of these kinds."""
         return tuple(name for name, how in cls.declared().items() if how.kind in kinds)
 
     @classmethod
@@ -181,7 +181,7 @@ class DeclaredState:
         return self.with_values(**changed) if changed else self
 
     def with_values(self, **values: Any) -> Self:
-        """The state with other values of some fields."""
+        """Returns the state with other values of some fields."""
         return replace(self, **values)  # type: ignore[type-var]
 
     def with_keys(self, count: Callable[[], int]) -> Self:
@@ -263,7 +263,7 @@ class WindowsState(DeclaredState):
     @classmethod
     @cache
     def waiting(cls) -> tuple[str, ...]:
-        """The names of the fields with events that wait beside those of the task."""
+        """Returns the names of the fields with events that wait beside those of the task."""
         return cls.fields_of(FieldKind.EVENTS)
 
 
@@ -401,7 +401,7 @@ class BoltTaskState(DeclaredState):
         return replace(self, **self.merged([self, *further], ()))
 
     def counted(self, further: Mapping[str, int]) -> BoltTaskState:
-        """The state with these counts added."""
+        """Returns the state with these counts added."""
         return self.plus(BoltTaskState(counters=further)) if further else self
 
 
@@ -422,7 +422,7 @@ class TaskState:
     bolt: BoltTaskState = field(default_factory=BoltTaskState)
 
     def windows_as(self, kind: type[Windows]) -> Windows:
-        """The state of its windows, for the code of their own family."""
+        """Returns the state of its windows, for the code of their own family."""
         assert isinstance(self.windows, kind)
         return self.windows
 
@@ -464,12 +464,12 @@ class TaskState:
         return due
 
     def all_refs(self) -> Iterator[Ref]:
-        """The references to all sections that the task still needs."""
+        """Yields the references to all sections that the task still needs."""
         yield from self.refs
         yield from (each.ref for state in (self.windows, self.bolt) for each in state.rows())
 
     def segment_names(self) -> set[str]:
-        """The names of the segments of these references."""
+        """Returns the names of the segments of these references."""
         others = (each.ref for state in (self.windows, self.bolt) for each in state.rows())
         return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
 
@@ -488,7 +488,7 @@ class TaskState:
         return self.with_rows(lambda ref: ref.named(names))
 
     def to_json(self) -> dict[str, Any]:
-        """The state in plain JSON, tagged with the family of its windows."""
+        """Returns the state in plain JSON, tagged with the family of its windows."""
         return {
             "family": self.windows.family,
             "windows": self.windows.to_json(),

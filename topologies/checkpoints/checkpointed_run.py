@@ -233,7 +233,7 @@ def _noted_ids(files: SealedFolder) -> list[list[Any]]:
 
 
 def _topics(admin: Admin, spout: KafkaSpout, read: Iterable[str]) -> dict[str, TopicInfo]:
-    """The topics of a spout that exist."""
+    """Returns the topics of a spout that exist."""
     existing = admin.topics()
     return admin.describe(existing & {*spout.topics, *read, *matching(spout.pattern, existing)})
 

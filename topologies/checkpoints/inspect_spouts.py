@@ -186,7 +186,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
 
 
 def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
-    """The rows of the first records that a new run would read. Raises ConfigError if a topic is missing,
+    """Returns the rows of the first records that a new run would read. Raises ConfigError if a topic is missing,
     UnreachableError if Kafka does not answer soon."""
     soon = {"kafka.default.api.timeout.ms": str(int(_MOST_SECONDS / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
     quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})

@@ -622,7 +622,7 @@ class _RetainedRewrite:
         self.accounted = np.array(task.state.accounted_by_stream or [0] * self.streams)
 
     def written(self) -> TaskState:
-        """The state with them."""
+        """Returns the state with them."""
         state, parts = self.task.state, iter(parts_of(self.task))
         refs = [self._section(ref, next(parts)) for ref in state.refs]
         windows = state.windows.with_rows(lambda ref: self._waiting(ref, next(parts)), FieldKind.EVENTS)

@@ -73,7 +73,7 @@ class Route:
     """For keys whose hashes collide: code -> hash."""
 
     def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
-        """The task of each row; ``streams`` is the input that each came by, None for the first."""
+        """Returns the task of each row; ``streams`` is the input that each came by, None for the first."""
         tasks = np.zeros(table.num_rows, np.int64)
         if self.rules.in_one_task:
             return tasks
@@ -86,7 +86,7 @@ class Route:
         return tasks
 
     def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
-        """The task of each row of a table that has the columns of the key."""
+        """Returns the task of each row of a table that has the columns of the key."""
         fields = self.rules.grouped[0]
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
 
@@ -111,7 +111,7 @@ class Route:
         return pa.Table.from_arrays(columns, schema.names)
 
     def of_values(self, values: Sequence[Any]) -> int:
-        """The task of one key, by the values of the fields that the first input is grouped by."""
+        """Returns the task of one key, by the values of the fields that the first input is grouped by."""
         if self.rules.in_one_task:
             return 0
         schema = self.key_types()
@@ -125,7 +125,7 @@ class Route:
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
     def key_types(self) -> pa.Schema:
-        """The fields that the first input is grouped by, each with a type whose values have the same hashes.
+        """Returns the fields that the first input is grouped by, each with a type whose values have the same hashes.
 
         Raises CheckpointError for a type that cannot be read back from the note of the last run.
         """
@@ -145,7 +145,8 @@ class Route:
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The task of each key, by its code. Raises CheckpointError if only an event could tell, and there is none."""
+        """Returns the task of each key, by its code. Raises CheckpointError if only an event could tell, and there is
+        none."""
         if self.rules.in_one_task:
             return np.zeros(len(codes), np.int64)
         if self.rules.grouped[0] == self.rules.keys[0]:
@@ -289,7 +290,7 @@ class TaskMove:
         }
 
     def tasks(self) -> list[TaskState]:
-        """The tasks from now on."""
+        """Returns the tasks from now on."""
         tables = {
             name: self._tables(
                 [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
@@ -303,7 +304,7 @@ class TaskMove:
         return [replace(state, bolt=bolt) for state, bolt in zip(moved, self._bolts(), strict=True)]
 
     def _bolts(self) -> list[BoltTaskState]:
-        """The state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
+        """Returns the state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
         before = [task.bolt for task in self.before]
         shown = self._shown()
         users = _user_states(before, self.route, self.store, self.writer, self.stateful)
@@ -327,7 +328,7 @@ class TaskMove:
         return found
 
     def _state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
-        """The state of a new task, field by field."""
+        """Returns the state of a new task, field by field."""
         values = self._family.merged(self._windows, sorted(self._former_tasks[task]))
         for name, waiting in self._waiting.items():
             held = RetainedEvents.concat(waiting[task]) if waiting[task] else None
@@ -360,7 +361,7 @@ class TaskMove:
         return parts
 
     def _with_queue(self, task: int, state: TaskState) -> TaskState:
-        """A new task with its parts of queues."""
+        """Returns a new task with its parts of queues."""
         if not self._queues[task]:
             return state
         queue = StoredQueue.joined(self._queues[task], state.windows_as(QueueState))
@@ -392,7 +393,7 @@ class TaskMove:
         return parts
 
     def _with_held(self, task: int, state: TaskState) -> TaskState:
-        """A new task with the events that it holds."""
+        """Returns a new task with the events that it holds."""
         if not self._held[task]:
             return state
         held = RetainedEvents.concat(self._held[task]).sorted()
@@ -401,7 +402,7 @@ class TaskMove:
         return TaskState(state.windows, Refs([write_retained(self.writer, held, self.streams)]), accounted)
 
     def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
-        """Number of keys of a new task that have live events."""
+        """Returns the number of keys of a new task that have live events."""
         if not self._held[task]:
             return 0
         held = KeyCodes(self.route.rules.keys, codes).apply(RetainedEvents.concat(self._held[task]))
@@ -479,7 +480,8 @@ class TaskMove:
     def _with_marks(
         self, task: int, how: StateField, table: pa.Table | None, floors: Sequence[int], least: int
     ) -> pa.Table | None:
-        """The marks of a task, with one for each key that has events and had a higher floor than the task now has."""
+        """Returns the marks of a task, with one for each key that has events and had a higher floor than the task now
+        has."""
         known = set() if table is None else set(table.column(how.by).to_pylist())
         parts = [] if table is None else [table]
         for number in self._former_tasks[task]:

@@ -521,7 +521,7 @@ def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], i
 
 
 def as_offsets(ends: Mapping[tuple[str, int], int]) -> str:
-    """The reverse of ``ends_of``, as JSON."""
+    """Returns the reverse of ``ends_of``, as JSON."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), end in sorted(ends.items()):
         by_topic.setdefault(topic, {})[str(number)] = end

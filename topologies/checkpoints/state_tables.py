@@ -292,7 +292,7 @@ def _values(number: int, values: dict[str, object]) -> pa.Table:
 
 
 def _user(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The state of a stateful bolt: a table of its own, or its values that are no tables."""
+    """Yields the state of a stateful bolt: a table of its own, or its values that are no tables."""
     if key:
         yield f"state.{key}", _of_task(task.number, table)
     else:
@@ -485,7 +485,7 @@ _SOURCES = pa.schema(
 
 
 def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
-    """A row for each windowed bolt: its tasks, watermark, accounts, windows fired and rows emitted so far."""
+    """Returns a row for each windowed bolt: its tasks, watermark, accounts, windows fired and rows emitted so far."""
     rows = []
     for name, bolt in bolts.items():
         totals = bolt.accounts.totals(sum(bolt.pending))

@@ -300,7 +300,7 @@ class TaskReader:
 
 
 def readers_of(bolt: BoltState, store: SegmentStore, rules: BoltRules) -> list[TaskReader]:
-    """The readers of all tasks of a bolt."""
+    """Returns the readers of all tasks of a bolt."""
     return [TaskReader(bolt, number, store, rules) for number in range(len(bolt.tasks))]
 
 
@@ -358,7 +358,7 @@ class StoredQueue:
         return StoredQueue(self.events.take(np.flatnonzero(kept)), self.state.without_rows(kept))
 
     def written(self, writer: SegmentWriter, streams: int, bolt: BoltTaskState | None = None) -> TaskState:
-        """The task that has this queue, in one section, and this state of its bolt."""
+        """Returns the task that has this queue, in one section, and this state of its bolt."""
         refs = Refs([write_events(writer, self.events, streams)]) if len(self.events) else Refs()
         accounted = self.events.slice(0, self.state.accounted).by_stream(streams).tolist()
         return TaskState(self.state, refs, accounted, bolt or BoltTaskState())

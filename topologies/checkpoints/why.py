@@ -94,7 +94,7 @@ class Explanation:
         return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
 
     def _events_of(self, windows: AlignedWindows) -> RegularEvents:
-        """The events that are kept, of the key that is asked for."""
+        """Returns the events that are kept, of the key that is asked for."""
         return regular_events(self.state, self.store, self.rules, windows, self.question.key)
 
     # -- windows that begin at regular times
@@ -229,7 +229,7 @@ class Explanation:
         return replace(answer, needed=needed, holders=holders)
 
     def needed(self, end: int) -> int:
-        """The watermark at which the window that ends then fires, for the first time."""
+        """Returns the watermark at which the window that ends then fires, for the first time."""
         first = self.rules.first_past_end
         return end + (self.rules.past_end if first is None else first)
 
@@ -444,7 +444,7 @@ class OtherWindows:
         return replace(answer, sentences=(answer.sentences[0], " ".join(about), *answer.sentences[1:]))
 
     def _waiting(self) -> WaitingEvents:
-        """The events that are in no window yet, of the key that is asked for."""
+        """Returns the events that are in no window yet, of the key that is asked for."""
         return waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
 
     def _no_open_window(self, asked: int, ends: Sequence[int]) -> WhyAnswer:
@@ -627,7 +627,7 @@ def _wait(count: int, of: str) -> str:
 
 
 def answered(explanation: Explanation) -> WhyAnswer:
-    """The answer to the question of an explanation."""
+    """Returns the answer to the question of an explanation."""
     if explanation.rules.by_event or explanation.manifest.closing:
         return explanation.without_windows() if explanation.rules.by_event else explanation.ended()
     answer = _by_kind(explanation)
@@ -700,13 +700,13 @@ def why(
 
 
 def not_started(bolt: str, key: str | None) -> WhyAnswer:
-    """The answer before the first batch."""
+    """Returns the answer before the first batch."""
     words = "No batch has been committed yet: nothing has been read, or the first batch is not done."
     return WhyAnswer(bolt=bolt, reason=WhyReason.NOT_STARTED, sentences=(words,), key=key)
 
 
 def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
-    """The manifests that are kept; a run in progress may delete the first ones meanwhile."""
+    """Returns the manifests that are kept; a run in progress may delete the first ones meanwhile."""
     names = halves.files.names("manifests")
     return [
         read_manifest(halves.files, name)
@@ -716,7 +716,8 @@ def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
 
 
 def moment_of(given: datetime | str, last: Manifest, bolt: str) -> int:
-    """The end of a window; of a time of day, on the day of the watermark, or of the clock where there is none."""
+    """Returns the end of a window; of a time of day, on the day of the watermark, or of the clock where there is
+    none."""
     if isinstance(given, str) and _TIME_OF_DAY.fullmatch(given.strip()):
         near = last.bolts[bolt].watermark.current
         near = last.clock if near is None else near

@@ -48,7 +48,7 @@ class OffsetRange(NamedTuple):
 
 
 def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
-    """The offsets between the ends of two batches, in order of topic and partition, where there are any; a new
+    """Returns the offsets between the ends of two batches, in order of topic and partition, where there are any; a new
     partition begins with its first record."""
     sizes = ((place, before.get(place, 0), end) for place, end in sorted(ends.items()))
     return [OffsetRange(*place, start, end) for place, start, end in sizes if start < end]
@@ -75,7 +75,7 @@ class Admin(Protocol):
     into UnreachableError."""
 
     def topics(self) -> set[str]:
-        """The names of all topics but Kafka's own."""
+        """Returns the names of all topics but Kafka's own."""
         ...
 
     def describe(self, topics: Collection[str]) -> dict[str, TopicInfo]:
@@ -173,7 +173,7 @@ def check_sinks(opened: AdminOf, topology: Graph) -> None:
 
 
 def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable[pa.Table]) -> frozenset[str]:
-    """The missing topics that rows name, where such rows have another place to go."""
+    """Returns the missing topics that rows name, where such rows have another place to go."""
     if sink.undeliverable is None:
         return frozenset()
     named: set[str] = set()
@@ -216,7 +216,7 @@ def no_answer(whose: str, servers: str, why: str, *, transient: bool) -> Unreach
 
 
 def deleted_unread(why: str) -> DataError:
-    """The error for records that are gone, where a spout may lose none."""
+    """Returns the error for records that are gone, where a spout may lose none."""
     return DataError(
         "Kafka has deleted records before they were read",
         why=why,
@@ -236,7 +236,7 @@ def ends_earlier(why: str) -> DataError:
 
 
 def too_large(why: str) -> DataError:
-    """The error for a record that a producer or a topic does not take."""
+    """Returns the error for a record that a producer or a topic does not take."""
     return DataError(
         "a record is too large for Kafka",
         why=why,
@@ -246,12 +246,12 @@ def too_large(why: str) -> DataError:
 
 
 def no_topic(why: str) -> EnvironmentMissing:
-    """The error for a topic that is missing."""
+    """Returns the error for a topic that is missing."""
     return EnvironmentMissing("a topic of Kafka's is not there", why=why, do="make it, or correct its name")
 
 
 def no_partition(why: str) -> DataError:
-    """The error for a row whose partition is missing."""
+    """Returns the error for a row whose partition is missing."""
     return DataError(
         "a row for Kafka names a partition that its topic does not have",
         why=why,
@@ -261,7 +261,7 @@ def no_partition(why: str) -> DataError:
 
 
 def not_delivered(why: str) -> UnreachableError:
-    """The error for records that brokers have not taken in time."""
+    """Returns the error for records that brokers have not taken in time."""
     return UnreachableError(
         "Kafka does not answer, or does not have the topic",
         why=why,
@@ -439,7 +439,7 @@ def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
 
 
 def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
-    """The good rows, their offsets, and the bad rows, of records whose timestamps fit."""
+    """Returns the good rows, their offsets, and the bad rows, of records whose timestamps fit."""
     if spout.declared is not None:
         return decode(spout.rows, table)
     return settle(table, schema, table.column("offset").to_numpy(), spout.on_truncation)

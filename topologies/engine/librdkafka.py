@@ -152,7 +152,7 @@ _ORDERLY = {
 
 
 def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of a consumer; ``options`` as users write them. Raises ConfigError."""
+    """Returns the settings of a consumer; ``options`` as users write them. Raises ConfigError."""
     given = settings_for(whose, servers, {**READING, **options})
     # Where much is fetched already, the next request is not put off for a whole second; and partitions that are
     # read from elsewhere wait for the request that is on its way.
@@ -164,7 +164,7 @@ def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> di
 
 
 def writing_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of a producer; ``options`` as users write them. Raises ConfigError."""
+    """Returns the settings of a producer; ``options`` as users write them. Raises ConfigError."""
     options = {**WRITING, **options}
     given = settings_for(whose, servers, options)
     known = milliseconds(options, "kafka.max.block.ms")
@@ -185,8 +185,8 @@ def settings_for(whose: str, servers: str, options: Mapping[str, str]) -> dict[s
 
 
 def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
-    """A client. Raises ConfigError for settings that librdkafka does not take; the text has the names of options, and
-    no values."""
+    """Returns a client. Raises ConfigError for settings that librdkafka does not take; the text has the names of
+    options, and no values."""
     make = _admin_module().AdminClient if kind == "AdminClient" else getattr(confluent(), kind)
     if kind == "Consumer":
         settings = {"group.id": "windbolt", **settings}
@@ -231,8 +231,8 @@ class LibrdkafkaAdmin(Admin):
         return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
 
     def at(self, places: Collection[Place], moment: int, *, committed: bool = False) -> dict[Place, int]:
-        """The offset of the first record of each partition whose timestamp is this, in milliseconds, or later; -1 if
-        there is none. ``committed`` as for ``ends``."""
+        """Returns the offset of the first record of each partition whose timestamp is this, in milliseconds, or later;
+        -1 if there is none. ``committed`` as for ``ends``."""
         spec = _admin_module().OffsetSpec.for_timestamp(moment)
         return self._offsets(dict.fromkeys(places, spec), committed=committed)
 
@@ -368,7 +368,7 @@ class Topics:
         return self._limited(before, until), complaints
 
     def _until(self, before: Ends) -> tuple[Ends, list[str]]:
-        """The present ends, and what of the topics is gone. Raises DataError if the spout may lose nothing."""
+        """Returns the present ends, and what of the topics is gone. Raises DataError if the spout may lose nothing."""
         self.latest = latest = dict(self._ask(self._latest))
         losing, complaints, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
         for topic, partition in sorted(before.keys() - latest.keys()):
@@ -551,7 +551,7 @@ class RangeReader:
             self._consumer.pause(self._named([place]))
 
     def _take_event(self, message: Any, wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
-        """The end of a partition, or an error; True if that was progress."""
+        """Takes the end of a partition, or an error; returns True if that was progress."""
         error, place = message.error(), (message.topic(), message.partition())
         partition = self._partitions.get(place)
         if partition is None:
@@ -654,7 +654,7 @@ class _Partition:
             self.reached = int(offsets[-1]) + 1
 
     def take(self, end: int) -> list[pa.Table]:
-        """The records before an offset, at which the next range is expected to begin."""
+        """Returns the records before an offset, at which the next range is expected to begin."""
         taken: list[pa.Table] = []
         left: list[pa.Table] = []
         for table in self.tables:

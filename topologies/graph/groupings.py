@@ -385,7 +385,8 @@ class KeyCodes:
 
 
 def key_rows(payload: pa.Table, streams: NDArray[np.int8] | None, keys: Sequence[Sequence[str]]) -> pa.Table:
-    """The columns of the key of events, named as those of the first input; ``streams`` is the input of each event."""
+    """Returns the columns of the key of events, named as those of the first input; ``streams`` is the input of each
+    event."""
     if len({tuple(names) for names in keys}) == 1:
         return _decoded(payload.select(list(keys[0])))
     assert streams is not None  # there are several inputs

@@ -38,7 +38,7 @@ _IN_JSON = frozenset("ZBSILADTM")
 
 
 def _letter(kind: pa.DataType) -> str | None:
-    """The letter for a type of numbers, truth values or times; None if Java does not read it."""
+    """Returns the letter for a type of numbers, truth values or times; None if Java does not read it."""
     return "M" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
 
 
@@ -70,7 +70,7 @@ class Term:
 
 
 def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | None:
-    """The terms of an accumulator; None if Java has none for it."""
+    """Returns the terms of an accumulator; None if Java has none for it."""
     if not isinstance(accumulator, Present | Total | WideTotal | Extreme):
         return None
     field = accumulator.field
@@ -91,7 +91,7 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
 
 
 def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
-    """The state of an accumulator by its terms, with an entry for each sum."""
+    """Returns the state of an accumulator by its terms, with an entry for each sum."""
     if isinstance(accumulator, WideTotal):  # of which the lower bits have more than 32 now
         each = np.arange(len(columns[0]))
         return accumulator.merge(list(columns), Groups(each, len(each)))
@@ -128,12 +128,12 @@ class FrameSums:
     DataFrames."""
 
     def states(self, terms: Sequence[NDArray[np.int64]]) -> list[State]:
-        """The state of each accumulator, with an entry for each sum."""
+        """Returns the state of each accumulator, with an entry for each sum."""
         return [_state(accumulator, [terms[at] for at in places]) for accumulator, places in self.accumulators]
 
 
 def frame_sums(topology: Graph) -> FrameSums | None:
-    """The sums that Java makes in a run of a topology; None if all rows go to Python."""
+    """Returns the sums that Java makes in a run of a topology; None if all rows go to Python."""
     for node in topology.windowed.values():
         if reads_rows(topology, node) and why_rows(topology, node) is None:
             return _sums(topology, node)

@@ -74,7 +74,7 @@ def _bytes_of(header: DeadLetterRow) -> int:
 
 
 def _cut_header(header: DeadLetterRow, size: int) -> DeadLetterRow:
-    """A header of at most ``size`` bytes, whose text ends with a whole character."""
+    """Returns a header of at most ``size`` bytes, whose text ends with a whole character."""
     value = (header["value"] or b"")[: max(size - len(header["key"].encode()), 0)]
     return {**header, "value": value.decode("utf-8", "ignore").encode()}
 
@@ -214,7 +214,7 @@ class KafkaSpout:
         return of_fields(self)
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """The columns of the records, or the declared ones and the metadata."""
+        """Returns the columns of the records, or the declared ones and the metadata."""
         if self.declared is None:
             return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key or "binary", "value": self.value})}
         declared, rows = parse_schema(self.declared), self.rows
@@ -349,7 +349,7 @@ def _addresses(servers: str) -> set[str]:
 
 
 def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
-    """The names that a pattern of Java's matches, as far as Python reads it alike."""
+    """Returns the names that a pattern of Java's matches, as far as Python reads it alike."""
     if pattern is None:
         return []
     try:
@@ -359,7 +359,7 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
 
 
 def checked_servers(given: str | Sequence[str]) -> str:
-    """The servers as ``host:port,host:port``. Raises ConfigError for anything else."""
+    """Returns the servers as ``host:port,host:port``. Raises ConfigError for anything else."""
     servers = [address.strip() for address in (given.split(",") if isinstance(given, str) else given)]
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -383,7 +383,7 @@ def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def spout_options(given: Mapping[str, Any] | None, isolation: Isolation) -> dict[str, str]:
-    """The options of a spout, with its isolation. Raises ConfigError for options that are arguments here."""
+    """Returns the options of a spout, with its isolation. Raises ConfigError for options that are arguments here."""
     options = checked_options(given)
     if ISOLATION in options:
         raise ConfigError(f"option {ISOLATION!r} is an argument of windbolt's own", do="use isolation=... instead")
@@ -391,7 +391,7 @@ def spout_options(given: Mapping[str, Any] | None, isolation: Isolation) -> dict
 
 
 def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[str, ...]:
-    """The names of topics. Raises ConfigError unless either topics or a pattern is given."""
+    """Returns the names of topics. Raises ConfigError unless either topics or a pattern is given."""
     names = (topics,) if isinstance(topics, str) else tuple(topics or ())
     if bool(names) == bool(pattern):
         raise ConfigError(
@@ -455,7 +455,7 @@ def checked_form(name: str, form: str) -> None:
 
 
 def _metadata_field(name: str, key: KeyForm) -> pa.Field:
-    """A metadata column."""
+    """Returns a metadata column."""
     match name:
         case "kafka_headers":
             return pa.field(name, pa.map_(pa.string(), pa.binary()))
@@ -517,7 +517,7 @@ RECORDS_PER_BATCH = 500_000
 
 
 def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's connector that are for Kafka's own clients; the last one counts."""
+    """Returns the options of Spark's connector that are for Kafka's own clients; the last one counts."""
     return {
         name.removeprefix("kafka."): value
         for some in options
@@ -648,7 +648,7 @@ def librdkafka_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _of_store(store: str, path: str, kind: str) -> dict[str, str]:
-    """The settings for a file of keys or certificates."""
+    """Returns the settings for a file of keys or certificates."""
     is_trusted = store == "ssl.truststore"
     if kind == "PEM":
         return {"ssl.ca.location": path} if is_trusted else {"ssl.key.location": path, "ssl.certificate.location": path}
@@ -667,7 +667,7 @@ def _of_store(store: str, path: str, kind: str) -> dict[str, str]:
 
 
 def _of_jaas(text: str) -> dict[str, str]:
-    """The settings for Java's configuration of a login, which has a password in it: no error shows it."""
+    """Returns the settings for Java's configuration of a login, which has a password in it: no error shows it."""
     matched = _JAAS.fullmatch(text)
     module = "" if matched is None else matched[1].rpartition(".")[2]
     options = {} if matched is None else {each[1]: _unquoted(each) for each in _JAAS_OPTION.finditer(matched[2])}
@@ -693,7 +693,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def with_names_of_java(error: str) -> str:
-    """The text of an error of librdkafka's, with settings by the names that options have."""
+    """Returns the text of an error of librdkafka's, with settings by the names that options have."""
     return re.sub(r"([\"`])([a-z.]+)\1", lambda each: f"{each[1]}{_NAMED.get(each[2], each[2])}{each[1]}", error)
 
 

@@ -76,7 +76,7 @@ _OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
 
 
 def places_of_spark(topology: Graph, options: RunOptions) -> list[str]:
-    """The places outside this machine that Spark itself reads or writes: its half of the checkpoint.
+    """Returns the places outside this machine that Spark itself reads or writes: its half of the checkpoint.
 
     Raises ConfigError for input whose store is named by options in its path: files are noted by their paths only.
     """
@@ -187,18 +187,18 @@ _STARTED: dict[str, str] = {}
 
 
 def started_with(name: str) -> str | None:
-    """The setting with which windbolt started Java. Java keeps it, although it was of one session, which may have
-    ended."""
+    """Returns the setting with which windbolt started Java. Java keeps it, although it was of one session, which may
+    have ended."""
     return _STARTED.get(name)
 
 
 def coordinates() -> str:
-    """The Maven coordinates of the connector for the installed Spark."""
+    """Returns the Maven coordinates of the connector for the installed Spark."""
     return f"org.apache.spark:{ARTIFACT}_2.13:{pyspark.__version__}"
 
 
 def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings with the connector added to the user's own packages, unless they have it already.
+    """Returns the settings with the connector added to the user's own packages, unless they have it already.
 
     Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
     Raises EnvironmentMissing if that is not available either.
@@ -327,7 +327,7 @@ def check_connector(spark: SparkSession) -> None:
 
 
 def file_defaults() -> dict[str, str]:
-    """The settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
+    """Returns the settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
     defaults: dict[str, str] = {}

@@ -143,7 +143,7 @@ class ProbeRequest:
 
 
 def look(request: ProbeRequest, task: int) -> dict[str, Any]:
-    """An executor's answer: the ``modules`` that it lacks, and by number of the place its problem there."""
+    """Returns an executor's answer: the ``modules`` that it lacks, and by number of the place its problem there."""
     lacking = [name for name in request.modules if importlib.util.find_spec(name) is None]
     if not lacking:
         request.unpack()
@@ -282,7 +282,7 @@ class AskedExecutors(Protocol):
         ...
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
-        """The answer of each executor."""
+        """Returns the answer of each executor."""
         ...
 
 
@@ -334,7 +334,7 @@ def _by_value(*modules: Any) -> Iterator[None]:
 
 
 def python_not_started(text: str) -> EnvironmentMissing | None:
-    """The error for a Python that the executors cannot start, or that is not of the driver's version."""
+    """Returns the error for a Python that the executors cannot start, or that is not of the driver's version."""
     missing, versions = _NO_PROGRAM.search(text), _VERSIONS.search(text)
     if missing is not None:
         return EnvironmentMissing(

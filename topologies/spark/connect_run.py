@@ -107,7 +107,7 @@ class ConnectExecutor:
             self.spark.addArtifacts(path, file=True)
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
-        """The results of the tasks, in the order of the items."""
+        """Returns the results of the tasks, in the order of the items."""
         if not items:
             return []
         if is_near(function, items, context) or any(_is_held_here(item) for item in items):
@@ -118,7 +118,7 @@ class ConnectExecutor:
         return [outcomes[number] for number in range(len(items))]
 
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
-        """A DataFrame with one partition per reference, read whenever it is used."""
+        """Returns a DataFrame with one partition per reference, read whenever it is used."""
         work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
         read = sent_by_value.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
         with spark_failures():
@@ -402,7 +402,7 @@ class ConnectFrames:
         self._tables = Appenders(cast("Any", executor.spark))
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
-        """The rows as a DataFrame of the session, for a function."""
+        """Returns the rows as a DataFrame of the session, for a function."""
         return self._executor.frame(store, refs, schema)
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:

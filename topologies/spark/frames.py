@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 
 
 def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
-    """The streaming DataFrame of a spout in this session, with all columns that were declared, and perhaps more: those
-    that it lacks are null, and have a default.
+    """Returns the streaming DataFrame of a spout in this session, with all columns that were declared, and perhaps
+    more: those that it lacks are null, and have a default.
 
     Raises ConfigError if it is none of this session, lacks columns, or has some of types that cannot become those that
     were declared with the same values.
@@ -194,7 +194,7 @@ _SOURCE = re.compile(r"StreamingRelationV2 \S+, (\w+), ")
 
 
 def _sources(frame: Any) -> Iterator[str]:
-    """The names of the sources that a streaming DataFrame reads."""
+    """Yields the names of the sources that a streaming DataFrame reads."""
     if is_over_connect(frame.sparkSession, None):
         yield from _SOURCE.findall(frame._explain_string(extended=True))
         return
@@ -220,7 +220,7 @@ def _check_stream(name: str, frame: Any, spark: Any) -> None:
 
 
 def quoted(name: str) -> str:
-    """A column of exactly this name: an unquoted dot would denote a field of a column."""
+    """Returns a column of exactly this name: an unquoted dot would denote a field of a column."""
     inside = name.replace("`", "``")
     return f"`{inside}`"
 
@@ -411,7 +411,7 @@ class FrameReader:
             )
 
     def _last_number(self, folder: str) -> int:
-        """The last batch in a log of the query's; -1 for none."""
+        """Returns the last batch in a log of the query's; -1 for none."""
         found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
         return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
 
@@ -475,8 +475,8 @@ def _raising_windbolt_errors(name: str) -> Iterator[None]:
 
 
 def _race_error_in(name: str, text: str) -> UnreachableError | None:
-    """The error where the query of a run that has died goes on in another server or session: Spark writes each batch of
-    the two once, and ends whichever comes second. None if Spark's long text is about something else."""
+    """Returns the error where the query of a run that has died goes on in another server or session: Spark writes each
+    batch of the two once, and ends whichever comes second. None if Spark's long text is about something else."""
     match = _RACE.search(text)
     if match is None:
         return None
@@ -562,7 +562,7 @@ class _SinkLog:
                     yield at, part
 
     def last(self) -> int:
-        """The last batch whose files it has noted; -1 for none."""
+        """Returns the last batch whose files it has noted; -1 for none."""
         return max(self._logged(), default=-1)
 
     def delete(self, name: str) -> None:

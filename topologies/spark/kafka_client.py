@@ -64,8 +64,8 @@ def reaches_kafka(topology: Graph) -> bool:
 
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
-    """The records of a spout as a streaming DataFrame. Raises ConfigError if a topic is missing, UnreachableError if
-    Kafka does not answer."""
+    """Returns the records of a spout as a streaming DataFrame. Raises ConfigError if a topic is missing,
+    UnreachableError if Kafka does not answer."""
     topics = check_topics(partial(admin_of, spark), name, spout)
     reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
@@ -135,7 +135,7 @@ _ROWS = 10_000
 
 
 def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
-    """The starting offsets of a new query, in Spark's format."""
+    """Returns the starting offsets of a new query, in Spark's format."""
     match spout.starting:
         case str() as word:
             return {"startingOffsets": word}
@@ -363,7 +363,7 @@ class KafkaRanges:
                 readers[name].read(folder, "\n".join(lines), self._threads, patience_ms)
 
     def _compiled(self) -> dict[str, Any]:
-        """A reader for each spout."""
+        """Returns a reader for each spout."""
         if self._readers is None:
             self._usable = False  # until this has been done
             constructor = compiled(self._spark, _RANGES_SOURCE)

@@ -104,7 +104,7 @@ def module_places(top: str) -> list[str]:
 
 
 def own_paths() -> list[str]:
-    """The entries of ``sys.path`` for the user's own modules, in order."""
+    """Returns the entries of ``sys.path`` for the user's own modules, in order."""
     paths: Iterator[str] = (path or os.getcwd() for path in sys.path)
     return [path for path in paths if is_users_path(path)]
 
@@ -336,7 +336,7 @@ def write_archive(folder: str, places: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _entries(places: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """The files, with their names in the archive."""
+    """Yields the files, with their names in the archive."""
     for name, place in sorted(places.items()):
         root = Path(place)
         for file in files_of(root):
@@ -413,5 +413,5 @@ def _sent(context: SparkContext, places: dict[str, str]) -> str:
 
 
 def _sent_folder(path: str) -> str | None:
-    """The name of the folder of an archive that a path is in; None if it is in none."""
+    """Returns the name of the folder of an archive that a path is in; None if it is in none."""
     return next((part for part in path.split(os.sep) if part.startswith(PREFIX)), None)

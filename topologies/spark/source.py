@@ -113,15 +113,16 @@ class PlannedFiles:
 
 
 def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
-    """A stream with a batch for each that is planned, and a column ``path``, but no rows: the names of a batch's files
-    are in its log."""
+    """Returns a stream with a batch for each that is planned, and a column ``path``, but no rows: the names of a
+    batch's files are in its log."""
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     source = made(spark, compiled(spark, _SOURCE))
     return DataFrame(source.open(spark._jsparkSession, planned, planned.watched.spout.path), spark)
 
 
 def with_host(spark: SparkSession, path: str) -> str:
-    """A path in HDFS with the host that Spark's configuration has as the default, by which its files are noted."""
+    """Returns a path in HDFS with the host that Spark's configuration has as the default, by which its files are
+    noted."""
     shown = shown_path(path)
     if not is_hdfs(shown) or urlsplit(root_and_path(shown)[0]).netloc:
         return path
@@ -167,7 +168,7 @@ class RowsAtOnce:
         self._seen = max(self._seen, row_bytes)
 
     def rows(self) -> int:
-        """The number of rows at a time."""
+        """Returns the number of rows at a time."""
         if self._fixed:
             return _within(_AT_ONCE / max(self._widest, 1), _MOST_FIXED)
         return _within(_AT_ONCE / (self._seen * _UNEVEN if self._seen else self._widest), _MOST)
@@ -391,7 +392,7 @@ class StreamSource:
         return self._row(name, frame)
 
     def _row(self, name: str, frame: DataFrame) -> DataFrame:
-        """The rows of a spout as a struct column, or unchanged."""
+        """Returns the rows of a spout as a struct column, or unchanged."""
         kinds = from_arrow_schema(self._columns(name))
         columns = [F.col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in kinds]
         if self.alone:
@@ -400,8 +401,8 @@ class StreamSource:
         return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
-        """A stream with a row at each trigger, so that time advances on a quiet stream: Spark runs no batch without new
-        rows.
+        """Returns a stream with a row at each trigger, so that time advances on a quiet stream: Spark runs no batch
+        without new rows.
 
         To the end of the present input (``availableNow``) it delivers one row. The source ``rate`` cannot do that, and
         would make Spark read all files in one batch.
@@ -426,7 +427,7 @@ class StreamSource:
 
 
 def _columns(topology: Graph, name: str) -> pa.Schema:
-    """The columns read through Spark for a spout."""
+    """Returns the columns read through Spark for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
 

@@ -55,8 +55,8 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
 
 
 def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
-    """The error of the task that Java's text is about; None if it is about something else. ``said_here`` puts the
-    places of this machine into its words."""
+    """Returns the error of the task that Java's text is about; None if it is about something else. ``said_here`` puts
+    the places of this machine into its words."""
     match = _MARKED.search(text)
     if match is None:
         return None
@@ -137,14 +137,14 @@ def passing_error_in(text: str) -> UnreachableError | None:
 
 
 def kafka_error_in(text: str) -> WindboltError | None:
-    """The Kafka error contained in Spark's long text; None if there is none."""
+    """Returns the Kafka error contained in Spark's long text; None if there is none."""
     if "kafka" not in text.lower():
         return None
     return _record_error_in(text) or _broker_error_in(text)
 
 
 def _record_error_in(text: str) -> DataError | None:
-    """The error about records that cannot be read or written."""
+    """Returns the error about records that cannot be read or written."""
     moved = _MOVED.search(text)
     if moved is not None:
         return ends_earlier(moved[0])
@@ -164,7 +164,7 @@ def _record_error_in(text: str) -> DataError | None:
 
 
 def _broker_error_in(text: str) -> WindboltError | None:
-    """The error about brokers and topics."""
+    """Returns the error about brokers and topics."""
     late = _TIMEOUT.search(text)
     if late is not None:
         return not_delivered(late[1].strip() or "it took too long")

@@ -58,7 +58,7 @@ def replay_on_spark(
     *,
     spark: Any = None,
 ) -> list[Replayed]:
-    """The answers to scenarios, in their order, from real Spark queries; over Spark Connect, where ``spark`` or
+    """Returns the answers to scenarios, in their order, from real Spark queries; over Spark Connect, where ``spark`` or
     SPARK_REMOTE is that, from runs whose tasks are Spark's.
 
     Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``).
@@ -163,7 +163,7 @@ class _Group:
         self.crashed: set[int] = set()
 
     def run(self) -> list[Replayed]:
-        """The answers; the checkpoint is beside the batches."""
+        """Returns the answers; the checkpoint is beside the batches."""
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
             os.mkdir(f"{folder}/batches")
@@ -241,7 +241,7 @@ class _Group:
 
 
 def _advance(member: _Member, number: int) -> TimeAdvance:
-    """The time advance at the end of a batch; nothing more once the scenario has ended."""
+    """Returns the time advance at the end of a batch; nothing more once the scenario has ended."""
     if number < len(member.batches):
         return member.batches[number].advance
     last = member.batches[-1].advance if member.batches else TimeAdvance(0)

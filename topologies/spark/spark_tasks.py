@@ -176,7 +176,7 @@ def spark_failures(sent: Mapping[str, str] = MappingProxyType({})) -> Iterator[N
 
 
 def _last_words(text: str) -> str:
-    """The most informative line of Spark's long report: the last of the Python traceback, or the first line."""
+    """Returns the most informative line of Spark's long report: the last of the Python traceback, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
     errors = [line for line in lines if "Error" in line or "Exception" in line]
     return (errors or lines or [text])[-1 if "Traceback" in text else 0][:500]
@@ -214,7 +214,7 @@ def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
 
 
 def _modules_of_functions(topology: Graph) -> Iterator[str]:
-    """The modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
+    """Yields the modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
     for node in topology.windowed.values():
         settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
         functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
@@ -334,7 +334,7 @@ class SparkExecutor:
         self.paths = own_paths()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
-        """The results of the tasks, in the order of the items."""
+        """Yields the results of the tasks, in the order of the items."""
         if not items:
             return []
         if is_near(function, items, context):
@@ -354,7 +354,7 @@ class SparkExecutor:
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-        """A function over the items of one Spark task; it can be sent to another process."""
+        """Returns a function over the items of one Spark task; it can be sent to another process."""
         return task_of(function, context, self.unpacker())
 
     def unpacker(self) -> Callable[[], Graph]:
@@ -363,7 +363,7 @@ class SparkExecutor:
         return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
-        """The answer of each executor to a question before the first batch."""
+        """Returns the answer of each executor to a question before the first batch."""
         found: dict[str, dict[str, Any]] = {}
         topology = self.topology
 
@@ -407,8 +407,8 @@ class Cluster:
         return cls(int(conf.get("spark.task.cpus", "1") or 1), grows == "true")
 
     def slots(self, cores: int) -> int:
-        """Number of tasks to cut work into for so many cores: as many as can run; and if that lets Spark ask for more
-        executors, twice as many, so that some wait."""
+        """Returns the number of tasks to cut work into for so many cores: as many as can run; and if that lets Spark
+        ask for more executors, twice as many, so that some wait."""
         return max(cores // self.cores_of_task, 1) * (2 if self.grows else 1)
 
 

@@ -82,7 +82,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
 
 
 def tables_of_files(given: Graph, topology: Graph) -> list[str]:
-    """The tables that are sinks of files in a run (``with_tables``)."""
+    """Returns the tables that are sinks of files in a run (``with_tables``)."""
     return [
         node.sink.table
         for name, node in given.sinks.items()
@@ -276,7 +276,7 @@ class Appender:
             ) from error
 
     def _in_full(self, frame: DataFrame) -> DataFrame:
-        """The rows with the table's columns, in its order."""
+        """Returns the rows with the table's columns, in its order."""
         given = set(frame.columns)
         absent = [field for field in self._table.columns if field.name not in given]
         full = frame.selectExpr("*", *(f"NULL AS {quoted(field.name)}" for field in absent))
@@ -409,7 +409,7 @@ def _first_line(error: Exception) -> str:
 
 
 def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFrame:
-    """The rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. Raises
+    """Returns the rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. Raises
     ConfigError for a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
     node = _readable(topology, name)
     schema, sink = from_arrow_schema(node.schema), node.sink

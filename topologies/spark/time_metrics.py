@@ -55,7 +55,7 @@ class Reports:
                 self._reports.popitem(last=False)
 
     def of(self, query: str, batch: int) -> BatchReport | None:
-        """The report of a batch."""
+        """Returns the report of a batch."""
         with self._lock:
             return self._reports.get((query, batch))
 
@@ -65,7 +65,7 @@ REPORTS = Reports()
 
 @checked_value
 def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
-    """The report of the batch that Spark reports, for a user's own ``StreamingQueryListener``.
+    """Returns the report of the batch that Spark reports, for a user's own ``StreamingQueryListener``.
 
     None for queries that are not windbolt's, and for a batch that an earlier process committed and Spark repeats.
     """

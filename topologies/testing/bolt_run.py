@@ -266,7 +266,7 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
 
 
 def bolt_name(inputs: Collection[str]) -> str:
-    """The name of the bolt, which is none of its inputs'."""
+    """Returns the name of the bolt, which is none of its inputs'."""
     name = "bolt"
     while name in inputs:
         name += "_"

@@ -294,7 +294,7 @@ def _prepared(
 def _clocks(
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None, inputs: Sequence[str]
 ) -> Mapping[str, Sequence[Moment]]:
-    """The clocks of inputs by their names. Raises ConfigError if it is not said whose they are."""
+    """Returns the clocks of inputs by their names. Raises ConfigError if it is not said whose they are."""
     by_input = clock if isinstance(clock, Mapping) else {} if clock is None else dict.fromkeys(inputs[:1], clock)
     unknown = by_input.keys() - set(inputs)
     if unknown or (len(inputs) > 1 and clock is not None and by_input is not clock):

@@ -86,8 +86,8 @@ def count(field: str | None = None) -> Aggregate:
 def sum(field: str) -> Aggregate:  # noqa: A001 - as in SQL, and in pyspark
     """The sum of a column: whole numbers as long, floating point as double, decimals (p, s) as decimal(p + 10, s).
 
-    Partial sums are added, so the last digits of doubles may depend on how the input was cut into files and batches.
-    A sum of whole numbers beyond 64 bits is a DataError. Decimals may have up to 18 digits.
+    Partial sums are added, so the last digits of doubles may depend on how the input was cut into files and batches. A
+    sum of whole numbers beyond 64 bits is a DataError. Decimals may have up to 18 digits.
     """
     return Sum(field)
 
@@ -126,8 +126,8 @@ def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
 def corr(field: str, other: str) -> Aggregate:
     """Pearson's correlation of two columns of numbers or decimals, from -1 to 1.
 
-    Events with a null in either column are left out; null where one of the columns does not vary, and so with fewer
-    than two events.
+    Events with a null in either column are left out. The result is null if one of the columns does not vary, and so
+    also with fewer than two events.
     """
     return Correlation(field, other=other)
 
@@ -239,8 +239,7 @@ def distinct_count(field: str, *, standard_error: float | None = None) -> Aggreg
 
 @checked_value
 def mode(field: str) -> Aggregate:
-    """The value that occurs most often, the least of them where there are several, as in Spark's ``mode(a, true)``;
-    null does not count.
+    """The most frequent value; of several the least, as in Spark's ``mode(a, true)``; null does not count.
 
     All NaNs are one value, after all numbers, and so are 0.0 and -0.0. Each different value is kept, with the number of
     its occurrences, until its last window has fired.

@@ -68,7 +68,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def merge(self, state: State, groups: Groups) -> State:
-        """Returns the state of each group of partial results; those of one group are in order of time, then of
+        """Returns the state of each group of partial results; the results of one group are in order of time, then of
         arrival."""
 
     def stored(self, state: State) -> list[pa.Array]:
@@ -571,8 +571,8 @@ class Moments(PresentAccumulator):
 
 
 def _shifted(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns, for each group, a double that is its first value or close to it; and the distance of each value from
-    that of its group."""
+    """Returns, for each group, a double that is its first value or close to it; and the distance of each value from the
+    double of its group."""
     first = np.empty(len(groups), values.dtype)
     first[groups.numbers[::-1]] = values[::-1]
     if values.dtype != np.int64:

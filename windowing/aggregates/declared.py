@@ -1,4 +1,4 @@
-"""Declarations of aggregates: what a window's events are summed up to, by built-in or by users' functions."""
+"""Declarations of aggregates of a window's events, by built-in functions or users' own."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def check_ddof(ddof: int) -> None:
 
 
 def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
-    """Returns values as a column, null where they are missing."""
+    """Returns values as a column, with null for missing ones."""
     return pa.array(values, kind, mask=missing if missing.any() else None)
 
 

@@ -97,7 +97,7 @@ class Mode(OneOfThem):
 
 @dataclass(frozen=True)
 class Different(Accumulator):
-    """The values that are not null, each once, in no order that one could rely on."""
+    """The values that are not null, each once, in no reliable order."""
 
     field: str
     kind: pa.DataType

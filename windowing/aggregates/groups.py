@@ -279,7 +279,7 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def can_be_compared(kind: pa.DataType) -> bool:
-    """True if values of a type can be keys: all types but lists and maps, and structs that have one of these."""
+    """True if values of a type can be keys: all types but lists and maps, and structs that contain one of these."""
     kind = value_type(kind)
     if pa.types.is_struct(kind):
         return all(can_be_compared(field.type) for field in kind)

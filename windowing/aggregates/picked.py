@@ -82,7 +82,7 @@ class Picking(Aggregate):
 
     @property
     def kept(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The columns that are kept, and that of the order."""
+        """The columns that are kept, and the column of the order."""
         order = () if self.by is None else ((self.by, self.order),)
         return tuple(dict([*self.types, *order]).items())
 
@@ -94,7 +94,7 @@ class Picking(Aggregate):
         return pa.struct([pa.field(name, kind) for name, kind in self.types])
 
     def taken(self, values: Mapping[str, pa.Array], missing: NDArray[Any] | None = None) -> pa.Array:
-        """Returns the result column, made from the columns of the picked events; null where none was picked."""
+        """Returns the result column, made from the columns of the picked events; null if no event was picked."""
         if self.field is not None:
             return values[self.field]
         arrays = [values[name] for name, _ in self.types]
@@ -145,7 +145,7 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 class Best(Accumulator):
     """The event with the greatest or the least value of a column; of several the first, by time and then by arrival.
 
-    Its time, and some of its columns; all of them null where that column is null in all events.
+    Keeps its time, and some of its columns; all are null if the column is null in all events.
     """
 
     kept: tuple[tuple[str, pa.DataType], ...]
@@ -192,7 +192,7 @@ class Best(Accumulator):
 
 @dataclass(frozen=True)
 class MaxBy(Picking):
-    """Values of the event with the greatest value of a column; null where that is null in all events."""
+    """Values of the event with the greatest value of a column; null if the column is null in all events."""
 
     greatest: bool = True
 
@@ -258,7 +258,7 @@ class End(Accumulator):
 
 @dataclass(frozen=True)
 class First(OneOfThem):
-    """The value of the first event; null where that is null."""
+    """The value of the first event; null if the value is null."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -272,7 +272,7 @@ class First(OneOfThem):
 
 @dataclass(frozen=True)
 class Last(First):
-    """The value of the last event; null where that is null."""
+    """The value of the last event; null if the value is null."""
 
 
 # Lists of events in the order of a column or of time, all of them or the first few.
@@ -364,7 +364,7 @@ class _Listed(Picking):
 
 @dataclass(frozen=True)
 class Top(_Listed):
-    """Values of the events with the greatest values of a column, in order; null where that is null in all events."""
+    """Values of the events with the greatest values of a column, in order; null if the column is null in all events."""
 
     greatest: bool = True
 

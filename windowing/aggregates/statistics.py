@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _INFINITE, _NAN = 1 << 40, 1 << 41
-"""Buckets of their own, beyond all others."""
+"""Buckets for infinite values and NaN, beyond all others."""
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _ROUNDING = 1e-6
 """Share of the bound that is left for rounding errors."""
@@ -116,7 +116,7 @@ class BucketCounts(Tally):
 
 @dataclass(frozen=True)
 class BoundedQuantile(Numeric):
-    """The value at a place among those that are not null, with a bounded error; NaN if one of them is NaN, null if
+    """The value at a place among the values that are not null, with a bounded error; NaN if one of them is NaN, null if
     there are none."""
 
     q: float = 0.5
@@ -456,7 +456,7 @@ class Paired(Summable):
 
 @dataclass(frozen=True)
 class WeightedMean(Paired):
-    """The mean of a column with the other one as its weights; null where these add up to 0."""
+    """The mean of a column with the other one as its weights; null if the weights add up to 0."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -497,7 +497,7 @@ class Covariance(Paired):
 
 @dataclass(frozen=True)
 class Correlation(Paired):
-    """Pearson's coefficient of correlation; null where one of the columns does not vary."""
+    """Pearson's coefficient of correlation; null if one of the columns does not vary."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:

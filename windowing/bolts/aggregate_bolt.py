@@ -44,7 +44,7 @@ class BoundAggregates:
     schema: pa.Schema
     """The columns of the result."""
     fill: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    """The values of aggregates for windows without events, by column, where they are not ``of_nothing``."""
+    """The values of aggregates for windows without events, by column, if they differ from ``of_nothing``."""
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:

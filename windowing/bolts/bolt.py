@@ -78,10 +78,9 @@ class Component:
         """
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Called once, when the topology is built, with the columns of each input stream: returns the bolt that is run.
+        """Called once, when the topology is built, with the columns of each input stream: returns the bolt for the run.
 
-        For bolts whose own columns follow from those of the inputs. A ConfigError is one of the mistakes that ``build``
-        reports.
+        For bolts whose own columns follow from those of the inputs. ``build`` reports a ConfigError among its mistakes.
         """
         return self
 
@@ -149,7 +148,7 @@ class Bolt(PlainBolt):
     """A bolt that works tuple by tuple: map, filter and flat-map."""
 
     def execute(self, tuple: Tuple) -> EmittedRows:
-        """Called for each event; what it returns, a row, several or None, is emitted with the time of that event."""
+        """Called for each event; the returned row, rows or None are emitted with the time of that event."""
         raise NotImplementedError
 
 
@@ -160,7 +159,7 @@ class BatchBolt(PlainBolt):
     """
 
     def execute(self, batch: pa.Table) -> EmittedRows:
-        """Called with events as they come, at least one; what it returns is emitted."""
+        """Called with events as they come, at least one; the returned rows are emitted."""
         raise NotImplementedError
 
 
@@ -438,7 +437,7 @@ def _second_windows(call: str, first: WindowSettings, second: WindowSettings) ->
 
 
 def _is_of_kinds(settings: WindowSettings) -> bool:
-    """True if these windows can be one kind of several: by kind of window, or with length and slide in time."""
+    """True if these windows can be one kind of several: windows by kind, or with length and slide in time."""
     return bool(settings.kinds) or (not isinstance(settings.length, Count) and not isinstance(settings.slide, Count))
 
 
@@ -466,7 +465,7 @@ class TaskBolt(ConfiguredBolt):
 
     @property
     def rows_are_of_events(self) -> bool:
-        """True if it emits nothing for a window without events, whatever came before."""
+        """True if the bolt emits nothing for a window without events, whatever came before."""
         return False
 
     @property
@@ -496,7 +495,7 @@ class TaskBolt(ConfiguredBolt):
         return frozenset(name.strip() for name in names if name.strip())
 
     def forget(self, key: Any) -> None:
-        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop what is kept of it."""
+        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop the data of the key."""
 
     @checked_value
     def with_key(self, *fields: str | Sequence[str]) -> Self:
@@ -527,18 +526,20 @@ class StatefulTaskBolt(TaskBolt):
 
     state_types: ClassVar[Mapping[str, StateType]] = {}
     state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
-    """The states that are kept by key, so that they can be moved when the bolt is given more or fewer tasks. For a
-    table: the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` where the column for
-    ``user`` is called ``name``). For a dict: the one grouping field whose values are its keys, as texts. ``()`` for a
-    state that is the same in all tasks."""
+    """The states that are kept by key, so that they can be moved when the bolt is given more or fewer tasks.
+
+    For a table: the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` if the column for
+    ``user`` is called ``name``). For a dict: the only grouping field, whose values are its keys, as texts. ``()`` for a
+    state that is the same in all tasks.
+    """
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:
-        """Returns values for the declared names; zeros and empties if not.
+        """Returns values for the declared names; zeros and empty values by default.
 
-        Called once per task, before its first window. Of a StatefulBolt with a key it is called for each key, before
-        its first event, and may ask for ``self.key``; and after a batch again, to tell whether there is something to
-        keep.
+        Called once per task, before its first window. For a StatefulBolt with a key it is called for each key, before
+        the key's first event, and may ask for ``self.key``; and after a batch again, to tell whether the state differs
+        from it.
         """
         return new_state(self.state_types)
 
@@ -551,12 +552,11 @@ class StatefulTaskBolt(TaskBolt):
     def move_state(
         self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
     ) -> Sequence[dict[str, Any]]:
-        """Called when the bolt is given more or fewer tasks, where ``state_keys`` is not enough; on the bolt as it was
+        """Called when the bolt is given more or fewer tasks and ``state_keys`` is not enough; on the bolt as it was
         declared, without ``prepare``.
 
-        ``states`` are those of the tasks that have saved one; ``task_of("ann", 7)`` is the number of the task that has
-        a key from now on, by the values of the fields that the bolt's input is grouped by. Returns the states of all
-        tasks from now on: ``tasks`` of them.
+        ``states``: of the tasks that have saved one. ``task_of("ann", 7)`` is the new task of a key, by the values of
+        the grouping fields of the bolt's input. Returns the states of all new tasks: ``tasks`` of them.
         """
         raise NotImplementedError
 
@@ -595,24 +595,24 @@ class StatefulBolt(StatefulTaskBolt):
     """For a bolt with a key: the key whose state this is, while the bolt is called; a tuple for several columns."""
 
     def execute(self, tuple: Tuple) -> EmittedRows:
-        """Called for each event, in order of arrival; what it returns, a row, several or None, is emitted with the time
-        of that event."""
+        """Called for each event, in order of arrival; the returned row, rows or None are emitted with the time of that
+        event."""
         raise NotImplementedError
 
     def on_clock(self, clock: datetime) -> EmittedRows:
         """Called when the clock has passed a further multiple of ``with_clock``, before the events of the batch with
         that clock: for each task, or with a key for each key that has a state, in the same order on every engine.
 
-        ``clock``: that of the batch, in UTC, the same if the batch is run again. Where several multiples have been
-        passed it is called once, and in the first batch of all it is not called. What it returns is emitted.
+        ``clock``: of the batch, in UTC, the same if the batch is run again. If several multiples have been passed, it
+        is called once; in the very first batch it is not called. The returned rows are emitted.
         """
         raise NotImplementedError
 
     @checked_value
     def with_clock(self, every: Time) -> Self:
-        """Calls ``on_clock`` this often by the clock, also while no event comes: ``with_clock("10s")``.
+        """Calls ``on_clock`` this often by the clock, even if no event comes: ``with_clock("10s")``.
 
-        The clock is that of the batches: it moves with each, and a batch that is run again has the one that it had.
+        The clock is that of the batches: it moves with each batch, and a repeated batch has the same clock.
         """
         interval = as_duration(every)
         if interval.micros <= 0:
@@ -655,5 +655,5 @@ class StatefulBatchBolt(StatefulBolt):
     """Name of the input of the events of a call."""
 
     def execute(self, batch: pa.Table) -> EmittedRows:
-        """Called with events in order of arrival, at least one; what it returns is emitted."""
+        """Called with events in order of arrival, at least one; the returned rows are emitted."""
         raise NotImplementedError

@@ -38,8 +38,8 @@ LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
 class JoinColumn:
     """A column that a join emits: the side it comes from, and its name there.
 
-    ``both``: a key that has one name on both sides; its value is the right event's where there is no left one.
-    ``start`` and ``end``: those of the window, or of the overlap.
+    ``both``: a key that has one name on both sides; its value is the right event's if there is no left event. ``start``
+    and ``end``: of the window, or of the overlap.
     """
 
     side: str
@@ -218,8 +218,7 @@ def named_columns(
 
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
-    """Returns the columns that ``outputs`` declares; raises ConfigError for others, and for types that they cannot
-    have."""
+    """Returns the columns that ``outputs`` declares; raises ConfigError for others, and for impossible types."""
     problems = [*_not_to_be_had(columns, wanted)]
     if problems:
         raise together("the join", problems)
@@ -549,8 +548,7 @@ class WindowJoin(Join):
             yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
 
     def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
-        """Returns rows of these left and right events, by their places in the window; null where there is no
-        partner."""
+        """Returns rows of these left and right events, by their places in the window; null without a partner."""
         table, taken = window.table, {LEFT: left, RIGHT: right}
         moments = {START: window.start, END: window.end}
         arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]

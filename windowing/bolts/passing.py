@@ -673,7 +673,7 @@ def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]
 
 
 def _unit(kind: pa.DataType) -> int:
-    """Returns the unit of a column in microseconds; 1 where it is finer."""
+    """Returns the unit of a column in microseconds; 1 for finer units."""
     if pa.types.is_timestamp(kind):
         return {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     return 1_000
@@ -697,7 +697,7 @@ def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = Non
 
 
 def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns times in microseconds as a column of another type; an error where that is not as fine."""
+    """Returns times in microseconds as a column of another type; raises an error if that type is coarser."""
     times = micros.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(kind):
         return times.cast(pa.timestamp(kind.unit)).cast(kind)

@@ -37,8 +37,8 @@ _MOST = 20_000
 def asks_for_expired(bolt: TaskBolt) -> bool:
     """True if the bolt's code reads ``.expired``, ``.get_expired`` or ``.select_expired``.
 
-    Read are its methods, and the functions that these name. An attribute of ``self`` with such a name does not count.
-    Names that are put together at run time are not found.
+    The search covers its methods, and the functions that they name. An attribute of ``self`` with such a name does not
+    count. Names that are put together at run time are not found.
     """
     functions = (value for value in islice(_reached(bolt), _MOST) if type(value) is FunctionType)
     return any(_reads(function.__code__) for function in functions if _is_users(function))
@@ -47,7 +47,7 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
 def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
     """Returns the texts in a bolt's methods, in the functions that they name, and in the values that these and the bolt
     hold. They include the columns that the bolt asks for by name, even in code that has not run yet. None if the bolt
-    holds more than can be looked through.
+    holds more than can be searched.
 
     Names that are put together at run time are not found.
     """
@@ -67,7 +67,8 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
 
 
 _LIKENESS = 0.75
-"""How alike the names are, as ``nearest`` has it: ``on_timer`` and ``on_time``, ``evicts`` and ``evict``."""
+"""Least likeness of names that count as misspellings, for ``nearest``: ``on_timer`` and ``on_time``, ``evicts`` and
+``evict``."""
 _MOST_BESIDE = 5_000
 """Most values that are examined for a name, the nearest first."""
 
@@ -75,11 +76,11 @@ _MOST_BESIDE = 5_000
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     """Raises ConfigError for a method of a user's class that nobody calls, because a hook has another name.
 
-    Such a method is public, new in a class that derives from windbolt's, can be called with the arguments of a hook
-    that its class does not define, and has a name like that hook's; for classes with hooks ``on_...`` each name that
-    begins so is like these, if an argument is named like one of theirs. One whose name, or the beginning of it
-    (``f"on_{kind}"``), is anywhere in the code of the classes, or of their modules, or that a decorator or a table
-    holds, is the user's own.
+    Such a method is public, new in a class that derives from windbolt's, and can be called with the arguments of a hook
+    that its class does not define. Its name is like that hook's; in classes with hooks ``on_...``, every name that
+    begins so is like them, if an argument is named like one of theirs. A method is the user's own if its name, or the
+    beginning of its name (``f"on_{kind}"``), is anywhere in the code of the classes or of their modules, or if a
+    decorator or a table holds it.
     """
     users = [each for each in type(instance).__mro__ if _is_users(each)]
     others = [each for each in type(instance).__mro__ if not _is_users(each)]
@@ -132,8 +133,8 @@ def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
 
 
 def _names_used_around(instance: object, users: list[type]) -> set[str]:
-    """Returns the names that the code of classes, of their modules and of what these hold loads, the texts in it, and
-    the names of the functions that tables and other objects hold."""
+    """Returns the names that the code of classes, of their modules and of the objects in these loads, the texts in it,
+    and the names of the functions that tables and other objects hold."""
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
     waiting = deque[Any]([instance, *users, *(value for space in modules for value in list(space.values()))])
     seen: dict[int, Any] = {}
@@ -241,7 +242,7 @@ def _methods(kind: type) -> Iterator[Any]:
 
 
 def _calls_super(method: Any) -> bool:
-    """True if the code of a method, or what it wraps, names ``super``."""
+    """True if the code of a method, or of the function that it wraps, names ``super``."""
     waiting, seen = [method], set[int]()
     while waiting:
         value = waiting.pop()

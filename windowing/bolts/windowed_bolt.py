@@ -78,9 +78,10 @@ class WindowedBolt(TaskBolt):
     """
 
     def execute(self, window: TupleWindow) -> EmittedRows:
-        """Called once for each window that fires, in order; what it returns is emitted with the window's end as time.
+        """Called once for each window that fires, in order; the returned rows are emitted with the window's end as
+        time.
 
-        The window may be read during the call only. See ``windowing.schema`` for what may be returned.
+        The window may be read during the call only. See ``windowing.schema`` for the possible return values.
         """
         raise NotImplementedError
 
@@ -319,7 +320,7 @@ class WindowedBolt(TaskBolt):
         """Limits a window and a call; if one is exceeded, the run ends with a BoltError that names the window.
 
         ``window_bytes``: the bytes of a window's events in memory, as Arrow counts them, when the bolt is called with
-        it. ``call_time``: how long a call of ``execute`` may take, or of ``execute_all``, which has many windows at
+        it. ``call_time``: the longest time for a call of ``execute``, or of ``execute_all``, which has many windows at
         once. A call into C, such as ``time.sleep``, ends before it is interrupted. None: there is no limit.
         """
         return self._give("with_limits", named_arguments(window_bytes=window_bytes, call_time=call_time))
@@ -612,7 +613,7 @@ def _numbered(
 
 
 def _ascending(index: NDArray[np.int64], windows: int) -> bool:
-    """True if these are numbers of windows, in order."""
+    """True if these are ascending numbers of windows."""
     inside = not len(index) or (int(index.min()) >= 0 and int(index.max()) < windows)
     return inside and not (np.diff(index) < 0).any()
 
@@ -630,15 +631,15 @@ _OWN = (
 class Operator(WindowedBolt):
     """A bolt that is called at each moment at which an event of its inputs begins, with all events that live then.
 
-    It is called when the watermark, the least of its inputs' marks, is past that moment; what it emits has that moment
-    as its time. The source of its times, its watermark and its lateness are set as for any windowed bolt. A preset
-    leaves its windows as they are; other settings that would change them raise ConfigError.
+    It is called when the watermark, the least of its inputs' marks, is past that moment; its output has that moment as
+    its time. The source of its times, its watermark and its lateness are set as for any windowed bolt. A preset does
+    not change its windows; other settings that would change them raise ConfigError.
     """
 
     formed = "one at each moment at which an event begins"
     """Describes its windows in words."""
     kept: tuple[str, ...] = ("bounds", "output_time")
-    """The time rules that a preset leaves as they are, unless the user set them in the preset by name."""
+    """The time rules that a preset does not change, unless the user set them in the preset by name."""
     settings: WindowSettings = WindowSettings(kinds=(Onset(),), bounds=Bounds.START, output_time=OutputTime.START)
 
     def _preset(self, preset: Preset) -> Self:

@@ -1,4 +1,5 @@
-"""The settings of a windowed bolt: each is declared once, in ``window_settings``, and all else follows from that."""
+"""The settings of a windowed bolt: each is declared once, in ``window_settings``, and everything else follows from
+that."""
 
 from windowing.settings.declaration import SOURCE_ONLY
 from windowing.settings.window_settings import ARGUMENTS, DECLARED, OF_INPUT, WindowSettings

@@ -131,8 +131,8 @@ def _anchor(value: object) -> str | int:
 
 
 def moment(value: object) -> int:
-    """A datetime, or one as ISO 8601, in microseconds; without a zone it is UTC. Raises TypeError and ValueError for
-    anything else, also for what is finer than microseconds."""
+    """Returns a datetime, or one as ISO 8601, in microseconds; without a zone it is UTC. Raises TypeError and
+    ValueError for anything else, also for what is finer than microseconds."""
     if isinstance(value, datetime):
         return from_datetime(value)
     if not isinstance(value, str):

@@ -63,7 +63,7 @@ def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration |
 
 
 def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
-    """A duration as windbolt writes it (``"5m"``) or as Azure does (``"00:05:00"``, ``"1.00:00:00"``).
+    """Returns a duration as windbolt writes it (``"5m"``) or as Azure does (``"00:05:00"``, ``"1.00:00:00"``).
 
     Raises ConfigError, with the argument's name, for anything else.
     """

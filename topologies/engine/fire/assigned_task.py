@@ -293,11 +293,11 @@ class TaskKnownKeys:
         return self._known.table()
 
     def __len__(self) -> int:
-        """Number of known keys."""
+        """Returns the number of known keys."""
         return len(self._known)
 
     def empty_windows(self, upto: int | None) -> EmptyWindows:
-        """The windows without events of one evaluation, that end up to this frontier (microseconds)."""
+        """Returns the windows without events of one evaluation, that end up to this frontier (microseconds)."""
         (grid,) = self._node.assigners
         assert isinstance(grid, GridWindows)
         limit = self._due_at_the_end(grid) if upto == FOREVER else NONE if upto is None else upto
@@ -664,7 +664,7 @@ class AssignedTask:
         return keys[len(keys) - len(arriving) :]
 
     def _live(self, *columns: str) -> RetainedEvents | None:
-        """The live events of earlier batches, by the codes of their keys."""
+        """Returns the live events of earlier batches, by the codes of their keys."""
         old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
         return None if old is None else self._codes.apply(old, self._kept_by_key())
 

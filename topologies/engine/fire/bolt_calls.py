@@ -106,7 +106,7 @@ class Emissions:
             yield stream, self._joined(self.node.outputs[stream], emitted, batch), _times(emitted)
 
     def _joined(self, schema: pa.Schema, emitted: list[_Emitted], batch: int) -> pa.Table:
-        """The rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
+        """Returns the rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
         tables: list[pa.Table] = []
         for loose, group in groupby(emitted, key=lambda emission: isinstance(emission.rows, list)):
             members = list(group)
@@ -124,7 +124,7 @@ class Emissions:
 
 
 def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
-    """The time of each row."""
+    """Returns the time of each row."""
     if all(isinstance(each.times, int) for each in emitted):
         times = np.array([each.times for each in emitted], np.int64)
         return np.repeat(times, [len(each.rows) for each in emitted])
@@ -143,7 +143,7 @@ def places(windows: Sequence[TupleWindow]) -> str:
 
 
 def place(window: TupleWindow) -> str:
-    """The task and the window at which a bolt failed, for error messages."""
+    """Returns the task and the window at which a bolt failed, for error messages."""
     count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
         return f"in task {window.task} on the window of {count} at {show_end(window.end_timestamp)}"
@@ -558,7 +558,7 @@ class BoltCalls:
             bolt.forget(key)
 
     def _ready(self) -> TaskBolt:
-        """The bolt of this task; prepared at the first call."""
+        """Returns the bolt of this task; prepared at the first call."""
         if self._bolt is None:
             self._bolt = self._prepared()
         return self._bolt
@@ -591,7 +591,7 @@ class BoltCalls:
 
 
 def load_state(store: SegmentStore, user: Mapping[str, Ref]) -> dict[str, Any]:
-    """The saved state of a stateful bolt."""
+    """Returns the saved state of a stateful bolt."""
     state: dict[str, Any] = json.loads(store.read(user[""]).column("json")[0].as_py())
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 

@@ -60,7 +60,7 @@ class StoredKeys:
         self.codes: NDArray[np.int64] = _NO_KEYS if table is None else table.column(KEY_COLUMN).to_numpy()
 
     def of(self, codes: NDArray[np.int64]) -> list[dict[str, Any] | None]:
-        """The states of keys; None for each that has none."""
+        """Returns the states of keys; None for each that has none."""
         if self.table is None or not len(self.codes):
             return [None] * len(codes)
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -142,7 +142,7 @@ class EventTask:
             yield Arrived(self._events)
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """The states of the keys; its events are all done."""
+        """Returns the states of the keys; its events are all done."""
         counts = {}
         if self._events is not None:
             counts["windowed"] = count_by_stream(self._events.streams, len(self._events), len(self._node.inputs))
@@ -178,7 +178,8 @@ class _EventsByKey:
         return _EventsByKey(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
 
     def order(self) -> NDArray[np.int64] | None:
-        """The order of the events key after key, in which keys first come; None if they are in this order already."""
+        """Returns the order of the events key after key, in which keys first come; None if they are in this order
+        already."""
         count = len(self.of_events)
         if len(self.codes) < 2:
             return None
@@ -452,7 +453,7 @@ class EventCalls(BoltCalls):
         return failed(self.node.name, batch, where, error, task=self.task, columns=self._columns)
 
     def _place(self, origin: Any) -> str:
-        """The task and the call, for error messages."""
+        """Returns the task and the call, for error messages."""
         if isinstance(origin, _AtClock | _Table):
             return self._in_task(str(origin))
         assert self._events is not None

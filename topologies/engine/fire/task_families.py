@@ -170,7 +170,7 @@ def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> R
 
 
 def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a queue that are in no window yet and may still be in one."""
+    """Yields the events of a queue that are in no window yet and may still be in one."""
     for events in _restored(store, node, task, state).pending_events():
         yield pa.Table.from_batches([events.payload])
 
@@ -223,7 +223,7 @@ def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: C
 
 
 def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
-    """The window manager of a task with its state and events from a manifest. For inspection."""
+    """Returns the window manager of a task with its state and events from a manifest. For inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=state.windows_as(QueueState))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
     manager.resume()
@@ -283,7 +283,7 @@ def _in_final_order(
 
 
 def _part_after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
-    """The part of a reference that lies after the frontier."""
+    """Yields the part of a reference that lies after the frontier."""
     if not ref.has_live_up_to(frontier):
         yield ref
     elif ref.has_live_after(frontier):
@@ -352,7 +352,7 @@ class TriggeredTask(KeyedTask):
             refuse_by_rule(node, events, windows.refused, router.context.clock, router.ledger, router.emit)
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """The open windows: their events and the records of their keys."""
+        """Returns the open windows: their events and the records of their keys."""
         assert self._evaluated is not None
         events, windows = self._evaluated
         flags = windows.flags()
@@ -393,7 +393,7 @@ class PolicyTask(KeyedTask):
         yield from found
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """The events that are still needed, and the records of the task or of its keys."""
+        """Returns the events that are still needed, and the records of the task or of its keys."""
         assert self._evaluated is not None
         events, windows = self._evaluated
         flags = windows.flags()
@@ -409,7 +409,7 @@ class PolicyTask(KeyedTask):
         )
 
     def _failed(self, failure: PolicyFailure) -> BoltError:
-        """The error of a policy, with the bolt, the task, the key, the event and the user's line."""
+        """Returns the error of a policy, with the bolt, the task, the key, the event and the user's line."""
         node, policy, error = self._node, failure.policy, failure.error
         key = f", key {failure.key!r:.80}" if node.bolt.settings.key else ""
         where = (
@@ -631,7 +631,8 @@ def open_by_key(node: WindowedNode, state: BoltState, task: TaskState) -> int | 
 
 
 def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
-    """The number of ends, that have not been passed, of windows of a length that may hold a live event of a task."""
+    """Returns the number of ends, that have not been passed, of windows of a length that may hold a live event of a
+    task."""
     low, latest = task.refs.earliest_live, task.refs.latest_live
     if low is None or latest is None:
         return 0
@@ -683,7 +684,7 @@ EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_ha
 
 
 def family_of(node: WindowedNode) -> WindowFamily:
-    """The family of windows that a bolt has."""
+    """Returns the family of windows that a bolt has."""
     if node.without_windows:
         return EVENTS
     if node.assigners:

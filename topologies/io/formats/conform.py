@@ -90,7 +90,7 @@ def convertible(source: pa.DataType, target: pa.DataType, form: str | None = Non
 
 
 def _value_type(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
-    """The type of the values in a dictionary, in runs, or of a logical type; None for any other type."""
+    """Returns the type of the values in a dictionary, in runs, or of a logical type; None for any other type."""
     if _kinds.is_dictionary(source) or _kinds.is_run_end_encoded(source):
         return source.value_type
     if isinstance(source, pa.BaseExtensionType) and source.extension_name in _LOGICAL_TYPES:

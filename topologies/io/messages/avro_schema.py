@@ -49,7 +49,7 @@ def logical_type(schema: Any) -> str:
 
 
 def parsed(text: str) -> Parsed:
-    """The schema in a text, which is a named type. Raises ConfigError."""
+    """Returns the schema in a text, which is a named type. Raises ConfigError."""
     given = _read(text)
     if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
         raise ConfigError(
@@ -61,8 +61,8 @@ def parsed(text: str) -> Parsed:
 
 
 def parsed_with(text: str, references: Sequence[str] = ()) -> Parsed:
-    """The schema in a text, of any type, which may name types of ``references``: other schemas, each before those that
-    use it. Raises ConfigError."""
+    """Returns the schema in a text, of any type, which may name types of ``references``: other schemas, each before
+    those that use it. Raises ConfigError."""
     named: dict[str, Any] = {}
     for reference in references:
         _parsed(_read(reference), named)

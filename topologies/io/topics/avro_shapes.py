@@ -47,7 +47,7 @@ _EXACT = Context(prec=1000)
 
 
 def unscaled(value: bytes, scale: int) -> Decimal:
-    """A decimal by its unscaled number, big-endian."""
+    """Returns a decimal by its unscaled number, big-endian."""
     return Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT)
 
 
@@ -59,7 +59,7 @@ def decimal_leaf(precision: int, scale: int, make: Callable[[Any], Decimal]) -> 
 
 
 def any_decimal(make: Callable[[Any], Decimal]) -> Callable[[pa.DataType], Leaf | None]:
-    """The leaf of a record that is a decimal of its own scale; None if a struct is declared."""
+    """Returns the leaf of a record that is a decimal of its own scale; None if a struct is declared."""
 
     def leaf(target: pa.DataType) -> Leaf | None:
         if pa.types.is_struct(target):
@@ -110,7 +110,7 @@ _CLASSES: Mapping[str, tuple[type, ...]] = {
 
 
 def _shape(schema: Any, made: Parsed) -> Shape:  # noqa: PLR0911 - one for each kind of type
-    """The shape of the values that fastavro reads by a schema without its logical types."""
+    """Returns the shape of the values that fastavro reads by a schema without its logical types."""
     schema = made.resolved(schema)
     leaf = _logical(schema)
     if leaf is not None:
@@ -202,7 +202,7 @@ class AvroReader:
         self.names = [_name_of(made.resolved(branch)) for branch in branches]
 
     def read(self, value: bytes, start: int) -> tuple[int, Any]:
-        """The variant and the value in the bytes from ``start`` to their end. Raises Unreadable."""
+        """Returns the variant and the value in the bytes from ``start`` to their end. Raises Unreadable."""
         try:
             variant = 0
             if self._is_union:
@@ -231,7 +231,7 @@ class AvroReader:
         return range(len(self.shapes))
 
     def name(self, variant: int) -> str:
-        """The name of a variant's type, for messages."""
+        """Returns the name of a variant's type, for messages."""
         return self.names[variant]
 
 
@@ -239,7 +239,8 @@ _WRAPPED = "value"
 
 
 def _wrapped(branch: Any, named: dict[str, Any]) -> Any:
-    """A record with one field, which has the bytes of that field: fastavro takes no name of a type for a schema."""
+    """Returns a record with one field, which has the bytes of that field: fastavro takes no name of a type for a
+    schema."""
     name = branch if isinstance(branch, str) else branch.get("name", avro_type(branch))
     field = {"name": _WRAPPED, "type": name if name in named else branch}
     return parse_schema({"type": "record", "name": f"windbolt_of_{name.replace('.', '_')}", "fields": [field]}, named)

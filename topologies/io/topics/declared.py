@@ -222,7 +222,7 @@ def _fetched(client: SchemaRegistryClient, number: int, form: str | None) -> Reg
 
 
 def references_of(client: SchemaRegistryClient, schema: Any, form: str | None) -> tuple[tuple[str, str], ...]:
-    """The schemas that one names, each before those that use it: the name that is used, and the text."""
+    """Returns the schemas that one names, each before those that use it: the name that is used, and the text."""
     found: dict[tuple[str, str], None] = {}
     _add_references(client, schema, form, found, ())
     return tuple(found)
@@ -245,12 +245,12 @@ def _add_references(
 
 
 def files_of_registered(schema: Registered, number: int) -> list[bytes]:
-    """The files of a schema of Protobuf, each after those that it imports."""
+    """Returns the files of a schema of Protobuf, each after those that it imports."""
     return [*files_of_references(schema.references), serialized_file(schema.text, f"windbolt-{number}.proto")]
 
 
 def files_of_references(references: Sequence[tuple[str, str]]) -> list[bytes]:
-    """The files that a schema of Protobuf imports, without those that Protobuf itself brings along."""
+    """Returns the files that a schema of Protobuf imports, without those that Protobuf itself brings along."""
     known = {f"google/protobuf/{name}.proto" for name in WELL_KNOWN}
     return [serialized_file(text, name) for name, text in references if name not in known]
 
@@ -338,7 +338,8 @@ def checked_choice(name: str, given: object, choices: object) -> None:
 
 
 def checked_schema_file(path: str | os.PathLike[str] | None, format: str, message: str | None) -> SchemaFile | None:
-    """The schema in a file, which is read once, by the program that declares the topology. Raises ConfigError."""
+    """Returns the schema in a file, which is read once, by the program that declares the topology. Raises
+    ConfigError."""
     if path is None:
         return None
     text = os.fspath(path)

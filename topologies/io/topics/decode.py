@@ -161,21 +161,21 @@ class _Reader(Protocol):
     """Reads the values of one schema."""
 
     def read(self, value: bytes, start: int) -> tuple[Any, Any]:
-        """The variant and the value in the bytes from ``start`` on. Raises Unreadable."""
+        """Returns the variant and the value in the bytes from ``start`` on. Raises Unreadable."""
 
     def shape(self, variant: Any) -> Shape:
-        """The shape of the values of a variant."""
+        """Returns the shape of the values of a variant."""
 
     def name(self, variant: Any) -> str:
-        """The name of its type, for messages."""
+        """Returns the name of its type, for messages."""
 
     def variants(self) -> Sequence[Any]:
-        """The variants that values may be of."""
+        """Returns the variants that values may be of."""
 
 
 @lru_cache(maxsize=256)
 def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
-    """The reader of a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
+    """Returns the reader of a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
     schema = schema_of(registry, number, serialized=format == "protobuf")
     if schema.kind != REGISTRY_KINDS[format]:
         raise Unreadable(f"its schema is {schema.kind}, and the topic is read as {REGISTRY_KINDS[format]}")
@@ -205,7 +205,7 @@ class _Readers:
     _known: dict[int, _Reader | str] = field(default_factory=dict)
 
     def of(self, value: bytes) -> tuple[int | None, _Reader, int]:
-        """The id of a value's schema, its reader, and where the value begins. Raises Unreadable."""
+        """Returns the id of a value's schema, its reader, and where the value begins. Raises Unreadable."""
         if self.registry is None:
             assert self.file is not None
             return None, _of_file(self.format, self.file, self.message), 0
@@ -222,7 +222,7 @@ class _Readers:
 
 
 def schema_id(value: bytes) -> int:
-    """The id in the frame of a value. Raises Unreadable where there is none."""
+    """Returns the id in the frame of a value. Raises Unreadable where there is none."""
     if len(value) < FRAME:
         raise Unreadable(f"it has {len(value)} bytes, fewer than the {FRAME} in which a schema's id is")
     if value[0] != MAGIC:
@@ -354,7 +354,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 @lru_cache(maxsize=256)
 def connect_shape(schema: bytes) -> Shape:
-    """The shape of the values of a schema, given as JSON. Raises Unreadable."""
+    """Returns the shape of the values of a schema, given as JSON. Raises Unreadable."""
     try:
         return _shape(orjson.loads(schema))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -434,7 +434,7 @@ _DELETED = "d"
 
 
 def row_shape(change: Shape) -> Shape:
-    """The shape of the rows in changes. Raises Misfit for a schema that is none of Debezium's."""
+    """Returns the shape of the rows in changes. Raises Misfit for a schema that is none of Debezium's."""
     fields = change.fields() if isinstance(change, Struct) else {}
     row = fields.get(_AFTER, NULL)
     if _OP not in fields or not isinstance(row, Struct):
@@ -513,7 +513,7 @@ def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: byt
 
 
 def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[bytes, bytes]:
-    """The schema and the payload of a value, without its frame. Raises Unreadable."""
+    """Returns the schema and the payload of a value, without its frame. Raises Unreadable."""
     if framed:
         schema_id(value)
     text = value[FRAME:] if framed else value
@@ -582,7 +582,7 @@ def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
 
 
 def _of_keys(topic: TopicRows) -> TopicRows:
-    """The keys of a topic, which have fields, as if they were its values."""
+    """Returns the keys of a topic, which have fields, as if they were its values."""
     form = cast("TopicFormat", topic.key)
     return TopicRows(topic.key_columns, form, topic.registry, tombstones="rows", timezone=topic.timezone)
 
@@ -606,7 +606,7 @@ def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
 
 
 def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
-    """The metadata columns of rows; a row whose key is not of its form is bad."""
+    """Returns the metadata columns of rows; a row whose key is not of its form is bad."""
     named: dict[str, Any] = {}
     bad: Mapping[int, str] = {}
     for name in topic.metadata.names:

@@ -70,7 +70,7 @@ class TopicRecords:
     """The column with the headers of the record."""
 
     def value_columns(self, schema: pa.Schema) -> pa.Schema:
-        """The columns in the value."""
+        """Returns the columns in the value."""
         return pa.schema([each for each in schema if each.name not in (self.tombstones, self.headers)])
 
     def key_form(self, schema: pa.Schema) -> KeyForm:
@@ -308,7 +308,7 @@ class _Writer(Protocol):
     """Writes the rows of a table."""
 
     def __call__(self, rows: pa.Table) -> list[bytes]:
-        """The bytes of each row. Raises Misfit, within the name of its column."""
+        """Returns the bytes of each row. Raises Misfit, within the name of its column."""
 
 
 def _encoded(writer: _Writer, rows: pa.Table) -> pa.Array:
@@ -344,7 +344,7 @@ def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
 
 
 def _derived(records: TopicRecords, columns: pa.Schema, part: str) -> str:
-    """The schema that is made from columns: its text, of Protobuf the serialized file in base64."""
+    """Returns the schema that is made from columns: its text, of Protobuf the serialized file in base64."""
     form = _form(records, columns, part)
     name = _type_name(records, part)
     if form == "avro":
@@ -426,7 +426,8 @@ def _writer_of_file(records: TopicRecords, columns: pa.Schema) -> _Writer:
 def _made(
     form: str, text: str, references: Sequence[tuple[str, str]], columns: pa.Schema, frame: bytes, whose: str | None
 ) -> _Writer:
-    """A writer by a schema. ``whose``: the subject or the file of a schema that was not made from the columns."""
+    """Returns a writer by a schema. ``whose``: the subject or the file of a schema that was not made from the
+    columns."""
     if form in ("json", "json_schema"):
         return partial(_json_values, frame)
     if form == "avro":
@@ -608,7 +609,7 @@ def _scalar(field: Any, value: Any) -> Any:
 
 
 def _keys(records: TopicRecords, rows: pa.Table) -> pa.Array:
-    """The keys of rows; null where all their columns are."""
+    """Returns the keys of rows; null where all their columns are."""
     form = records.key_form(rows.schema)
     if form in ("text", "binary"):
         return pa.array(_whole(rows.column(0)).cast(pa.binary()))
@@ -633,7 +634,7 @@ _WHOLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def checked_type_name(given: str) -> str:
-    """The name of a record's or a message's type. Raises ConfigError."""
+    """Returns the name of a record's or a message's type. Raises ConfigError."""
     if not isinstance(given, str) or not _WHOLE.fullmatch(given):
         raise ConfigError(f"message={given!r:.60} is no name of a type", do="write it like 'shop.Order'")
     return given

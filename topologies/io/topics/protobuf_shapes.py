@@ -65,7 +65,7 @@ def pool_of(files: Sequence[bytes]) -> DescriptorPool:
 
 
 def files_of(path: str, content: bytes) -> list[bytes]:
-    """The files in a compiled descriptor, each after those that it imports. Raises ConfigError."""
+    """Returns the files in a compiled descriptor, each after those that it imports. Raises ConfigError."""
     from google.protobuf import descriptor_pb2
 
     try:
@@ -80,7 +80,8 @@ def files_of(path: str, content: bytes) -> list[bytes]:
 
 
 def serialized_file(text: str, name: str) -> bytes:
-    """A registry's answer in the form ``serialized``, as the file of a name. Raises Unreadable for other answers."""
+    """Returns a registry's answer in the form ``serialized``, as the file of a name. Raises Unreadable for other
+    answers."""
     from google.protobuf import descriptor_pb2
 
     try:
@@ -175,7 +176,7 @@ class ProtobufReader:
             ) from None
 
     def read(self, value: bytes, start: int) -> tuple[tuple[int, ...], Any]:
-        """The variant and the message in the bytes from ``start`` to their end. Raises Unreadable."""
+        """Returns the variant and the message in the bytes from ``start`` to their end. Raises Unreadable."""
         path: tuple[int, ...] = ()
         if self._only is None:
             path, start = indexes_at(value, start)
@@ -194,11 +195,11 @@ class ProtobufReader:
         return [(index,) for index in range(len(self._file.message_types_by_name))]
 
     def name(self, variant: tuple[int, ...]) -> str:
-        """The name of a variant's type, for messages."""
+        """Returns the name of a variant's type, for messages."""
         return str(self._descriptor(variant).full_name)
 
     def class_of(self, path: tuple[int, ...]) -> Any:
-        """The class of a variant's messages."""
+        """Returns the class of a variant's messages."""
         from google.protobuf import message_factory
 
         self._classes[path] = message_factory.GetMessageClass(self._descriptor(path))
@@ -287,7 +288,7 @@ def indexes_at(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
 
 
 def indexes_in_bytes(path: Sequence[int]) -> bytes:
-    """The indexes as they stand in front of a message."""
+    """Returns the indexes as they stand in front of a message."""
     if list(path) == [0]:
         return b"\0"
     return b"".join(map(_zigzagged, [len(path), *path]))

@@ -82,7 +82,7 @@ class Column(NamedTuple):
 
 
 def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Column:
-    """The array for a declared column; ``form``: how its times are declared to be written.
+    """Returns the array for a declared column; ``form``: how its times are declared to be written.
 
     Raises Misfit where no value of the shape can be of the declared type.
     """
@@ -199,7 +199,7 @@ def _key(entry: tuple[Any, Any]) -> Any:
 
 
 def _pairs(entry: Struct, target: pa.DataType) -> Column:
-    """A list of records with a key and a value, as maps are written whose keys are no text."""
+    """Returns a list of records with a key and a value, as maps are written whose keys are no text."""
     fields = entry.fields()
     if set(fields) != {"key", "value"}:
         raise _impossible("a list", target)
@@ -224,8 +224,8 @@ def _pairs(entry: Struct, target: pa.DataType) -> Column:
 
 
 def _union(shape: Union, target: pa.DataType, form: str | None) -> Column:
-    """The branches that can be of the declared type, if they are of one type of Arrow's; a value of another one does
-    not fit."""
+    """Returns the branches that can be of the declared type, if they are of one type of Arrow's; a value of another one
+    does not fit."""
     fitting: list[tuple[tuple[type, ...], Column]] = []
     for classes, branch in shape.branches:
         try:

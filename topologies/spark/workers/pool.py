@@ -50,7 +50,7 @@ def is_of_input(death: WorkerDied) -> bool:
 
 
 def find_poison(pool: Pool, topology: Graph, death: WorkerDied, context: Context) -> PoisonInput | None:
-    """The input on which a worker died; None if no part of it kills another worker.
+    """Returns the input on which a worker died; None if no part of it kills another worker.
 
     Raises the death, with the findings, if only several rows together are poison, since then no single row is to blame.
     """
@@ -92,8 +92,8 @@ class _PoisonSearch:
         return self._poison(PoisonKind.ROW, int(numbers[index]))
 
     def _unreadable(self) -> PoisonInput:
-        """The poison part of a file on which the reader dies: one line, if that line alone kills it too, else the
-        file."""
+        """Returns the poison part of a file on which the reader dies: one line, if that line alone kills it too, else
+        the file."""
         header = header_lines(self.format)
         if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
             count = self._run(line_count, self.source)
@@ -136,7 +136,7 @@ def _lives(pool: Pool, function: Callable[[Any, Context], Any], item: Any, conte
 
 
 def _first(count: int, dies_up_to: Callable[[int], bool], low: int = 0) -> int | None:
-    """The first of ``count`` items, from ``low`` on, with which the worker dies; None if it never does."""
+    """Returns the first of ``count`` items, from ``low`` on, with which the worker dies; None if it never does."""
     if low >= count or not dies_up_to(count):
         return None
     high = count
@@ -228,7 +228,7 @@ class PoolExecutor:
         self._topology = topology
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
-        """The results of the tasks, in the order of the items."""
+        """Returns the results of the tasks, in the order of the items."""
         try:
             return self.pool.map(function, items, context)
         except BaseException:
@@ -238,7 +238,7 @@ class PoolExecutor:
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
     ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-        """A function over the items of one Spark task."""
+        """Returns a function over the items of one Spark task."""
         if self._topology is not None:
             self._spark.load(self._topology)
             self._topology = None
@@ -259,7 +259,8 @@ class PoolExecutor:
 
 
 def threads_of_driver(context: SparkContext) -> int:
-    """Number of threads in which the driver may read at once: as many as it runs tasks with a local master."""
+    """Returns the number of threads in which the driver may read at once: as many as it runs tasks with a local
+    master."""
     local = local_cores(context.master or "")
     return context.defaultParallelism if local is None else min(context.defaultParallelism, _cores(local[0]))
 

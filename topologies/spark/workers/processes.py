@@ -176,7 +176,7 @@ class WorkerPool:
         Thread(target=self._prepare, args=(min(wanted, self.most),), daemon=True).start()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
-        """The results of the tasks, in the order of the items.
+        """Returns the results of the tasks, in the order of the items.
 
         Raises the first error of a task. No other task is running then, and workers were ended for that.
         """
@@ -250,7 +250,8 @@ class WorkerPool:
     def _answer(
         self, worker: _WorkerProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
     ) -> tuple[int, Any] | None:
-        """The index of the task that a worker has completed, and its result; None if its answer is not about a task."""
+        """Returns the index of the task that a worker has completed, and its result; None if its answer is not about a
+        task."""
         index = worker.task
         try:
             answer = worker.answer()
@@ -338,8 +339,8 @@ class _WorkerProcess:
         self._send(None, fresh, packed)
 
     def answer(self) -> tuple[Any, TaskFailure | None] | None:
-        """The answer to the last message, or None for a message that is not its answer. Raises EOFError or OSError if
-        the process has died."""
+        """Returns the answer to the last message, or None for a message that is not its answer. Raises EOFError or
+        OSError if the process has died."""
         if self.process.poll() is not None and not self.connection.poll():
             raise EOFError
         process, number, result, failure = pickle.loads(self.connection.recv_bytes())
@@ -368,7 +369,7 @@ class _WorkerProcess:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker, like that of Spark's Python workers."""
+    """Returns the environment of a worker, like that of Spark's Python workers."""
     environment = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **more, "PYTHONUNBUFFERED": "1"}
     if "-packages" not in _ROOT:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, environment.get("PYTHONPATH")]))
@@ -376,7 +377,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(function: Callable[..., Any], item: Any) -> str:
-    """A task as text: ``fire of revenue.2``."""
+    """Returns a task as text: ``fire of revenue.2``."""
     name = getattr(function, "__name__", repr(function))
     if hasattr(item, "bolt") and hasattr(item, "task"):
         return f"{name} of {item.bolt}.{item.task}"

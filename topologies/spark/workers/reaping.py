@@ -35,7 +35,7 @@ def end_session(leader: int) -> None:
 
 
 def followers(leader: int) -> list[int]:
-    """The processes in a session, without its leader; empty if there is no ``/proc``."""
+    """Returns the processes in a session, without its leader; empty if there is no ``/proc``."""
     members = []
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]

@@ -64,7 +64,7 @@ class Worker:
             return _packed(number, None, TaskFailure.of(error, None if self._job is None else self._job[1].batch))
 
     def _unpacked(self) -> Graph:
-        """The topology, unpacked once; bolts are copied before use."""
+        """Returns the topology, unpacked once; bolts are copied before use."""
         if self._topology is None:
             paths, topology = pickle.loads(self._packed)
             # In the driver's order, so that a name means the same module there and here.

@@ -4,5 +4,5 @@ from windbolt.step import Event
 
 
 def key(event: Event) -> str:
-    """The shop. An order without one raises a KeyError, and goes to the error step."""
+    """Returns the shop. An order without one raises a KeyError, and goes to the error step."""
     return str(event.value["shop"])
