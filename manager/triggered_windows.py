@@ -102,7 +102,7 @@ class KeyedEvents:
         fresh: NDArray[np.bool_] = self.new_starts < self.blocks.edges[1:]
         return fresh
 
-    def run(self, block: int) -> tuple[int, int]:
+    def block_range(self, block: int) -> tuple[int, int]:
         """Returns where the events of a block begin and end."""
         low, high = self.blocks.edges[block : block + 2].tolist()
         return low, high
@@ -121,7 +121,7 @@ class KeyedEvents:
         """Returns the indices of the new events, in order."""
         return np.flatnonzero(self._is_new)
 
-    def asked(self, rule: Any) -> Iterator[Any]:
+    def rule_arguments(self, rule: Any) -> Iterator[Any]:
         """Yields the argument of a rule for each new event, in order: a Tuple, or the value that a ColumnRule reads
         from the columns.
 
@@ -242,14 +242,14 @@ class KeyFirings:
         if fired.next_due is not None:
             self.waiting.append(fired.next_due)
 
-    def cleared_of(self, count: int) -> NDArray[np.bool_]:
+    def cleared_mask(self, count: int) -> NDArray[np.bool_]:
         """Returns which of all events were purged without a firing."""
         cleared = np.zeros(count, np.bool_)
         for low, high in self.cleared:
             cleared[low:high] = True
         return cleared
 
-    def purged_of(self, count: int) -> NDArray[np.bool_]:
+    def purged_mask(self, count: int) -> NDArray[np.bool_]:
         """Returns which of all events were purged, by a firing or without one."""
         purges = np.array(self.purges, np.bool_)
         fired = zip(np.array(self.lows)[purges].tolist(), np.array(self.highs)[purges].tolist(), strict=True)
@@ -344,7 +344,7 @@ class DailyTimer:
         """Time of the next firing in microseconds; NONE if there is none."""
         self._empty, self._day = record.empty, record.day
         arrivals = evaluation.arrivals
-        low, high = (-1, -1) if block is None else arrivals.run(block)
+        low, high = (-1, -1) if block is None else arrivals.block_range(block)
         self._start, self._stop, self._held = low, high, 0
         self._filling: Filling = NEVER_FULL
         self._forgotten = False
@@ -445,7 +445,7 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
 def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
     """Fire at the time of day that the latest event of each key asks for."""
     arrivals, ask = evaluation.arrivals, asking(trigger.rule)
-    rows = dict(zip(arrivals.new_events().tolist(), arrivals.asked(trigger.rule), strict=True))
+    rows = dict(zip(arrivals.new_events().tolist(), arrivals.rule_arguments(trigger.rule), strict=True))
 
     def asks(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
         try:
@@ -477,7 +477,7 @@ def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _AskTime, fi
 def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _AskTime) -> None:
     """Advance a timer by the new events of its key."""
     arrivals = evaluation.arrivals
-    new, high = int(arrivals.new_starts[block]), arrivals.run(block)[1]
+    new, high = int(arrivals.new_starts[block]), arrivals.block_range(block)[1]
     timer.hold(block, new)
     for event, now in enumerate(arrivals.times[new:high].tolist(), new):
         timer.pass_timers(event, now)
@@ -508,7 +508,7 @@ def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str
     fresh = arrivals.fresh
     timeout = Timeout.of(trigger)
     _fire_quiet(evaluation, timeout, np.flatnonzero(~fresh))
-    rows = arrivals.asked(trigger.rule)
+    rows = arrivals.rule_arguments(trigger.rule)
     blocks = np.flatnonzero(fresh)
     numbers = blocks.tolist()
     caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in numbers])
@@ -575,14 +575,14 @@ class RuleWindow:
         """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields the
         arguments of the rule for these events, and then for the events of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
-        new, high = int(arrivals.new_starts[self._block]), arrivals.run(self._block)[1]
+        new, high = int(arrivals.new_starts[self._block]), arrivals.block_range(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
             if self._held and timeout.timed_out(self._first, self._last, now):
                 self._close(event, timeout.end(self._first, self._last), TIMEOUT)
-            self._take(event, now, next(rows))
+            self._process_event(event, now, next(rows))
         self._settle(high)
 
-    def _take(self, event: int, now: int, row: Any) -> None:
+    def _process_event(self, event: int, now: int, row: Any) -> None:
         """Call the rule for an event, and add the event to the window, or to the next window if the event does not
         fit."""
         fits = self._filling.fits(event)
@@ -837,8 +837,8 @@ class TriggeredWindows:
         """Called after the last window: determines which events are no longer needed, and which were purged without
         firing."""
         firings, refused, count = self._firings, self._refusals.mask, len(self._arrivals)
-        self._purged = firings.purged_of(count)
-        self._sorted.count("purged", firings.cleared_of(count) & ~refused & ~self._sorted.accounted)
+        self._purged = firings.purged_mask(count)
+        self._sorted.count("purged", firings.cleared_mask(count) & ~refused & ~self._sorted.accounted)
         self._sorted.count("invalid", refused)
         for _, key in firings.forgotten:
             if self.key_states.get(key) == KeyRecord():

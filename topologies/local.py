@@ -32,7 +32,7 @@ from topologies.engine.kafka_records import (
 from topologies.engine.librdkafka import Admins, Ends, RangeReader, Senders, Topics
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in
-from topologies.engine.source_splits import TableSource, file_splits, refuse_unnameable
+from topologies.engine.source_splits import TableSource, file_splits, refuse_undecodable_names
 from topologies.engine.task_data import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
@@ -68,7 +68,7 @@ def run_local(topology: Graph, options: RunOptions | None = None) -> Summary:
         if options.checkpoint is not None:
             with LocalRun(topology, options, observers, attempts) as on_checkpoint:
                 return on_checkpoint.run()
-        refuse_unnameable(topology)
+        refuse_undecodable_names(topology)
         claims = Claims(topology)
         claims.take()
         try:

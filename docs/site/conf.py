@@ -144,10 +144,10 @@ def directives_for(module: str, names: list[str], documented: dict[int, str]) ->
             yield f".. py:class:: {name}\n\n   The same as :py:class:`{documented[id(value)]}`.\n"
         else:
             documented[id(value)] = f"{module}.{name}"
-            yield f".. autoclass:: {name}\n   :members:\n   :inherited-members: {bases_told_elsewhere(value)}\n"
+            yield f".. autoclass:: {name}\n   :members:\n   :inherited-members: {bases_shown_elsewhere(value)}\n"
 
 
-def bases_told_elsewhere(value: type) -> str:
+def bases_shown_elsewhere(value: type) -> str:
     """Base classes whose methods are not repeated: public ones, those of Python and Spark, and the base of all
     bolts."""
     public = importlib.import_module("windbolt").__all__

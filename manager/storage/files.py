@@ -178,7 +178,7 @@ def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
         sink.write(data)
 
 
-def write_shown_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+def write_object_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     """Write an object to an object store; it appears only once it is complete."""
     with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
         sink.write(data)
@@ -226,20 +226,20 @@ def sync_folders_below(root: str) -> None:
         sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
 
 
-def list_anew(folder: str) -> None:
+def refresh_listing(folder: str) -> None:
     """Makes the next listing of a local folder a fresh one. A network file system may show a list that is up to a
     minute old if another machine has changed the folder; it asks its server as soon as this machine changes it."""
     with as_storage_error(folder, "written to"), suppress(FileNotFoundError, PermissionError):
         os.utime(folder)
 
 
-def list_all_anew(folder: str) -> None:
-    """Does the same as ``list_anew`` for a folder and all folders below it."""
-    list_anew(folder)
+def refresh_listings(folder: str) -> None:
+    """Does the same as ``refresh_listing`` for a folder and all folders below it."""
+    refresh_listing(folder)
     with as_storage_error(folder, "listed"), os.scandir(folder) as found:
         below = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
     for each in below:
-        list_all_anew(each)
+        refresh_listings(each)
 
 
 def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
@@ -248,7 +248,7 @@ def read_bytes(filesystem: pafs.FileSystem, path: str) -> bytes:
         return source.read()  # type: ignore[no-any-return]
 
 
-def is_there(filesystem: pafs.FileSystem, path: str) -> bool:
+def path_exists(filesystem: pafs.FileSystem, path: str) -> bool:
     """True if a file or folder exists at a path."""
     return bool(path_type(filesystem, path) != pafs.FileType.NotFound)
 

@@ -73,7 +73,7 @@ class BoltState:
     @property
     def done(self) -> BoltTaskState:
         """The sums over all its tasks so far: windows, rows and counters."""
-        return BoltTaskState().plus(*(task.bolt for task in self.tasks))
+        return BoltTaskState().add_counts(*(task.bolt for task in self.tasks))
 
 
 class SinkFiles(TypedDict):

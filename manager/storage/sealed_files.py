@@ -112,7 +112,7 @@ class SealedFolder:
         if self.uri is not None and is_object_store(self.uri):
             with as_storage_error(path, "looked at"):
                 return object_store.is_object(self.uri, path)
-        return files.is_there(self.filesystem, path)
+        return files.path_exists(self.filesystem, path)
 
     def read(self, name: str) -> Any:
         """Returns a document; None if there is none.
@@ -166,7 +166,7 @@ class SealedFolder:
         if self.uri is not None and is_object_store(self.uri):
             with as_storage_error(path, "read"):
                 return object_store.read_object(self.uri, path)
-        return files.read_bytes(self.filesystem, path) if files.is_there(self.filesystem, path) else None
+        return files.read_bytes(self.filesystem, path) if files.path_exists(self.filesystem, path) else None
 
     def sweep(self, folder: str) -> None:
         """Delete the drafts left by processes that died while writing."""

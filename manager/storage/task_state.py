@@ -151,7 +151,7 @@ class DeclaredState:
         """Reads the value of each field as it stands in JSON."""
         fresh, stored = cls(), cls.fields_of(*STORED)
         lists = {name: tuple for name in cls.declared() if isinstance(getattr(fresh, name), tuple)}
-        return {name: _read if name in stored else lists.get(name, _same) for name in cls.declared()}
+        return {name: _read if name in stored else lists.get(name, _unchanged) for name in cls.declared()}
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value of a field, by its name or the name under which it is shown; ``default`` if it is None or
@@ -184,7 +184,7 @@ class DeclaredState:
         """Returns the state with other values of some fields."""
         return replace(self, **values)  # type: ignore[type-var]
 
-    def with_keys(self, count: Callable[[], int]) -> Self:
+    def with_key_count(self, count: Callable[[], int]) -> Self:
         """Returns the state with the number of keys that have live events, if a field counts them."""
         counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
         return self.with_values(**{name: count() for name in counting}) if counting else self
@@ -236,7 +236,7 @@ def _to_json(held: Any) -> Any:
 _PLAIN = (int, str, tuple, list)
 
 
-def _same(held: Any) -> Any:
+def _unchanged(held: Any) -> Any:
     return held
 
 
@@ -396,13 +396,13 @@ class BoltTaskState(DeclaredState):
     needed_until: int | None = value()
     """Time in microseconds at which ``user`` is no longer needed unless another event comes; None if it is kept."""
 
-    def plus(self, *further: BoltTaskState) -> BoltTaskState:
+    def add_counts(self, *further: BoltTaskState) -> BoltTaskState:
         """Returns the state with the counts of further states added, and otherwise unchanged."""
         return replace(self, **self.merged([self, *further], ()))
 
-    def counted(self, further: Mapping[str, int]) -> BoltTaskState:
+    def add_counters(self, further: Mapping[str, int]) -> BoltTaskState:
         """Returns the state with these counts added."""
-        return self.plus(BoltTaskState(counters=further)) if further else self
+        return self.add_counts(BoltTaskState(counters=further)) if further else self
 
 
 def is_over(needed_until: int | None, frontier: int | None) -> bool:

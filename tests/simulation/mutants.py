@@ -290,8 +290,10 @@ MUTANTS: dict[str, Mutant] = {
     "a note is written before the one that it needs": _start_noted_last,
     "documents are written in place": _written_in_place,
     "the clock goes back": _clock_goes_back,
-    "folders of a checkpoint are listed as before": lambda: patch.object(paired_checkpoint, "list_all_anew", _nothing),
-    "folders of sinks are listed as before": lambda: patch.object(commit, "list_anew", _nothing),
+    "folders of a checkpoint are listed as before": lambda: patch.object(
+        paired_checkpoint, "refresh_listings", _nothing
+    ),
+    "folders of sinks are listed as before": lambda: patch.object(commit, "refresh_listing", _nothing),
     "checkpoints are not locked": lambda: patch.object(FolderLock, "_take", _nothing),
     "checksums of segments are not compared": _segments_are_believed,
     "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),

@@ -59,7 +59,7 @@ from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRa
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
-from topologies.engine.source_splits import PoisonInput, file_splits, refuse_unnameable, unnameable
+from topologies.engine.source_splits import PoisonInput, file_splits, refuse_undecodable_names, undecodable_names
 from topologies.engine.task_data import MergedSplits, Output, SourceSplit
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
@@ -275,7 +275,7 @@ def open_checkpoint(
             opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
             note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
     if is_new:
-        make_halves(halves)
+        make_private_folders(halves)
     return opened
 
 
@@ -307,7 +307,7 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, fir
     return began
 
 
-def make_halves(halves: PairedCheckpoint) -> None:
+def make_private_folders(halves: PairedCheckpoint) -> None:
     """Makes the folders of a new checkpoint on this machine, with permissions for their owner alone, whatever
     permissions the files in them have."""
     for half in ("windbolt", "spark"):
@@ -456,7 +456,7 @@ class CheckpointedRun(ABC):
         """Raises CheckpointError or ConfigError if another run has the checkpoint or a sink's folder, or if the
         checkpoint does not fit; then nothing stays locked."""
         with ExitStack() as held, during("the start of the run", "nothing is lost"):
-            self._hold(held)
+            self._lock_out_others(held)
             with naming_a_way_back(self.halves):
                 self._open()
             self._held = held.pop_all()
@@ -468,7 +468,7 @@ class CheckpointedRun(ABC):
         """End the tasks, and let other runs have the sinks and the checkpoint."""
         self._held.__exit__(kind, error, trace)
 
-    def _hold(self, held: ExitStack) -> None:
+    def _lock_out_others(self, held: ExitStack) -> None:
         """Locks out other runs; at the end, tasks end before their sinks and checkpoint are unlocked."""
         self.halves.lock.take()
         held.callback(self.halves.lock.release)
@@ -476,7 +476,7 @@ class CheckpointedRun(ABC):
         self._begin(held)
         held.callback(self.executor.close)
         held.push(self._close_spouts)
-        refuse_unnameable(self.given)
+        refuse_undecodable_names(self.given)
         self.claims.take()
 
     def _open(self) -> None:
@@ -641,7 +641,7 @@ class CheckpointedRun(ABC):
             read = self._splits(files, slots, poison)
             return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
-        self._survive(key, plan_without)
+        self._run_without_poison(key, plan_without)
         self._acknowledge(files)
 
     def _splits(
@@ -687,7 +687,7 @@ class CheckpointedRun(ABC):
             others = not is_new and self.checkpoint.epoch and stale
             return drafted if others and self.checkpoint.replan(key, drafted) else plan
 
-    def _survive(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
+    def _run_without_poison(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
         """Runs a batch without the input on which workers have died."""
         self._run(plan([PoisonInput.from_json(found) for found in self.checkpoint.poison_input(key)]))
 
@@ -745,7 +745,7 @@ class CheckpointedRun(ABC):
 
     def _passed_over(self) -> list[str]:
         """Returns remarks about new files whose names cannot be read: each is named once."""
-        unreadable = {path for node in self.topology.spouts.values() for path in unnameable(node.spout)}
+        unreadable = {path for node in self.topology.spouts.values() for path in undecodable_names(node.spout)}
         new, self.passed_over = sorted(unreadable - self.passed_over), self.passed_over | unreadable
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]
 

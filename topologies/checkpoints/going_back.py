@@ -16,10 +16,10 @@ from manager.storage.files import (
     UNREADABLE,
     delete_folder,
     during,
-    is_there,
-    list_anew,
     make_folder,
     move,
+    path_exists,
+    refresh_listing,
     sync_folders_below,
     sync_names,
 )
@@ -163,19 +163,19 @@ class _Inspection:
 
     def _notes(self) -> None:
         look, files = self.look, self.halves.files
-        note = self._tried(lambda: files.read(TOPOLOGY))
+        note = self._read_or_note_damage(lambda: files.read(TOPOLOGY))
         look.topology = None if note is None else note["name"]
         for name in (START, GOING_BACK):
-            self._tried(lambda name=name: files.read(name))  # type: ignore[misc]
-        look.sinks = self._tried(lambda: read_sinks(files)) or []
-        look.query = self._tried(self.halves.spark_checkpoint.query)
+            self._read_or_note_damage(lambda name=name: files.read(name))  # type: ignore[misc]
+        look.sinks = self._read_or_note_damage(lambda: read_sinks(files)) or []
+        look.query = self._read_or_note_damage(self.halves.spark_checkpoint.query)
 
     def _batches(self) -> None:
         for key in kept_batches(self.halves.files):
-            manifest = self._tried(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
+            manifest = self._read_or_note_damage(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
             refs = {} if manifest is None else {(ref.segment, ref.offset): ref for ref in manifest.refs()}
             for ref in refs.values():
-                self._tried(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
+                self._read_or_note_damage(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
             trouble = ""
             try:
                 check_whole(self.halves, key)
@@ -187,7 +187,7 @@ class _Inspection:
     def _plans(self) -> None:
         files, done = self.halves.files, set(self.halves.files.names("manifests"))
         for key in files.names("plans"):
-            self._tried(lambda key=key: read_plan(files, key))  # type: ignore[misc]
+            self._read_or_note_damage(lambda key=key: read_plan(files, key))  # type: ignore[misc]
             if key not in done:
                 self.look.planned.append(batch_name(key))
 
@@ -198,9 +198,9 @@ class _Inspection:
             self.look.spark_batches = (max(planned, default=-1), max(committed, default=-1))
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in spark.names("sources"))):
             for name in spark.summed(folder):
-                self._tried(lambda name=name: spark.read(name))  # type: ignore[misc]
+                self._read_or_note_damage(lambda name=name: spark.read(name))  # type: ignore[misc]
         last = self.halves.files.names("manifests")[-1:]
-        self._tried(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
+        self._read_or_note_damage(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
 
     def _would_go_on(self) -> None:
         """Raises the error with which a run would be refused, as far as that does not depend on its topology."""
@@ -217,7 +217,7 @@ class _Inspection:
                 filesystem, folder, _ = locate(sink["folder"])
                 refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
 
-    def _tried(self, read: Callable[[], Result]) -> Result | None:
+    def _read_or_note_damage(self, read: Callable[[], Result]) -> Result | None:
         """Returns the result of ``read``; None if that fails, and the damage is noted."""
         try:
             return read()
@@ -390,7 +390,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         folder, until = note["folder"], note.get("until")
         filesystem, inside, _ = locate(folder)
         if isinstance(filesystem, pafs.LocalFileSystem):
-            list_anew(inside)
+            refresh_listing(inside)
         later = later_files(filesystem, inside, key)
         if until is not None:
             later = [base for base in later if batch_of(batch_of_file(base) or key) <= until]
@@ -417,7 +417,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
 
 
 def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback) -> None:
-    if not is_there(filesystem, source):
+    if not path_exists(filesystem, source):
         return
     make_folder(filesystem, target.rsplit("/", 1)[0])
     move(filesystem, source, target)

@@ -25,7 +25,14 @@ from manager.storage.checkpoint import (
     kept_batches,
     read_manifest,
 )
-from manager.storage.files import UNREADABLE, as_storage_error, delete_folder, is_there, list_all_anew, system_reason
+from manager.storage.files import (
+    UNREADABLE,
+    as_storage_error,
+    delete_folder,
+    path_exists,
+    refresh_listings,
+    system_reason,
+)
 from manager.storage.manifest import Manifest, batch_key, batch_name
 from manager.storage.sealed_files import Owner, SealedFolder
 from manager.storage.segment_files import FileSegments
@@ -80,7 +87,7 @@ class FolderLock:
             self._take(self._held, fcntl.LOCK_EX)
         try:
             self._sign(self._held)
-            list_all_anew(self.folder)
+            refresh_listings(self.folder)
         except BaseException:
             self.release()
             raise
@@ -184,12 +191,12 @@ class PairedCheckpoint:
     @property
     def has_our_half(self) -> bool:
         """True if the folder ``windbolt/`` is there."""
-        return is_there(self.filesystem, self.files.root)
+        return path_exists(self.filesystem, self.files.root)
 
     @property
     def found(self) -> bool:
         """True if there is a checkpoint."""
-        return self.has_our_half or is_there(self.filesystem, f"{self.spark_checkpoint.root}/offsets")
+        return self.has_our_half or path_exists(self.filesystem, f"{self.spark_checkpoint.root}/offsets")
 
     def check_found(self) -> None:
         """Raises CheckpointError if there is none."""
@@ -490,7 +497,7 @@ def empty_out(target: PairedCheckpoint, keep: str) -> None:
     """Deletes the files of an earlier attempt; meanwhile the note ``keep`` says that the checkpoint is not complete."""
     target.files.delete(*(name for name in target.files.names("") if name != keep))
     for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
-        if is_there(target.filesystem, f"{target.root}/{folder}"):
+        if path_exists(target.filesystem, f"{target.root}/{folder}"):
             delete_folder(target.filesystem, f"{target.root}/{folder}")
 
 

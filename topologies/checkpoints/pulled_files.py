@@ -22,8 +22,8 @@ from manager.remote import has_query
 from manager.storage.files import (
     as_storage_error,
     entries,
-    is_there,
     make_folder,
+    path_exists,
 )
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import create_whole, delete_all, write_whole
@@ -144,7 +144,7 @@ class PulledFiles(WatchedFiles):
     def ranges(self, path: str) -> list[PartitionRange]:
         """Returns the ranges that a batch with this file reads of a source with partitions."""
         path = self._path(_number(path))
-        if not is_there(self._filesystem, path):
+        if not path_exists(self._filesystem, path):
             raise self._missing_file(_number(path))
         try:
             with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
@@ -198,7 +198,7 @@ class PulledFiles(WatchedFiles):
         path = self._path(number)
         if number in self._offsets:
             return self._offsets[number]
-        if not is_there(self._filesystem, path):
+        if not path_exists(self._filesystem, path):
             raise self._missing_file(number)
         try:
             with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:

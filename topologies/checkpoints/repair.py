@@ -672,7 +672,7 @@ class _RetainedRewrite:
         if live is not None:
             live = live.take(np.flatnonzero(self.correction.kept[places]))
         keys = np.zeros(0, np.int64) if live is None or live.keys is None else live.keys
-        windows = windows.with_keys(lambda: len(np.unique(keys)))
+        windows = windows.with_key_count(lambda: len(np.unique(keys)))
         return _assigned_with_fewer(self.task, windows, live) if windows.family == "assigned" else windows
 
 

@@ -310,7 +310,7 @@ class TaskMove:
         users = _user_states(before, self.route, self.store, self.writer, self.stateful)
         known = [state.needed_until for state in before if state.user]
         needed_until = None if None in known else max((each for each in known if each is not None), default=None)
-        counts = [BoltTaskState().plus(*before), *[BoltTaskState()] * (len(users) - 1)]
+        counts = [BoltTaskState().add_counts(*before), *[BoltTaskState()] * (len(users) - 1)]
         return [
             replace(state, user=user, shown=rows, needed_until=needed_until if user else None)
             for state, user, rows in zip(counts, users, shown, strict=True)
@@ -344,7 +344,7 @@ class TaskMove:
                     table = table.take(pa.array(np.argsort(table.column(how.by).to_numpy(), kind="stable")))
                 values[name] = None if table is None else self.writer.add(table)
         codes = tables["codes"][task] if "codes" in tables else None
-        return self._family().with_values(**values).with_keys(lambda: self._keys_with_events(task, codes))
+        return self._family().with_values(**values).with_key_count(lambda: self._keys_with_events(task, codes))
 
     # -- events
 

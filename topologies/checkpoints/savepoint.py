@@ -19,8 +19,8 @@ from manager.storage.files import (
     delete_folder,
     during,
     entries,
-    is_there,
     make_folder,
+    path_exists,
     private_stream,
     sync_folders_below,
     write_private,
@@ -30,7 +30,7 @@ from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import Committed
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentWriter
-from topologies.checkpoints.checkpointed_run import CheckpointedRun, make_halves
+from topologies.checkpoints.checkpointed_run import CheckpointedRun, make_private_folders
 from topologies.checkpoints.file_journal import Relocation
 from topologies.checkpoints.paired_checkpoint import (
     BEGINNING,
@@ -208,7 +208,7 @@ class _SavepointWriter:
                 make_folder(target.filesystem, f"{target.root}/{folder}")
         target.files.write(SAVEPOINT, self._note(complete=False))
         empty_out(target, SAVEPOINT)
-        if is_there(target.filesystem, f"{target.root}/{PULLED}"):
+        if path_exists(target.filesystem, f"{target.root}/{PULLED}"):
             delete_folder(target.filesystem, f"{target.root}/{PULLED}")
         for folder in () if is_object_store(target.uri) else ("windbolt/manifests", "windbolt/plans", "spark"):
             make_folder(target.filesystem, f"{target.root}/{folder}")
@@ -425,7 +425,7 @@ class _BeginWithEvents(CheckpointedRun):
         if halves.files.read(BEGINNING) is None:
             check_empty(halves, "a checkpoint that begins with events cannot be made")
         if halves.uri is None:
-            make_halves(halves)
+            make_private_folders(halves)
         halves.files.write(BEGINNING, {"spouts": sorted(self.tables)})
         empty_out(halves, BEGINNING)
         halves.is_beginning = True

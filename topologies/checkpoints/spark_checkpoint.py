@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from manager.storage import files, hdfs
-from manager.storage.files import delete, entries, is_there, path_type, sync_file, sync_names
+from manager.storage.files import delete, entries, path_exists, path_type, sync_file, sync_names
 from manager.storage.sealed_files import create_whole
 from topologies.engine.kafka_records import OffsetRange
 from windowing.errors import CheckpointError, DamagedCheckpoint
@@ -84,7 +84,7 @@ def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
 
 def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     if not (isinstance(filesystem, pafs.LocalFileSystem) or hdfs.is_hdfs_itself(filesystem)):
-        files.write_shown_whole(filesystem, path, data)
+        files.write_object_whole(filesystem, path, data)
         return
     folder, draft = path.rsplit("/", 1)[0], _draft_of(path)
     files.write_private(filesystem, draft, data)
@@ -132,7 +132,7 @@ class SparkCheckpoint:
 
     def query(self) -> str | None:
         """Returns the id of the query it belongs to; None before its first start."""
-        if not is_there(self.filesystem, f"{self.root}/metadata"):
+        if not path_exists(self.filesystem, f"{self.root}/metadata"):
             return None
         try:
             return str(json.loads(self.read("metadata"))["id"])

@@ -119,7 +119,7 @@ class Explanation:
         answer = self._of_window(end, waiting)
         if not waiting and self.rules.fires_once and answer.reason is not WhyReason.OVER:
             waiting = self._events_of(windows).within(end)
-            answer = self.shut_window(end, waiting) if waiting else answer
+            answer = self.closed_early_window(end, waiting) if waiting else answer
         return replace(answer, window_end=end, waiting=waiting)
 
     def _waiting_ends(self, windows: AlignedWindows) -> RegularEvents | OpenEnds:
@@ -245,7 +245,7 @@ class Explanation:
             f"watermark is at {self._shown_watermark}.",
         )
 
-    def shut_window(self, end: int, kept: int) -> WhyAnswer:
+    def closed_early_window(self, end: int, kept: int) -> WhyAnswer:
         """Answers for a window that a firing has closed."""
         held = f"{events_in_words(kept)}{self.for_key} {'is' if kept == 1 else 'are'}"
         return self.answer(

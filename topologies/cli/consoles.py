@@ -121,11 +121,11 @@ def remark(text: str) -> None:
 
 
 @contextmanager
-def outliving_readers() -> Iterator[None]:
+def survive_closed_output() -> Iterator[None]:
     """Lets a run continue when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
     warning says so if standard error is still read."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_outliving(stream) for stream in before)
+    sys.stdout, sys.stderr = (_unbroken_stream(stream) for stream in before)
     try:
         yield
     finally:
@@ -135,7 +135,7 @@ def outliving_readers() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def _outliving(stream: TextIO) -> TextIO:
+def _unbroken_stream(stream: TextIO) -> TextIO:
     """Returns a stream to the same place whose writes do not fail when its reader has ended."""
     try:
         stream.flush()

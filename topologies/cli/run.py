@@ -23,7 +23,7 @@ from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.background import Run, Runner, runner
 from topologies.checkpoints.inspect_spouts import suspicious_input
 from topologies.checkpoints.preflight import find_blocked_watermarks
-from topologies.cli.consoles import FAILED, Debug, err, in_words, out, outliving_readers, readable_errors, say
+from topologies.cli.consoles import FAILED, Debug, err, in_words, out, readable_errors, say, survive_closed_output
 from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
 from topologies.graph.graph import Graph
 from topologies.run.metrics_server import SERVERS
@@ -459,7 +459,7 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     end_at_sigterm_in_a_container()
-    with outliving_readers(), staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
+    with survive_closed_output(), staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
         options = RunOptions(
             checkpoint,
             every,

@@ -178,7 +178,7 @@ class BatchProgress:
         """Add the outcome of a task of a windowed bolt."""
         tasks = self.state.bolts[item.bolt].tasks
         if outcome.state is None:  # a further share of the windows of a task
-            tasks[item.task].bolt = tasks[item.task].bolt.plus(outcome.done)
+            tasks[item.task].bolt = tasks[item.task].bolt.add_counts(outcome.done)
         else:
             tasks[item.task] = outcome.state
         self.windows[item.bolt] = self.windows.get(item.bolt, 0) + outcome.done.fired

@@ -18,10 +18,10 @@ from manager.storage import hdfs, object_store
 from manager.storage.files import (
     as_storage_error,
     entries,
-    list_anew,
     make_folder,
     move,
     naming_owner,
+    refresh_listing,
     sync_file,
     sync_folder,
     sync_names,
@@ -113,7 +113,7 @@ def prepare_folders(
             with naming_owner(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)
                 if isinstance(filesystem, pafs.LocalFileSystem):
-                    list_anew(folder)
+                    refresh_listing(folder)
                     sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
                 if last is None and not planned(batch_key(0, False)):
                     _refuse_others(node.name, filesystem, folder)
@@ -205,7 +205,7 @@ def next_batches(last: str) -> tuple[str, ...]:
 def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
     filesystem, folder, uri = locate(files["folder"])
     if again and uri is None:
-        list_anew(folder)
+        refresh_listing(folder)
     there = {entry.base_name for entry in entries(filesystem, folder)} if again else None
     names = [
         (f"{folder}/{draft}", f"{folder}/batch-{key}-{number:04d}.{draft.rsplit('.', 1)[-1]}")

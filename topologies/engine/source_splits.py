@@ -48,10 +48,10 @@ from windowing.schema import DEFAULT_STREAM
 # Detects files whose names are no text, which logs and checkpoints cannot hold, and listings therefore omit.
 
 
-def refuse_unnameable(topology: Graph) -> None:
+def refuse_undecodable_names(topology: Graph) -> None:
     """Raise DataError if a present input file has a name that is not UTF-8."""
     for name, node in topology.spouts.items():
-        names = list(unnameable(node.spout))
+        names = list(undecodable_names(node.spout))
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise DataError(
@@ -62,7 +62,7 @@ def refuse_unnameable(topology: Graph) -> None:
             )
 
 
-def unnameable(spout: AnySpout) -> Iterator[str]:
+def undecodable_names(spout: AnySpout) -> Iterator[str]:
     """Yields the local files of a spout whose names are not UTF-8, in displayable form."""
     if not isinstance(spout, FileSpout) or not spout.is_here:
         return
@@ -219,7 +219,7 @@ def without_rows(chunks: list[Chunk], poison: Sequence[PoisonInput]) -> list[Chu
     return result
 
 
-def some_rows(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
+def row_range(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
     """Returns the good rows from one index up to, not including, another; without bad rows."""
     result, before = list[Chunk](), 0
     for table, numbers, bad in chunks:
@@ -273,7 +273,7 @@ class FileSource:
         spout = node.spout
         assert isinstance(spout, FileSpout)
         try:
-            read = self._tried(node, spout)
+            read = self._read_with_retries(node, spout)
         except (DataError, MissingError) as error:
             if isinstance(error, MissingError) and spout.on_missing == "stop":
                 raise
@@ -291,7 +291,7 @@ class FileSource:
                 shuffle_offset=shuffle_offset, merge_keys=merge_keys, truncated=bad_rows.truncated_among(numbers),
             )  # fmt: skip
 
-    def _tried(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
+    def _read_with_retries(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Reads the whole split. Retries unreachable sources, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
@@ -344,7 +344,7 @@ class FileSource:
                 )
             chunks = readable
         chunks = without_rows(chunks, poison[PoisonKind.ROW])
-        return chunks if self.rows is None else some_rows(chunks, self.rows)
+        return chunks if self.rows is None else row_range(chunks, self.rows)
 
     @property
     def _shown(self) -> str:

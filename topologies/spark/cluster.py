@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from pyspark import cloudpickle
 
-from manager.storage.files import delete_folder, is_there, make_folder, read_bytes, write_private
+from manager.storage.files import delete_folder, make_folder, path_exists, read_bytes, write_private
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, KeptRows
 from topologies.io.paths import find, leading, locate, passed_over, shown_path
@@ -64,11 +64,11 @@ class ProbedPlace:
         try:
             filesystem, path = self._filesystem_and_path
             if not self.written:
-                return None if is_there(filesystem, path) else "it is not there"
-            if not is_there(filesystem, path):
+                return None if path_exists(filesystem, path) else "it is not there"
+            if not path_exists(filesystem, path):
                 return "it is not there"
             note = f"{path}/{_FOLDER}/{_DRIVER}"
-            if not is_there(filesystem, note) or read_bytes(filesystem, note) != probe.encode():
+            if not path_exists(filesystem, note) or read_bytes(filesystem, note) != probe.encode():
                 return "what the driver has written is not there: it is another folder of the same name"
             write_private(filesystem, f"{path}/{_FOLDER}/{task}", f"{probe}{task}".encode())
         except (StorageError, EnvironmentMissing, OSError, ValueError) as error:

@@ -45,7 +45,7 @@ from pyspark.sql.types import (
 )
 
 from manager.remote import hadoop_name
-from manager.storage.files import as_storage_error, entries, is_there
+from manager.storage.files import as_storage_error, entries, path_exists
 from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, QUERY, Reader, pulled_rows
@@ -386,7 +386,7 @@ class FrameReader:
         writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
         with self._raising_windbolt_errors():
             self._query = writer.start()
-        if not is_there(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
+        if not path_exists(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
             self._end()
             raise ConfigError(
                 f"spout {self._node.name!r}: Spark's server does not see the folder of the checkpoint",

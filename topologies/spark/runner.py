@@ -301,7 +301,7 @@ class SparkRun(KeepsFrames):
         records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
         return [*super()._lag(), *records]
 
-    def _survive(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
+    def _run_without_poison(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
         """Run a batch, without the input on which workers die, if they do."""
         book, chances = PoisonLog(self.checkpoint, key), _MAX_RESTARTS
         while True:

@@ -101,8 +101,8 @@ def test_counts_of_tasks_are_added_up_and_nothing_else_is() -> None:
     one = BoltTaskState(2, 1, {"default": 4}, {"b": 1, "a": 2}, {"": REF}, needed_until=9)
     two = BoltTaskState(3, 0, {"late": 1, "default": 1}, {"a": 5}, {"x": REF}, {"late": REF})
     total = BoltTaskState(5, 1, {"default": 5, "late": 1}, {"a": 7, "b": 1}, {"": REF}, needed_until=9)
-    assert one.plus(two) == total
-    assert list(one.plus(two).counters) == ["a", "b"]
+    assert one.add_counts(two) == total
+    assert list(one.add_counts(two).counters) == ["a", "b"]
 
 
 def test_all_sections_that_a_task_needs_are_named() -> None:

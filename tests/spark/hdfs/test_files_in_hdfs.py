@@ -108,7 +108,7 @@ def test_it_is_a_file_system_of_arrows(store: Hdfs) -> None:
     files.empty_folder(filesystem, root)
     assert files.entries(filesystem, root) == []
     files.delete_folder(filesystem, root)
-    assert not files.is_there(filesystem, root)
+    assert not files.path_exists(filesystem, root)
     assert files.entries(filesystem, root) == []
 
 

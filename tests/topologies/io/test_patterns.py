@@ -21,7 +21,7 @@ from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
 from topologies.checkpoints.inspect_spouts import find_sources, first_rows_of_files
 from topologies.checkpoints.spark_checkpoint import SourceLog
-from topologies.engine.source_splits import FileSource, file_splits, line_count, unnameable
+from topologies.engine.source_splits import FileSource, file_splits, line_count, undecodable_names
 from topologies.io import paths, sinks, spouts
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
 from topologies.io.paths import find, folders_before, leading, literal
@@ -275,7 +275,7 @@ def test_check_finds_what_a_run_reads(project: Path) -> None:
 def test_a_name_in_a_matched_folder_that_is_no_text_is_told(project: Path) -> None:
     (project / "in 2" / "\udcff.jsonl").write_text("{}\n")
     spout = spouts.files("in [2]", SCHEMA, format="jsonl")
-    assert [name.rsplit("/", 1)[1] for name in unnameable(spout)] == [r"\xff.jsonl"]
+    assert [name.rsplit("/", 1)[1] for name in undecodable_names(spout)] == [r"\xff.jsonl"]
 
 
 REFUSED: dict[str | tuple[str, ...], str | None] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.engine.source_splits import refuse_unnameable
+from topologies.engine.source_splits import refuse_undecodable_names
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing.errors import DataError
@@ -32,8 +32,8 @@ def test_a_file_whose_name_is_no_text_is_refused_by_its_name(folder: Path) -> No
         odd.write(b"x\n2\n")
     for place in (folder / "in", folder / "in/*.csv", folder / "in/{1,2}*.csv", f"file://{folder}/in"):
         with pytest.raises(DataError, match=r"2\\xff\.csv' cannot be read"):
-            refuse_unnameable(topology(folder, place))
-    refuse_unnameable(topology(folder, folder / "in/1*.csv"))
+            refuse_undecodable_names(topology(folder, place))
+    refuse_undecodable_names(topology(folder, folder / "in/1*.csv"))
     with pytest.raises(DataError, match="not valid UTF-8"):
         run_local(topology(folder, folder / "in"))
     assert not (folder / "out").exists()

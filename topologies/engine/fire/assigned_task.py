@@ -90,7 +90,7 @@ class WaitingEdges:
         self._node, self._router = node, router
         self._waiting = None if stored is None else read_retained(router.context.store, stored)[0]
 
-    def concern(self, new: Admitted) -> bool:
+    def may_match(self, new: Admitted) -> bool:
         """True if some of the admitted events may match, so that all live events must be examined: an end edge arrived,
         or a start whose end edge waits for it."""
         if new.end_edges is not None and new.end_edges.any():
@@ -120,7 +120,7 @@ class WaitingEdges:
         if waiting is not None:
             ending[first - len(waiting) : first] = True
         closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
-        passed = self._unreachable(closed)
+        passed = self._unmatchable_end(closed)
         ends = events.ends.copy()
         matched = np.zeros(len(events), np.bool_)
         edges = self._edges(events)
@@ -155,7 +155,7 @@ class WaitingEdges:
         if waiting is None:
             return
         assert waiting.ends is not None
-        ended = waiting.ends <= self._unreachable(np.asarray(NONE if frontier is None else frontier))
+        ended = waiting.ends <= self._unmatchable_end(np.asarray(NONE if frontier is None else frontier))
         if ended.any():
             places = np.flatnonzero(ended)
             unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
@@ -180,7 +180,7 @@ class WaitingEdges:
         numbers = [pa.array(events.edges), pa.array(_streams(events))]
         return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
 
-    def _unreachable(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _unmatchable_end(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the end up to which an end edge can match no start any more, given the time up to which windows are
         closed. If late starts are moved to that time, an end edge at that very time still matches; start and end then
         cancel out."""
@@ -568,15 +568,15 @@ class AssignedTask:
         versions, new = self._node.versions, admitted.events
         if versions is not None and new.streams is not None and (new.streams == versions).any():
             self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
-        elif self._edges.concern(admitted):  # all events are then written again
+        elif self._edges.may_match(admitted):  # all events are then written again
             events = self._edges.match(self._still_needed(), admitted)
             self._events.replace_all(events if len(events) else None)
         elif self._sums is not None:
-            self._events.new, self._evaluate_before = self._added_up(self._sums, admitted)
+            self._events.new, self._evaluate_before = self._folded(self._sums, admitted)
         else:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
-    def _added_up(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
+    def _folded(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
         """Returns the admitted events as rows with partial results, and the indices before which windows must be
         evaluated.
 

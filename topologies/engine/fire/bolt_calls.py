@@ -465,8 +465,8 @@ class BoltCalls:
         elif called is not None:
             user = self._save_state(called, writer)
         shown = before.shown if self._retractions is None else self._retractions.save(writer)
-        after = replace(before.plus(self.done), user=user, shown=shown, needed_until=needed_until)
-        return after.counted(fired.counters)
+        after = replace(before.add_counts(self.done), user=user, shown=shown, needed_until=needed_until)
+        return after.add_counters(fired.counters)
 
     @property
     def done(self) -> BoltTaskState:

@@ -284,7 +284,7 @@ class EventCalls(BoltCalls):
         user, bolt = self.before.user, self._bolt
         if bolt is not None and not self._by_key:
             user = self._save_state(cast("StatefulBolt", bolt), writer)
-        return replace(self.before.plus(self.done), user=user).counted(fired.counters)
+        return replace(self.before.add_counts(self.done), user=user).add_counters(fired.counters)
 
     @property
     def _by_key(self) -> bool:
