@@ -170,7 +170,7 @@ class Taken:
     cpu: float = 0.0
     """CPU-seconds of the tree of processes, meanwhile."""
     batches: list[Batch] = field(default_factory=list)
-    """Empty where an engine has none."""
+    """Empty if an engine has none."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, if the engine reports phases."""
     note: dict[str, Any] = field(default_factory=dict)
@@ -229,7 +229,7 @@ def compared(job: Job, taken: Taken) -> str | None:
 
 
 def by_itself(job: Job, taken: Taken) -> None:
-    """For an arm that raises an error where something is wrong."""
+    """For an arm that raises an error if something is wrong."""
 
 
 def keep(rows: pa.Table, job: Job) -> None:

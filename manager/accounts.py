@@ -40,7 +40,7 @@ class Accounts:
     def __init__(self, streams: Sequence[str], counts: Mapping[str, Sequence[int]] | None = None) -> None:
         self.streams, given = tuple(streams), counts or {}
         self._counts = {name: np.array(given[name], np.int64) for name in _NAMES if name in given}
-        """By name, in any order; none where all are 0."""
+        """By name, in any order; none if all are 0."""
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
         """Add counts, one per stream, to an account (or to ``received``, or ``adjusted``)."""

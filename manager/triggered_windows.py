@@ -262,7 +262,7 @@ class KeyFirings:
 
 
 class CapacityCheck:
-    """The capacity of windows, and which keys come near it. Events are measured only where a key may reach it."""
+    """The capacity of windows, and which keys come near it. Events are measured only if a key may reach it."""
 
     def __init__(self, capacity: Capacity | None, arrivals: KeyedEvents, firings: KeyFirings) -> None:
         self._arrivals, self._firings = arrivals, firings
@@ -297,7 +297,7 @@ class CapacityCheck:
 
 
 def _with_sizes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
-    """Returns the capacity, with the bytes of each event where all events together have enough for one window."""
+    """Returns the capacity, with the bytes of each event if all events together have enough for one window."""
     sizes = None
     if capacity.bytes is not None:
         columns = arrivals.payload.select(list(capacity.columns or arrivals.payload.column_names))
@@ -488,7 +488,7 @@ def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _AskTime)
 
 def _keys_to_process(evaluation: Evaluation) -> list[int]:
     """Returns the keys to process: those with new events, with full windows, or with due timers; all keys at the end,
-    or where some have no record."""
+    or if some have no record."""
     arrivals, key_states = evaluation.arrivals, evaluation.key_states
     due = key_states.due(evaluation.now)
     if evaluation.closing or len(key_states) < len(arrivals.keys):

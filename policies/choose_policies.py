@@ -286,7 +286,7 @@ def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | Non
 
 
 def _miscounted(settings: WindowSettings) -> ConfigError:
-    """Returns the error about a length or slide in events, where the rest needs windows of time."""
+    """Returns the error about a length or slide in events, if the rest needs windows of time."""
     needs = {
         "Panes": settings.panes is not None,
         "lifetimes": settings.lifetime is not None,

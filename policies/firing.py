@@ -216,7 +216,7 @@ class Timeout:
         return now > last + self.micros
 
     def end(self, first: int, last: int) -> int:
-        """Returns the end of a window that times out; the time of its last event where there is no timeout."""
+        """Returns the end of a window that times out; the time of its last event if there is no timeout."""
         if self.micros is None:
             return last
         return (first if self.from_first else last) + self.micros

@@ -85,7 +85,7 @@ class QueuedEvent:
         return self._streams[self._index]
 
     def row(self) -> dict[str, Any]:
-        """Returns all columns of the event, by name. Slower than ``event["price"]`` where there are many."""
+        """Returns all columns of the event, by name. Slower than ``event["price"]`` if there are many."""
         return {name: self._columns[name][self._index] for name in self._columns}
 
     def __repr__(self) -> str:

@@ -53,7 +53,7 @@ _LONGEST = 300
 
 
 def options() -> str:
-    """Returns the options for a Java that runs Spark for a short time; the archive only where there is one."""
+    """Returns the options for a Java that runs Spark for a short time; the archive only if there is one."""
     archived = f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""
     return QUICK + archived
 

@@ -117,7 +117,7 @@ def wait_for(
 ) -> None:
     """Wait until a server answers: until ``answers`` returns something true, in place of False or an OSError.
 
-    Raises RuntimeError, with the end of its log, where its process has ended, or the seconds have passed.
+    Raises RuntimeError, with the end of its log, if its process has ended, or the seconds have passed.
     """
     end = time.monotonic() + seconds
     while True:

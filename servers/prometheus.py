@@ -1,7 +1,7 @@
 """A real Prometheus: that on the PATH, or else Debian's package, unpacked into the user's cache.
 
-``python -m servers.prometheus`` fetches it where that is needed, and prints where its programs lie. Nothing is
-installed: a service that listens at port 9090 is not wanted.
+``python -m servers.prometheus`` fetches it if that is needed, and prints where its programs lie. Nothing is installed:
+a service that listens at port 9090 is not wanted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOW = (
 
 
 def program(name: str) -> str:
-    """Returns the path of ``prometheus`` or ``promtool``; fetched where it is not there. RuntimeError if that cannot
+    """Returns the path of ``prometheus`` or ``promtool``; fetched if it is not there. RuntimeError if that cannot
     be."""
     return str(folder() / name)
 

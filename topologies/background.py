@@ -446,8 +446,8 @@ class Run:
         """Returns a Spark DataFrame of what a sink has written so far, in the session of the run.
 
         It has what is there now: for later batches ask again. ``sink`` is the name of a sink of tables, of Parquet
-        files or JSON lines, or in memory; it may be left out where there is one such sink. Raises ConfigError for
-        others, in a local run, and where windbolt has started the session itself and the run has ended.
+        files or JSON lines, or in memory; it may be left out if there is one such sink. Raises ConfigError for others,
+        in a local run, and where windbolt has started the session itself and the run has ended.
         """
         if self._frames is None:
             raise ConfigError(

@@ -216,7 +216,7 @@ def _is_something(files_or_ends: Any) -> bool:
 
 
 class LocalKafka:
-    """Kafka during a local run; the package that it needs is used where a topology names Kafka."""
+    """Kafka during a local run; the package that it needs is used if a topology names Kafka."""
 
     def __init__(self, topology: Graph) -> None:
         self.admins = Admins()

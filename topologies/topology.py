@@ -136,7 +136,7 @@ class TopologyBuilder(GraphBuilder):
 
     @checked
     def build(self) -> Topology:
-        """Returns the topology; raises TopologyError with all its mistakes where there are any."""
+        """Returns the topology; raises TopologyError with all its mistakes if there are any."""
         graph = super().build()
         return Topology(**{each.name: getattr(graph, each.name) for each in fields(graph)})
 
@@ -161,7 +161,7 @@ def windowed(
     ``TopologyBuilder`` is for several of these, and for late events. ``by`` names the columns whose values share a
     task; without it they are those of the bolt's own key. ``sink`` is a sink, or the name of a table in Spark's
     catalog; without it the rows are Parquet files in the folder ``output`` of the checkpoint. ``run.frame()`` is a
-    DataFrame of what has been written until then, except where the sink is a function or Kafka.
+    DataFrame of what has been written until then, except if the sink is a function or Kafka.
 
     Without ``every`` the run ends with the rows that are there now. ``every``, ``keep_open`` and ``restart`` are those
     of ``Topology.start``; ``name`` is shown in Spark's UI, and a checkpoint belongs to one name. Raises ConfigError or

@@ -79,7 +79,7 @@ class _Names(dict[str, Any]):
 
 
 def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
-    """Returns the type of an annotation, which may be a text; Any where there is none, or it cannot be resolved."""
+    """Returns the type of an annotation, which may be a text; Any if there is none, or it cannot be resolved."""
     while isinstance(annotation, str):
         try:
             annotation = eval(annotation, {}, _Names(names))

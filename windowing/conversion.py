@@ -166,7 +166,7 @@ def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
 
 
 def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Returns values of Python as a column, None as null; raises ``REFUSED`` where a value is not of that type."""
+    """Returns values of Python as a column, None as null; raises ``REFUSED`` if a value is not of that type."""
     if not values or _is_plain(values, kind):
         with suppress(*REFUSED):  # then each value is looked at: Arrow refuses whole numbers beyond 2 ** 53 as floating
             return pa.array(values, kind)
@@ -464,7 +464,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _edges(lengths: Sequence[int | None]) -> list[int | None]:
-    """Returns the start of each list, null where there is none, and last the end of all."""
+    """Returns the start of each list, null if there is none, and last the end of all."""
     edges: list[int | None] = []
     end = 0
     for length in lengths:

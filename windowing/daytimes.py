@@ -291,7 +291,7 @@ class DayTimePattern:
     a doubled letter takes two digits, 24:00 is midnight, and what is left out at the end is zero. Fractions finer than
     a microsecond are cut off.
 
-    ``zone``: holds where the text names none (UH-21). A zone in the text goes before an offset beside it.
+    ``zone``: holds if the text names none (UH-21). A zone in the text goes before an offset beside it.
 
     Raises ConfigError for a letter that is not known, a pattern that tells no time of day, and an unknown zone.
     """

@@ -116,7 +116,7 @@ class Tuple:
         return iter(self.values.values())
 
     def get(self, field: str, default: Any = None) -> Any:
-        """Returns the value of a field, or the default where the event has no such field."""
+        """Returns the value of a field, or the default if the event has no such field."""
         return self.values.get(field, default)
 
 

@@ -108,7 +108,7 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def narrowest(schema: pa.Schema) -> pa.Field:
-    """Returns the column with the shortest values; one without a fixed width only where there is no other."""
+    """Returns the column with the shortest values; one without a fixed width only if there is no other."""
     return min(schema, key=_width)
 
 

@@ -39,8 +39,8 @@ class Spout(_OwnSpout):
 
     It is called in the process that starts the run, never in its tasks, by one thread at a time. In a run on a
     checkpoint the rows that it returns are written there together with the offset, before a batch uses them: each is in
-    exactly one batch, whatever crashes, also where the source cannot be read again. All methods but ``read`` may be
-    left out.
+    exactly one batch, whatever crashes, also if the source cannot be read again. All methods but ``read`` may be left
+    out.
     """
 
     rows_per_batch: ClassVar[int] = 100_000
@@ -52,7 +52,7 @@ class Spout(_OwnSpout):
 
     @abstractmethod
     def read(self, offset: Any, limit: int) -> tuple[EmittedRows, Any] | None:
-        """Returns the next rows, and the offset behind them; None, or no rows, where there are none now.
+        """Returns the next rows, and the offset behind them; None, or no rows, if there are none now.
 
         ``offset``: what the call before returned, as plain JSON values; None at the very beginning. ``limit``: how many
         rows are wanted; more or fewer are no error. Rows are tuples or dicts, a pyarrow table or a DataFrame. A call
@@ -119,7 +119,7 @@ class PartitionedSpout(_OwnSpout):
     def begin(self, partition: str) -> Any:
         """Returns the offset from which a new partition is read; None, which this returns, stands for its beginning.
 
-        Called once for each partition, and again where the run ended before it was noted.
+        Called once for each partition, and again if the run ended before it was noted.
         """
 
     @abstractmethod

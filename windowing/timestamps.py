@@ -229,7 +229,7 @@ _TODAY = 3 * 365 * 86_400_000_000
 def parse_time(value: object) -> int:
     """Returns a time from a scenario, in microseconds since the epoch.
 
-    Numbers are milliseconds since the epoch, with fractions down to 1 us; strings are ISO 8601, UTC where they name no
+    Numbers are milliseconds since the epoch, with fractions down to 1 us; strings are ISO 8601, UTC if they name no
     zone, also down to 1 us. Raises ScenarioError for anything else.
     """
     match value:

@@ -30,8 +30,8 @@ Ident = tuple[int, int, int, int]
 """Identity of a window: kind, code of the key, start and end in microseconds."""
 
 Members = range | np.ndarray
-"""Positions in the source of a window: a range, or an array of positions where its events do not follow each other
-there, as where a custom policy left some out."""
+"""Positions in the source of a window: a range, or an array of positions if its events do not follow each other there,
+as where a custom policy left some out."""
 
 
 class ColumnReads:
@@ -101,8 +101,8 @@ class TupleWindow:
         fired_by: FiredBy | None = None,
         pane: Pane | None = None,
     ) -> None:
-        """``members``, ``new`` and ``expired`` name events of ``source``; ``expired`` those of ``expired_from`` where
-        that is given, and is None if windows do not follow each other."""
+        """``members``, ``new`` and ``expired`` name events of ``source``; ``expired`` those of ``expired_from`` if that
+        is given, and is None if windows do not follow each other."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
         self._expired_from = source if expired_from is None else expired_from
@@ -111,10 +111,10 @@ class TupleWindow:
         answers too); None if the length is a count. ``start`` is the same as a datetime."""
         self.end_timestamp = end_timestamp
         """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
-        ``end`` is the same as a datetime. The greatest int64 where the window has no end, and ``end`` is None."""
+        ``end`` is the same as a datetime. The greatest int64 if the window has no end, and ``end`` is None."""
         self.task = task
         self.key = key
-        """The value of the key, or a tuple of values where the key has several columns; None without ``with_key``."""
+        """The value of the key, or a tuple of values if the key has several columns; None without ``with_key``."""
         self.kind = kind
         """The position of the window's kind, from 0; None unless ``with_window`` was given several."""
         self.ident = ident
@@ -184,7 +184,7 @@ class TupleWindow:
         """The events of the window fired before this one, on its task or of its key, that are not in this one (ST-21).
 
         In the order of that window. Raises ConfigError if windows do not follow each other, and for windows per key and
-        of other kinds than Storm's where the bolt was not found to ask for it: see ``with_policies(expired=...)``.
+        of other kinds than Storm's if the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
         self._note_all()
         return self._expired_from.table(self._left())
@@ -358,7 +358,7 @@ def place_of(window: TupleWindow) -> tuple[EventSource, Members]:
 
 
 def held_bytes(window: TupleWindow) -> int:
-    """Returns the bytes of the events of a window in memory; 0 where nobody has asked for them."""
+    """Returns the bytes of the events of a window in memory; 0 if nobody has asked for them."""
     return 0 if window._table is None else int(window._table.nbytes)
 
 
@@ -469,12 +469,12 @@ class WindowBatch:
 
     @cached_property
     def window_starts(self) -> NDArray[np.int64]:
-        """The start of each window, in microseconds; 0 where its length is a count, and ``start_timestamp`` is None."""
+        """The start of each window, in microseconds; 0 if its length is a count, and ``start_timestamp`` is None."""
         return read_only(np.array([window.start_timestamp or 0 for window in self._windows], np.int64))
 
     @cached_property
     def window_ends(self) -> NDArray[np.int64]:
-        """The end of each window, in microseconds; the greatest int64 where it has none."""
+        """The end of each window, in microseconds; the greatest int64 if it has none."""
         return read_only(np.array([window.end_timestamp for window in self._windows], np.int64))
 
     @cached_property

@@ -156,7 +156,7 @@ def feed_files(task: dict[str, Any]) -> dict[str, Any]:
     """Move one file after the other into a folder, at random moments, and look every two milliseconds whether the rows
     that it brings about are to be seen in the folder of the sink; returns the milliseconds from the one to the other.
 
-    A row is to be seen once its file has its published name, and, where the sink is Spark's, once the log of the sink
+    A row is to be seen once its file has its published name, and, if the sink is Spark's, once the log of the sink
     names the file: before that a reader of the folder is not to take it.
     """
     chance, sink = random.Random(task["seed"]), Path(task["sink"])

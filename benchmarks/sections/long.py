@@ -167,7 +167,7 @@ LIMITS = {CPU: 1.0, MEMORY: 50.0}
 SLOWER = 2.0
 """Standard errors by which batches have to differ to be called slower."""
 Stretch = dict[str, float]
-"""Figures of a run in a stretch of time; NaN where there were no batches."""
+"""Figures of a run in a stretch of time; NaN if there were no batches."""
 
 
 @contextmanager

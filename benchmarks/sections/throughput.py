@@ -107,7 +107,7 @@ def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm],
 
 
 def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Events) -> Trial:
-    """Each size once, over a part; nothing where there is no choice."""
+    """Each size once, over a part; nothing if there is no choice."""
     part = fewer(fewer(events, arm.most), bench.some(20_000_000))
     found: Trial = {}
     for label, size in () if bench.quick else SIZES.items():
@@ -121,7 +121,7 @@ def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Even
 
 
 def best(found: Trial) -> int | None:
-    """Returns the size with the highest speed; all where none was tried."""
+    """Returns the size with the highest speed; all if none was tried."""
     speeds = {name: speed for name, speed in found.items() if not isinstance(speed, str)}
     return SIZES[max(speeds, key=lambda name: speeds[name], default="all")]
 

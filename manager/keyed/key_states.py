@@ -54,7 +54,7 @@ class Forgotten:
 
 
 class KeyStates:
-    """The records of a task's keys. Few become objects, and the table is rewritten only where some changed."""
+    """The records of a task's keys. Few become objects, and the table is rewritten only if some changed."""
 
     def __init__(self, table: pa.Table | None, key: Sequence[str]) -> None:
         self._key = list(key)
@@ -138,8 +138,8 @@ class KeyStates:
         return min((timer for timer in timers if timer > NONE), default=None)
 
     def value(self, key: int, payload: pa.Table | None) -> Any:
-        """Returns the value of a key; a tuple where it has several columns. ``payload`` are the events that the indices
-        of ``put`` refer to."""
+        """Returns the value of a key; a tuple if it has several columns. ``payload`` are the events that the indices of
+        ``put`` refer to."""
         change, row = self._changed.get(key), self._row(key)
         if row is not None and self._table is not None:
             values = [self._table.column(name)[row].as_py() for name in self._key]
@@ -213,8 +213,8 @@ MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, CLOSED_COLUMN
 class Substreams:
     """The watermarks of the keys of one task. A key is forgotten once the floor has passed its mark.
 
-    The floor is a lower bound, from the arrival clock, on the time of any event still to come, for every key; NONE
-    where there is none.
+    The floor is a lower bound, from the arrival clock, on the time of any event still to come, for every key; NONE if
+    there is none.
     """
 
     def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
@@ -427,7 +427,7 @@ class KnownKeys:
         return np.searchsorted(self.hashes, hashes)
 
     def values(self, indices: NDArray[np.int64]) -> list[Any]:
-        """Returns the keys at these indices: a value where the key is one column, else a tuple of values."""
+        """Returns the keys at these indices: a value if the key is one column, else a tuple of values."""
         if not self.columns:
             return [None] * len(indices)
         columns = [column.to_pylist() for column in take_rows(self._values, indices).columns]

@@ -396,7 +396,7 @@ class SortedEvents:
         return np.zeros(len(members), np.int64) if self.hashes is None else self.hashes[members]
 
     def keys_of(self, members: NDArray[np.int64]) -> list[Any]:
-        """Returns the keys of these events: a value where the key is one column, else a tuple of values."""
+        """Returns the keys of these events: a value if the key is one column, else a tuple of values."""
         if len(set(self._keys)) == 1:
             return self._keys_by(self._keys[0], members)
         keys: list[Any] = [None] * len(members)

@@ -243,7 +243,7 @@ class FileCheckpoint:
                 self._refuse_uncommitted(self._committed.batch)
 
     def check_owner(self) -> None:
-        """Raise TakenOver where another run has taken the checkpoint over; not before the claim."""
+        """Raise TakenOver if another run has taken the checkpoint over; not before the claim."""
         if self._log is not None and self.epoch:
             self._log.check()
 

@@ -140,7 +140,7 @@ class SealedFolder:
             sync_folder(self.root)
 
     def create(self, name: str, values: Any) -> bool:
-        """Write a document where there is none yet, atomically; False if there is one.
+        """Write a document if there is none yet, atomically; False if there is one.
 
         The values have something of their own, such as a random id: a document that is there with the same values
         counts as written by this call. For object stores and HDFS; on a local file system a lock keeps others off.
@@ -193,7 +193,7 @@ def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: b
 
 
 def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str] = _draft_of) -> bool:
-    """Write a file where there is none yet, in an object store or HDFS; False if there is one with other bytes.
+    """Write a file if there is none yet, in an object store or HDFS; False if there is one with other bytes.
 
     ``draft_of`` makes a hidden name in the same folder, which HDFS gives it first.
     """
@@ -328,7 +328,7 @@ class FencedLog:
         self.check()
 
     def check(self) -> None:
-        """Raise TakenOver where somebody else has claimed the checkpoint since this run did."""
+        """Raise TakenOver if somebody else has claimed the checkpoint since this run did."""
         if max(_numbers(self._files), default=0) > self._last:
             raise self._lost()
 
@@ -338,7 +338,7 @@ class FencedLog:
         self._files.delete(*(_name(number) for number in _numbers(self._files) if number < self._last))
 
     def _create(self, number: int, entry: LogEntry) -> bool:
-        """Write a document where there is none; False if there is one. Where there are later ones the number had been
+        """Write a document if there is none; False if there is one. Where there are later ones the number had been
         used, or somebody else has taken over at once."""
         if not self._files.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
             return False

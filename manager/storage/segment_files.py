@@ -204,7 +204,7 @@ class FileSegments:
             prefetch_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
-        """Returns the rows of a reference that are still needed; mapped into memory where the file is local.
+        """Returns the rows of a reference that are still needed; mapped into memory if the file is local.
 
         Raises DamagedCheckpoint if the checksum differs, StorageError if the file cannot be read. A section of a local
         file is verified once per process, and again if the file changes: overlapping windows read it many times.
@@ -261,7 +261,7 @@ class FileSegments:
             return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
-        """Returns the bytes of a section, too few where the file is cut short; and its key in ``_CHECKED``, None for
+        """Returns the bytes of a section, too few if the file is cut short; and its key in ``_CHECKED``, None for
         none."""
         if self.uri is not None:
             return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
@@ -307,7 +307,7 @@ class FileWriter:
         return Ref(self.name, offset, len(buffer), table.num_rows, checksum=crc32(buffer, 0))
 
     def begin_section(self) -> int:
-        """Create the file where there is none yet; returns the offset at which the next section begins."""
+        """Create the file if there is none yet; returns the offset at which the next section begins."""
         if self._file is None:
             self._begun = True
             self._file = private_stream(self.store.filesystem, self._path)

@@ -305,7 +305,7 @@ class AssignedState(WindowsState):
     floor: int | None = value()
     """Lower bound on the marks of all keys at the last evaluation, where each key has a watermark of its own."""
     open_ends: tuple[int, ...] = value((), _union)
-    """The ends of the windows that hold events, where an idle timeout may close them."""
+    """The ends of the windows that hold events, if an idle timeout may close them."""
     keys: Ref | None = declared(
         FieldKind.KEYS, by=KEY_COLUMN, floor="floor", raised=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
     )

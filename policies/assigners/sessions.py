@@ -55,7 +55,7 @@ class RunWindows:
 
     def pieces(self, arrivals: NDArray[np.int64] | None = None) -> Iterator[Assigned]:
         """Yield the windows with their members, in pieces of bounded size: in order of (end, start, key), or of (end,
-        arrival of the last event) where the place of each event by arrival is given."""
+        arrival of the last event) if the place of each event by arrival is given."""
         order = pair_order(self.ends, self.starts if arrivals is None else arrivals[self.highs - 1])
         for begin, stop, offsets in in_pieces((self.highs - self.lows)[order]):
             chosen = order[begin:stop]
@@ -369,7 +369,7 @@ class CountedWindows(WindowAssigner):
     streams. With a slide longer than the length the events between two windows are in none.
 
     Only ``LiveEvents.accounted`` tells of earlier windows. Where windows overlap or touch, the events that were in none
-    yet are those since the last window; where they do not, all live events are. So the lower limit of ``assign`` is
+    yet are those since the last window; if they do not, all live events are. So the lower limit of ``assign`` is
     ignored, and an event at the very time of the last window counts for the next.
     """
 

@@ -280,8 +280,8 @@ def open_checkpoint(
 
 
 def _check_unclaimed(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> Manifest | None:
-    """Checks that the checkpoint is free and, where there is no lock, fits the topology, before anything is written. So
-    a run in progress loses a checkpoint without a lock only to a run that fits."""
+    """Checks that the checkpoint is free and, if there is no lock, fits the topology, before anything is written. So a
+    run in progress loses a checkpoint without a lock only to a run that fits."""
     manifest = check_unclaimed(halves)
     if halves.uri is not None:
         check_fit(halves, topology, first_output)

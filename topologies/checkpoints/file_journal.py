@@ -80,7 +80,7 @@ class FileLog:
         return self.latest if self._files and self._files[-1]["batchId"] > number else None
 
     def note(self, files: Sequence[FoundFile]) -> int:
-        """Writes the next entry, and returns its number. JournalMoved where another run was faster."""
+        """Writes the next entry, and returns its number. JournalMoved if another run was faster."""
         number = self.latest + 1
         new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
         self._files += new
@@ -253,7 +253,7 @@ def _fits(offset: Any, keys: set[str] | None) -> bool:
 
 
 def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
-    """Writes a file; raises JournalMoved if another run has written it first, where there is no lock."""
+    """Writes a file; raises JournalMoved if another run has written it first, if there is no lock."""
     if uri is None:
         write(half, uri, name, text)
     elif not create_spark_file(uri, f"{half.root}/{name}", text):

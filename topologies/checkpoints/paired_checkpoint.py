@@ -482,7 +482,7 @@ _STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")
 
 
 def check_empty(target: PairedCheckpoint, what: str) -> None:
-    """Raises CheckpointError, which begins with ``what``, where the target is not empty."""
+    """Raises CheckpointError, which begins with ``what``, if the target is not empty."""
     names = _files_in(target)
     if names:
         there = "a checkpoint" if target.found else "files"

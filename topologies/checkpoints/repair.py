@@ -99,7 +99,7 @@ def as_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _loosely(stored: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns stored values in the type that a library uses for them; all null where there is no such conversion."""
+    """Returns stored values in the type that a library uses for them; all null if there is no such conversion."""
     if stored.type == kind:
         return stored
     try:

@@ -304,8 +304,8 @@ class _SavepointWriter:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible where there
-        is no lock."""
+        """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible if there is
+        no lock."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(

@@ -485,7 +485,7 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
 
 
 def note_change(files: SealedFolder, changed: str) -> None:
-    """Notes a change of a checkpoint among the runs, in words; not in object stores, where no run is noted."""
+    """Notes a change of a checkpoint among the runs, in words; not in object stores, if no run is noted."""
     if files.uri is None:
         now = system_clock()
         note = RunNote(run=uuid.uuid4().hex, engine="", began=now, continues=None, ended=now, changed=changed)
@@ -498,7 +498,7 @@ def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:
 
 
 def read_runs(files: SealedFolder) -> list[RunNote]:
-    """Returns the latest runs, the last one last; none where the note is damaged or of another form."""
+    """Returns the latest runs, the last one last; none if the note is damaged or of another form."""
     found: dict[str, list[dict[str, Any]]] | None = None
     with suppress(*UNREADABLE):
         found = files.read(RUNS)

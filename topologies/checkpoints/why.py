@@ -716,8 +716,7 @@ def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
 
 
 def moment_of(given: datetime | str, last: Manifest, bolt: str) -> int:
-    """Returns the end of a window; of a time of day, on the day of the watermark, or of the clock where there is
-    none."""
+    """Returns the end of a window; of a time of day, on the day of the watermark, or of the clock if there is none."""
     if isinstance(given, str) and _TIME_OF_DAY.fullmatch(given.strip()):
         near = last.bolts[bolt].watermark.current
         near = last.clock if near is None else near

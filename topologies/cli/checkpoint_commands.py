@@ -42,8 +42,8 @@ def checkpoint(
     """Show what is in a checkpoint, and check every file of it; or go back to an earlier batch (--back-to).
 
     Going back sets aside what came after the batch, in the checkpoint and in the folders of file sinks; nothing is
-    deleted. It may be interrupted, and begun again. Exit status 0 where all is whole, 1 where something is damaged, 2
-    where there is no checkpoint, it is in use, or that batch cannot be gone back to.
+    deleted. It may be interrupted, and begun again. Exit status 0 if all is whole, 1 if something is damaged, 2 if
+    there is no checkpoint, it is in use, or that batch cannot be gone back to.
     """
     from topologies.checkpoints.going_back import go_back, inspect
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
@@ -159,9 +159,9 @@ def rescale(
 ) -> None:
     """Move what the tasks of bolts keep to another number of tasks, while no run is on.
 
-    From then on the output is that of a run that always had these numbers. The next run must have a topology with
-    the same numbers. What cannot be moved is named, and nothing is written: exit status 2. A run on a checkpoint in an
-    object store or in HDFS, where no lock keeps it off, stops.
+    From then on the output is that of a run that always had these numbers. The next run must have a topology with the
+    same numbers. What cannot be moved is named, and nothing is written: exit status 2. A run on a checkpoint in an
+    object store or in HDFS, if no lock keeps it off, stops.
     """
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.rescale import move_tasks
@@ -243,7 +243,7 @@ def reset(
 
     Also for bolts that are new in the topology, or gone. Their events that were in no window yet are purged. If this is
     interrupted, no run begins, and the same command completes it. A run on a checkpoint in an object store or in HDFS,
-    where no lock keeps it off, stops.
+    if no lock keeps it off, stops.
     """
     from topologies.checkpoints.going_back import reset_bolts
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint

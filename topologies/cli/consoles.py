@@ -111,7 +111,7 @@ def say(console: Console, text: Text, *, whole_types: bool = False, always: bool
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """Print a warning, to standard error where no console is given."""
+    """Print a warning, to standard error if no console is given."""
     say(console or err(), Text.assemble(("warning: ", "bold yellow"), printable(text)))
 
 

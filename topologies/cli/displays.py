@@ -131,8 +131,8 @@ def _counted(count: int, what: str) -> str:
 
 
 def _delay(bolt: BoltReport) -> str:
-    """Returns the watermark delay; empty if there is none, or where the input is old, because the delay then only says
-    how old it is."""
+    """Returns the watermark delay; empty if there is none, or if the input is old, because the delay then only says how
+    old it is."""
     micros = bolt.delay
     if micros is None or micros > FRESH:
         return ""
@@ -351,7 +351,7 @@ def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
 HEARTBEAT = 30.0
 """Seconds without output after which a line says that the run is in progress."""
 LINE = 80
-"""Maximum length of a line where there is no terminal, except for names that are longer."""
+"""Maximum length of a line if there is no terminal, except for names that are longer."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
 
 
@@ -552,7 +552,7 @@ class LiveProgress:
         return table
 
     def _bolts_in_words(self, report: BatchReport) -> Group:
-        """Two lines for each bolt, where a table would be too wide."""
+        """Two lines for each bolt, if a table would be too wide."""
         lines = []
         for name, bolt in report.bolts.items():
             cells = _cells(self.topology, name, bolt)

@@ -68,7 +68,7 @@ class PictureFiles:
         return [name for name, path in given.items() if path is not None]
 
     def check(self, items: Sequence[Loaded | Problem]) -> None:
-        """Raise ConfigError, before anything runs, where a file cannot be written, or cannot hold so many scenarios."""
+        """Raise ConfigError, before anything runs, if a file cannot be written, or cannot hold so many scenarios."""
         for name, path in (("--html", self.html), ("--svg", self.svg), ("--png", self.png)):
             if path is None:
                 continue

@@ -325,7 +325,7 @@ def check(
     rules and their functions, schemas, times of day; of rules the text is looked at, and with --load their files are
     loaded.
 
-    Exit status 0 where all is well, 1 where something is wrong.
+    Exit status 0 if all is well, 1 if something is wrong.
     """
     options = StepOptions.of(overlays, assignments, no_file_rules)
     with readable_errors(debug=debug):

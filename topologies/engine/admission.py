@@ -67,7 +67,7 @@ class Incoming:
     closed_until: int = NONE
     """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
     keys: NDArray[np.int64] | None = None
-    """Code of the key of each event (``KeyCodes``); its hash where nothing is decided by key."""
+    """Code of the key of each event (``KeyCodes``); its hash if nothing is decided by key."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each event."""
     end_edges: NDArray[np.bool_] | None = None
@@ -118,7 +118,7 @@ class Decisions:
     """Decisions about events; arrays with one entry per event."""
 
     times: NDArray[np.int64]
-    """The assigned time in microseconds; without a meaning where the event is turned away."""
+    """The assigned time in microseconds; without a meaning if the event is turned away."""
     codes: NDArray[np.int8]
     """Code of the ``Decision`` about each event."""
     marks: NDArray[np.int64]

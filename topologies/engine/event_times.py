@@ -243,7 +243,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
 
 
 class _WrongType(ConfigError):
-    """Raised where an extractor returns a value that is no time, for any event."""
+    """Raised if an extractor returns a value that is no time, for any event."""
 
 
 def _wrong_type(node: WindowedNode, returned: str) -> ConfigError:

@@ -170,7 +170,7 @@ class _CallingThread:
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.due = _NEVER
-        """Time at which the call is due; ``_NEVER`` where there is no call."""
+        """Time at which the call is due; ``_NEVER`` if there is no call."""
         self.may_be_interrupted = False
         """True if an interrupt may have been raised during this call."""
         self.interrupting = False

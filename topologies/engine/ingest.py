@@ -286,7 +286,7 @@ class ArrivingEvents:
         )
 
     def _order(self) -> pa.Table:
-        """Returns the order of arrival of all events; the partition is null where an event has none."""
+        """Returns the order of arrival of all events; the partition is null if an event has none."""
         names = dict.fromkeys(name for batch in self._arrivals for name in batch)
         columns = {
             name: np.concatenate(

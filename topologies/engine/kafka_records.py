@@ -48,7 +48,7 @@ class OffsetRange(NamedTuple):
 
 
 def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
-    """Returns the offsets between the ends of two batches, in order of topic and partition, where there are any; a new
+    """Returns the offsets between the ends of two batches, in order of topic and partition, if there are any; a new
     partition begins with its first record."""
     sizes = ((place, before.get(place, 0), end) for place, end in sorted(ends.items()))
     return [OffsetRange(*place, start, end) for place, start, end in sizes if start < end]
@@ -216,7 +216,7 @@ def no_answer(whose: str, servers: str, why: str, *, transient: bool) -> Unreach
 
 
 def deleted_unread(why: str) -> DataError:
-    """Returns the error for records that are gone, where a spout may lose none."""
+    """Returns the error for records that are gone, if a spout may lose none."""
     return DataError(
         "Kafka has deleted records before they were read",
         why=why,
@@ -388,7 +388,7 @@ class Records:
 
 
 class _Timed(NamedTuple):
-    """Records whose timestamps are in microseconds, null where a record has none."""
+    """Records whose timestamps are in microseconds, null if a record has none."""
 
     table: pa.Table
     out_of_range: NDArray[np.bool_] | None

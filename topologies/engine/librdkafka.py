@@ -646,7 +646,7 @@ class _Partition:
         return sum(len(table) for table in self.tables)
 
     def add(self, table: pa.Table) -> None:
-        """Keep further records; some may have come before, where the consumer was paused."""
+        """Keep further records; some may have come before, if the consumer was paused."""
         offsets = table.column("offset").to_numpy()
         known = int(np.searchsorted(offsets, self.reached))
         if known < len(offsets):

@@ -148,7 +148,7 @@ class BatchReport:
         return ("the closing after " if self.closing else "") + f"batch {self.batch}"
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each windowed bolt (one row where there is none), with the columns of ``frame_of``."""
+        """Returns a row for each windowed bolt (one row if there is none), with the columns of ``frame_of``."""
         return frame_of([self])
 
     def to_json(self) -> dict[str, Any]:

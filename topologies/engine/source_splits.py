@@ -266,8 +266,8 @@ class FileSource:
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the file; an unusable file gives one bad row without a number.
 
-        Raises UnreachableError, after several attempts, where the file cannot be read for reasons that do not lie in
-        its content.
+        Raises UnreachableError, after several attempts, if the file cannot be read for reasons that do not lie in its
+        content.
         """
         node = topology.spouts[self.component]
         spout = node.spout

@@ -71,7 +71,7 @@ class SourceBatch:
     """Offset of the first row in a shuffle grouping, or one per row if they are from several sources. It keeps the
     first rows of many small files from all going to one task."""
     merge_keys: NDArray[np.int64] | None = None
-    """Merge keys, one per row, of a source that is merged with others; ``NONE`` where a row has no key."""
+    """Merge keys, one per row, of a source that is merged with others; ``NONE`` if a row has no key."""
     bad_merge_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, if known."""
     truncated: NDArray[np.bool_] | None = None
@@ -529,7 +529,7 @@ class ToAdmit:
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None if ``watermark`` applies to all."""
     watermark: int = NONE
-    """The watermark in microseconds before all events, where there are no ``marks``."""
+    """The watermark in microseconds before all events, if there are no ``marks``."""
     closed_until: int = NONE
     """End, in microseconds, of the last window that the idle timeout closed before the batch."""
 
@@ -549,7 +549,7 @@ class BatchEnd:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a task's due windows that a work item fires, where several items share them."""
+    """The part of a task's due windows that a work item fires, if several items share them."""
 
     index: int = 0
     count: int = 1

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
-"""Names of the counts of a spout; "tombstones" is there too where some were left out."""
+"""Names of the counts of a spout; "tombstones" is there too if some were left out."""
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:

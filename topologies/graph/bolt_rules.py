@@ -139,9 +139,9 @@ class BoltRules:
     )
     """For each input, its grouping in words."""
     grouped: list[list[str]]
-    """For each input, the fields that it is grouped by; none where the grouping is another one."""
+    """For each input, the fields that it is grouped by; none if the grouping is another one."""
     keys: list[list[str]] = _kept("key", lambda rules: rules._keys_that_differ)
-    """For each input, the columns of its key; none where the bolt has none."""
+    """For each input, the columns of its key; none if the bolt has none."""
     columns: str = _kept("columns")
     """The columns of its windows, as a declaration."""
     decisive: list[list[str]]
@@ -275,7 +275,7 @@ class BoltRules:
 
     @property
     def columns_of_keys(self) -> list[list[str]]:
-        """Per input: the columns of its key, or else those by which it is grouped; one list where all have the same."""
+        """Per input: the columns of its key, or else those by which it is grouped; one list if all have the same."""
         if any(self.keys):
             return self.keys
         return self.grouped if all(self.grouped) else [self.key]

@@ -709,5 +709,5 @@ class GraphBuilder:
 
     @checked
     def build(self) -> Graph:
-        """Returns the graph; raises TopologyError with all its mistakes where there are any."""
+        """Returns the graph; raises TopologyError with all its mistakes if there are any."""
         return build_graph(self._declared)

@@ -105,7 +105,7 @@ def _without_field(
 
 
 _PER_INPUT = ("watermark_every", "lag", "ahead", "late_action", "watermark_field", "close_fires")
-"""The rules that may differ between the inputs of a bolt, where all have StreamInsight's."""
+"""The rules that may differ between the inputs of a bolt, if all have StreamInsight's."""
 
 
 def checked_source_time(name: str, time: object) -> Preset | None:

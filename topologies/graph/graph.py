@@ -153,7 +153,7 @@ Stream = tuple[str, str]
 """A component and one of its output streams."""
 
 ID = "id"
-"""Traces name events by this column, where their stream has it."""
+"""Traces name events by this column, if their stream has it."""
 
 
 def stream_label(stream: Stream) -> str:

@@ -67,7 +67,7 @@ def hashed_as(kind: pa.DataType) -> Any:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Returns numbers or bytes that are equal exactly where the values of a column are equal for the hash."""
+    """Returns numbers or bytes that are equal exactly if the values of a column are equal for the hash."""
     array = _combined(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -77,7 +77,7 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
 
 
 def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
-    """Returns a number for each row, equal where all columns are equal; and how many different numbers there are."""
+    """Returns a number for each row, equal if all columns are equal; and how many different numbers there are."""
     codes, below = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

@@ -123,7 +123,7 @@ class Entry:
 
 
 class _Circular(Exception):
-    """Raised where a value is needed that is being computed."""
+    """Raised if a value is needed that is being computed."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry

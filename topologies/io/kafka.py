@@ -149,7 +149,7 @@ Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 ISOLATION = "kafka.isolation.level"
 """The option that selects the records of transactions that are read."""
 _USUAL = tuple(name for name in METADATA if name != HEADERS)
-"""The metadata that is added where all is asked for."""
+"""The metadata that is added if all is asked for."""
 
 ID_HEADER = "windbolt-id"
 """The header that identifies a record, so that repeats are recognized."""
@@ -188,7 +188,7 @@ class KafkaSpout:
     changes: tuple[str, ...] = ()
     """Columns about Debezium's changes, by the names of ``CHANGES``."""
     key: KeyForm | None = None
-    """None: bytes where the rows are the records, else text."""
+    """None: bytes if the rows are the records, else text."""
     key_columns: str | pa.Schema | None = None
     """Columns of the keys, after the columns of the values."""
     value: Form = "binary"

@@ -149,7 +149,7 @@ class Defaults:
         return bool(self.columns)
 
     def filled(self, table: pa.Table) -> pa.Table:
-        """Returns the rows with the default where they have null; missing columns are left out."""
+        """Returns the rows with the default if they have null; missing columns are left out."""
         for name, default in self.columns.items():
             place = table.column_names.index(name) if name in table.column_names else None
             if place is not None and table.column(place).null_count:

@@ -88,7 +88,7 @@ class MemorySpout:
         return {DEFAULT_STREAM: parse_schema(self.declared)}
 
     def tables(self) -> list[pa.Table]:
-        """The batches as tables of the declared columns, with null where a default is to be filled in."""
+        """The batches as tables of the declared columns, with null if a default is to be filled in."""
         schema = parse_schema(self.declared)
         defaults = Defaults.of(self.defaults, schema)
         return [one_table(defaults.completed(batch), schema) for batch in self.batches]
@@ -144,14 +144,14 @@ def files(
     order: a row with a smaller value than an earlier one, with null, or that is unreadable, stays with the row before
     it. At equal values the file that is read first comes first.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
-    file lacks the column. A file of Parquet, CSV, Arrow or ORC that lacks a column without a default is invalid.
+    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is null or the file
+    lacks the column. A file of Parquet, CSV, Arrow or ORC that lacks a column without a default is invalid.
 
     ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
     is there twice is the first of the two; one that is skipped counts from before the clocks were changed.
 
-    ``times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}``: how the times of a column are written, where that is not ISO 8601
-    or milliseconds since 1970: in a format of Python's ``strptime``, with English names; or as numbers in the unit
+    ``times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}``: how the times of a column are written, if that is not ISO 8601 or
+    milliseconds since 1970: in a format of Python's ``strptime``, with English names; or as numbers in the unit
     ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. What is written otherwise is a bad row, and so is a day that there is not.
 
     Times have microseconds: what is finer, in texts or in columns of nanoseconds, is cut off towards the past, and such
@@ -160,7 +160,7 @@ def files(
     Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
     ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
     ``escape="\\\\"`` for files in which a quote within a value has a backslash before it and is not doubled, with
-    ``escape_unquoted=False`` for those of Spark, where a backslash outside of quotes is one; ``comment="#"``;
+    ``escape_unquoted=False`` for those of Spark, if a backslash outside of quotes is one; ``comment="#"``;
     ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON: ``longest_row``, in bytes (16 MiB), and
     ``block_size``, the bytes that are read at a time. ``json`` is a file that is one array of objects, or JSON lines.
     ``text`` has a row for each line, in the column ``line``; its options are ``encoding``, ``keep_line_ends``,
@@ -394,7 +394,7 @@ def stream(
     ``make`` is the DataFrame; or a function that is given the SparkSession and returns it, for a topology in a file of
     its own. ``schema`` names those of its columns that are read, with their types or wider ones; without it they are
     all of them. A function is then asked at once, so a session has to be active. ``defaults={"currency": "EUR"}``: what
-    rows have in a column where they have no value, because it is null or the DataFrame lacks the column.
+    rows have in a column if they have no value, because it is null or the DataFrame lacks the column.
     """
     if callable(make):
         declared = _schema_of_frame(_made_now(make)) if schema is None else schema
@@ -443,7 +443,7 @@ def kafka(
     ``format="avro"``, ``"protobuf"`` or ``"json_schema"``: what the values are, with ``registry=`` the address of the
     schema registry, or the settings of confluent-kafka's client for it: ``{"url": ..., "basic.auth.user.info": ...}``.
     Each value is read by the schema of its writer; the columns are fields by their names, null where that schema has no
-    such field, and converted where nothing is lost. ``schema_file="order.avsc"``, or a compiled descriptor and
+    such field, and converted if nothing is lost. ``schema_file="order.avsc"``, or a compiled descriptor and
     ``message="shop.Order"``, is for values without the frame of a registry.
 
     ``envelope="connect"``: JSON in Kafka Connect's ``{"schema": ..., "payload": ...}``; ``envelope="debezium"``: the
@@ -456,15 +456,15 @@ def kafka(
     ``"int"`` and ``"long"`` (4 and 8 bytes, as Kafka's serializers write them), ``"json"``, ``"avro"``, ``"protobuf"``
     or ``"json_schema"``. A record without a key has nulls there.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is null or the
-    value lacks the name.
+    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is null or the value
+    lacks the name.
 
     ``timezone``: the zone of times that are written without one; ``times``: how the times of a column are written;
     ``on_truncation``: what happens to those that are finer than microseconds: all as for ``files``, with a ``schema``.
 
     ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
-    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000).
-    Of records written in transactions only those that were committed are read, and none behind one that is still open;
+    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000). Of
+    records written in transactions only those that were committed are read, and none behind one that is still open;
     with ``isolation="read_uncommitted"`` all of them, also those that are then aborted. ``options`` are for Spark's
     connector: ``{"kafka.security.protocol": "SASL_SSL"}``; local runs, which need the package confluent-kafka
     (``windbolt[kafka]``), follow those that have an equivalent, and refuse others.
@@ -583,8 +583,8 @@ def _check_times(
 def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any] | None = None) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column where they have no value, because it is None or a dict
-    or a table lacks the column.
+    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is None or a dict or
+    a table lacks the column.
     """
     return _checked(MemorySpout(schema, batches, dict(defaults or {})))
 

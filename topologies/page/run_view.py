@@ -333,7 +333,7 @@ SHOWN_UNITS = 6
 
 def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
     """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by
-    input or partition, the clock since which it has not moved, where that is known."""
+    input or partition, the clock since which it has not moved, if that is known."""
     state, clock = kept[-1].bolts[name], kept[-1].clock
     current = state.watermark.current if rules.event_time else None
     watermark = known(current)

@@ -288,8 +288,8 @@ class Servers:
         self._servers: dict[Address, MetricsServer] = {}
 
     def at(self, address: Address, what: str = "the metrics") -> MetricsServer:
-        """Returns the server at an address; a new one, which serves ``what``, where there is none yet. Raises
-        ConfigError if it cannot be started."""
+        """Returns the server at an address; a new one, which serves ``what``, if there is none yet. Raises ConfigError
+        if it cannot be started."""
         with self._lock:
             if self._process != os.getpid():  # a child that was forked has none of the threads
                 self._process, self._servers = os.getpid(), {}

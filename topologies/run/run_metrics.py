@@ -276,7 +276,7 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
 
 
 def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
-    """Yields the watermarks; none where the streams have ended, because the watermark is then the end of time."""
+    """Yields the watermarks; none if the streams have ended, because the watermark is then the end of time."""
     for (stream, partition), mark in _marks(node, report).items():
         if mark <= LATEST:
             yield Sample(WATERMARK, (*bolt, stream, partition), mark / 1e6)

@@ -354,7 +354,7 @@ class _Progress:
     """The ids of the events so far."""
 
     def reach(self, watermark: int | None) -> None:
-        """Note a watermark, where there is one."""
+        """Note a watermark, if there is one."""
         if watermark is not None:
             self.watermark = max(watermark, self.watermark)
 

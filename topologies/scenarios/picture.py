@@ -231,7 +231,7 @@ def watermark_line(moments: Sequence[RunMoment]) -> Line:
 
 
 def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
-    """Returns the watermark that each input, or partition of one, alone would allow; none where there is only one.
+    """Returns the watermark that each input, or partition of one, alone would allow; none if there is only one.
 
     After each event where watermarks come with events, and after each batch.
     """

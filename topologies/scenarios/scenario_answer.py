@@ -44,9 +44,9 @@ class AnswerWindow(TypedDict):
     brackets: tuple[str, str]
     """The brackets around its edges: ``[`` and ``)`` if it holds events at its start, and none at its end."""
     step: NotRequired[str]
-    """The aggregation step whose window it is, where there are several."""
+    """The aggregation step whose window it is, if there are several."""
     bolt: NotRequired[str]
-    """The bolt of a topology whose window it is, where several have windows."""
+    """The bolt of a topology whose window it is, if several have windows."""
     start: int | None
     end: int | None
     events: Sequence[str | None] | None

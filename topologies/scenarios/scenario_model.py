@@ -240,8 +240,8 @@ class _Reader:
 class Scenario(Strict):
     """Steps for a bolt or a topology, and their expected results (unknown keys are errors, ``meta`` is free).
 
-    Building one fills what files may leave out: the stream of each event where there is one stream, and the
-    id of each event. Everything that is wrong with the steps is reported together, with its place (from 0).
+    Building one fills what files may leave out: the stream of each event if there is one stream, and the id of each
+    event. Everything that is wrong with the steps is reported together, with its place (from 0).
     """
 
     name: TextValue

@@ -695,7 +695,7 @@ class PageItem:
 
 
 def page(items: Sequence[PageItem]) -> str:
-    """Returns the runs as HTML: one is shown at a time; where there are several, it is chosen from a list."""
+    """Returns the runs as HTML: one is shown at a time; if there are several, it is chosen from a list."""
     title = items[0].answer.name if len(items) == 1 else f"{len(items)} scenarios"
     head = element(
         "head",

@@ -143,7 +143,7 @@ class Chart:
         self.left_out = at_moments(answer) if scenario.topology is not None else set()
         self.taken_back = taken_back(answer)
         self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
-        """Words for the owner of the watermark that ticks show, where there are several bolts."""
+        """Words for the owner of the watermark that ticks show, if there are several bolts."""
         self.rows = _elided(list(self._rows()))
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
@@ -557,7 +557,7 @@ FEW = 3
 
 
 class TableTimes:
-    """Form of the times of a table: times of day, with dates and seconds where some of them need those.
+    """Form of the times of a table: times of day, with dates and seconds if some of them need those.
 
     If all that happens is on one ``day``, the times have no date.
     """

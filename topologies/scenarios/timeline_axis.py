@@ -125,7 +125,7 @@ class ChartRow:
     symbols: list[tuple[int, str, str]] = field(default_factory=list)
     """Time, symbol and style."""
     bar: tuple[int, int, str, str] | None = None
-    """Start, end, and the brackets (an empty one where the window has no such bound)."""
+    """Start, end, and the brackets (an empty one if the window has no such bound)."""
     upto: int | None = None
     """The watermark that this row reaches."""
     kind: str = "step"

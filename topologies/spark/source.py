@@ -297,7 +297,7 @@ class StreamSource:
         return outputs
 
     def read_in_driver(self, spark: SparkSession, threads: int) -> None:
-        """Let the driver's Java read the records, where nothing but records comes through Spark."""
+        """Let the driver's Java read the records, if nothing but records comes through Spark."""
         if self.rows and len(self.rows) == len(self.kafka_spouts):
             self._ranges = self._reader(spark, threads)
 

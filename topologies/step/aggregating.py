@@ -168,7 +168,7 @@ class AskTrigger(ColumnRule):
         return self.ask(_read_alone(event, self.messages), call)
 
     def blame(self, error: Exception) -> RuleError:
-        """Called where the cache of the rule cannot be stored; returns the reason."""
+        """Called if the cache of the rule cannot be stored; returns the reason."""
         return _storable_error(self.rule.blame(error), self.details)
 
 
@@ -255,7 +255,7 @@ class Sender:
     """The branches, by name."""
 
     def message(self, out: Out) -> tuple[str, MessageRow]:
-        """Returns the stream and the message of an event. Raises Unwritable or Unsendable where there is none."""
+        """Returns the stream and the message of an event. Raises Unwritable or Unsendable if there is none."""
         way, topic = self._way(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)

@@ -466,7 +466,7 @@ class NoKey(ValueError):
 
 
 def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:
-    """Returns the key of a message. ``by_rules`` is called where rules compute it. Raises NoKey where there is none."""
+    """Returns the key of a message. ``by_rules`` is called where rules compute it. Raises NoKey if there is none."""
     match section:
         case MessageKey():
             return _message_key(row)

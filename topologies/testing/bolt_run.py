@@ -94,7 +94,7 @@ def make_window(
     """Returns a window with these events, to call ``bolt.execute(window)`` with.
 
     ``rows`` are those of one input, called ``stream``; or a mapping with those of several, ``{"orders": [...],
-    "prices": [...]}``, each with its own ``schema`` where that is given. Without a schema the columns follow from the
+    "prices": [...]}``, each with its own ``schema`` if that is given. Without a schema the columns follow from the
     rows.
 
     ``timestamp_field``: the column with the times of the events, by which they are put in order, those of equal time as

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GivenRow: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
 GivenRows: TypeAlias = "Iterable[GivenRow] | GivenRow | pa.Table | pa.RecordBatch | pd.DataFrame"
-"""One row or several: dicts by the names of columns (null where one is missing), or tuples in their order; or a table.
+"""One row or several: dicts by the names of columns (null if one is missing), or tuples in their order; or a table.
 
 Times are datetimes (UTC without a zone), ISO 8601 such as ``"2024-01-01T06:00:03Z"``, or whole milliseconds since 1970.
 Missing values of a DataFrame, and NaN, are null, as pandas means them; in dicts and tuples NaN is a value.

@@ -182,7 +182,7 @@ def check_policy(
         window: A length, or a length and a slide, for the policy that is not given.
         timestamp_field: The column of the time; None for processing time.
         lag: That of the bolt. By default as much as the events are out of order, so that none is late.
-        schema: The columns, where the rows do not say them.
+        schema: The columns, if the rows do not say them.
         clock: In processing time, the clock at the arrival of each row; of several inputs a mapping of such lists.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
@@ -192,8 +192,8 @@ def check_policy(
     With a smaller ``lag`` than the default the watermark stays where an event would be late by it, for which events are
     late depends on where the watermark moves.
 
-    Raises ConfigError if these do not go together, where a policy fails or answers wrongly, and where no window holds
-    an event, so that nothing would be shown.
+    Raises ConfigError if these do not go together, if a policy fails or answers wrongly, and where no window holds an
+    event, so that nothing would be shown.
     """
     for name, number in (("cuts", cuts), ("examples", examples)):
         if number < 1:

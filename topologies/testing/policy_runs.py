@@ -1,4 +1,4 @@
-"""Runs of policies on some events, cut in one way or another, compared, and drawn where they differ."""
+"""Runs of policies on some events, cut in one way or another, compared, and drawn if they differ."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Given:
     """Events in order of arrival."""
 
     rows: pa.Table
-    """Rows with the columns of all inputs; null where an input has no such column."""
+    """Rows with the columns of all inputs; null if an input has no such column."""
     times: tuple[int | None, ...]
     """The time of each in microseconds: that of its column, or the clock when it arrives; None if it has none."""
     clocked: bool
@@ -406,7 +406,7 @@ _PLAIN = (int, float, str, bool, tuple, type(None))
 
 
 def _copied(policy: Policy) -> Policy:
-    """Returns a copy as another process would get it; the policy itself where it cannot be copied."""
+    """Returns a copy as another process would get it; the policy itself if it cannot be copied."""
     try:
         return deepcopy(policy)
     except Exception:

@@ -103,7 +103,7 @@ class Outcome:
     printed: str = ""
     """The output of the user's code."""
     trace: str = ""
-    """The traceback, where the outcome is only an error."""
+    """The traceback, if the outcome is only an error."""
 
 
 def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome:

@@ -116,7 +116,7 @@ def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
     """The covariance of two columns of numbers or decimals: of a sample (``ddof=1``), or of the whole population
     (``ddof=0``).
 
-    SQL's ``covar_samp`` and ``covar_pop``. Events with a null in either column are left out; null where no more than
+    SQL's ``covar_samp`` and ``covar_pop``. Events with a null in either column are left out; null if no more than
     ``ddof`` events are left.
     """
     return Covariance(field, other=other, ddof=ddof)
@@ -277,7 +277,7 @@ def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float |
     Without it a t-digest of about 20 * ``size`` bytes is kept. It is exact for up to ``size`` / 2 values. For more, the
     error of its rank has no bound, and depends on how the input was cut; with 500 it is mostly below 1 % of the values
     in the middle, and far below 0.1 % at q=0.001 and q=0.999. Twice the size halves that. ConfigError when the topology
-    is built, where its package is missing: pip install 'windbolt[sketches]'.
+    is built, if its package is missing: pip install 'windbolt[sketches]'.
     """
     if relative_error is None:
         return Quantile(field, q=q, size=size)
@@ -313,7 +313,7 @@ def combine(
     that one could rely on. It returns their state. ``merge(states)`` is called with a list of two or more states of a
     group, and returns the state of all of their values. ``finish(state)`` is called with the state of a whole group,
     and returns the result; without it the state is the result. A state of None stands for no values, and ``merge`` and
-    ``finish`` do not see it: the result is null, unchanged where there are no values.
+    ``finish`` do not see it: the result is null, unchanged if there are no values.
 
     ``state``, ``result``: their types, as in a schema: ``"double"``, ``"array<long>"``, ``"struct<x: long, y: long>"``.
     The result is of the type of the state, if nothing else is said. States come back as Arrow gives them: arrays as
@@ -332,7 +332,7 @@ def combine(
 
 @checked_value
 def window_start() -> Aggregate:
-    """The start of the window, a timestamp; null where the length is a count."""
+    """The start of the window, a timestamp; null if the length is a count."""
     return WindowStart()
 
 

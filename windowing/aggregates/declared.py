@@ -57,7 +57,7 @@ class Cells:
     """Start of its window, in microseconds."""
     ends: NDArray[np.int64]
     known: NDArray[np.bool_] | None = None
-    """True for cells whose window has a start, where some have none (their length is a count); None: all have one."""
+    """True for cells whose window has a start, if some have none (their length is a count); None: all have one."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Mean(_Summed):
 
 @dataclass(frozen=True)
 class Variance(Numeric):
-    """The variance of the values that are not null; null where there are not more than ``ddof``."""
+    """The variance of the values that are not null; null if there are not more than ``ddof``."""
 
     ddof: int = 1
     root: bool = False

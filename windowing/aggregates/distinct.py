@@ -70,7 +70,7 @@ def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: ND
 
 @dataclass(frozen=True)
 class Mode(OneOfThem):
-    """The value that occurs most often, of several the least; null where all are."""
+    """The value that occurs most often, of several the least; null if all are."""
 
     def refusal(self) -> tuple[str, str] | None:
         return None if can_be_ranked(self.kind) else NO_ORDER

@@ -155,7 +155,7 @@ _TABLE_ROOM = 1 << 16
 
 
 class Keys:
-    """The keys of some rows: ``codes`` from 0 to ``size``, equal where all columns are; nulls are equal too.
+    """The keys of some rows: ``codes`` from 0 to ``size``, equal if all columns are; nulls are equal too.
 
     ``ordered``: codes are in order of the keys, column by column, null last. Otherwise they are in no order that one
     could rely on.

@@ -474,7 +474,7 @@ class WeightedMean(Paired):
 
 @dataclass(frozen=True)
 class Covariance(Paired):
-    """Covariance of two columns; null where there are not more than ``ddof`` events."""
+    """Covariance of two columns; null if there are not more than ``ddof`` events."""
 
     ddof: int = 1
 

@@ -136,10 +136,9 @@ class AggregateBolt(BatchWindowedBolt):
     Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
     and only these are kept, so the state does not grow with the events. ``window.new`` and ``window.expired`` are not
     available, because the new and expired events are not known. Sessions are made of partial results likewise, of the
-    events that are in one session whatever else comes. With several tasks, group the input by fields among
-    ``by``.
+    events that are in one session whatever else comes. With several tasks, group the input by fields among ``by``.
 
-    ConfigError without aggregates, or where a column is named twice; what depends on the input is reported when the
+    ConfigError without aggregates, or if a column is named twice; what depends on the input is reported when the
     topology is built.
     """
 

@@ -582,7 +582,7 @@ class StatefulBolt(StatefulTaskBolt):
     ``with_clock("10s")`` has ``on_clock`` called by the clock, as Storm's tick tuples are.
 
     Events come in the order in which they arrive at the task, whatever their times, and none is late. What is emitted
-    for an event has the time of that event where a windowed bolt before has given it one, and the watermark passes
+    for an event has the time of that event if a windowed bolt before has given it one, and the watermark passes
     through, as it does with a Bolt.
     """
 
@@ -638,7 +638,7 @@ class StatefulBatchBolt(StatefulBolt):
     """A StatefulBolt that works on whole Arrow tables.
 
     With a key each call has the events of one key; without one, those of the task. A call has events of one input
-    (``self.stream``), and, where they have times, of one time. Batches may be cut anywhere: the state carries over from
+    (``self.stream``), and, if they have times, of one time. Batches may be cut anywhere: the state carries over from
     call to call.
 
         class Numbered(StatefulBatchBolt):

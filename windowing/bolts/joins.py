@@ -267,7 +267,7 @@ class Join(WindowedBolt):
     left_only = False
     """True if its rows have only the columns of left events."""
     usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
-    """The columns of the start and the end where nobody names them."""
+    """The columns of the start and the end if nobody names them."""
 
     def __init__(
         self,
@@ -337,8 +337,8 @@ class TemporalJoin(Join, Operator):
       that met none.
 
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
-    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``, which is exclusive, and null where no end
-    was known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
+    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``, which is exclusive, and null if no end was
+    known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
     moment at which its event met its first partner, and its own end. ``start`` and ``end`` give these two other names.
     A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
     ``outputs`` keeps some of these columns only, by their names: ``"item string, price double"``.
@@ -497,7 +497,7 @@ class WindowJoin(Join):
     columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream by
     fields among its own key columns.
 
-    ``how``, where an event has no partner in its window:
+    ``how``, if an event has no partner in its window:
 
     - ``inner``: it is in no row.
     - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
@@ -595,7 +595,7 @@ def _rows_of_pairs(
 
 
 def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
-    """Returns the places in the table for places within a side; null where there is none."""
+    """Returns the places in the table for places within a side; null if there is none."""
     if not len(places):
         return pa.nulls(len(chosen), pa.int64())
     return pa.array(places[chosen], mask=chosen < 0)

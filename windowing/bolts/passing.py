@@ -541,14 +541,14 @@ class AlterLifetime(BatchBolt):
     """Changes how long events last: the column of their ends, and their starts with it if asked (SI-25).
 
     ``end`` is the column that ``with_lifetime`` names. Give one of two: ``duration``, and events end this long after
-    the time in the column ``start``, whatever their end was (the column ``end`` is added where it is missing); or
+    the time in the column ``start``, whatever their end was (the column ``end`` is added if it is missing); or
     ``extend``, and the time in ``end`` is moved by this much. Events that never end (null, 9999-12-31) still do not.
 
     The end of a lifetime is exclusive: an event exactly a ``duration`` after another's start does not meet it. With
     ``inclusive`` it does: lifetimes of a ``duration`` end a microsecond later.
 
-    ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one
-    is named, and the watermark. A ``duration`` then counts from the new start.
+    ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one is
+    named, and the watermark. A ``duration`` then counts from the new start.
 
         AlterLifetime("until", start="ts", duration="10s")
     """

@@ -284,7 +284,7 @@ class WindowedBolt(TaskBolt):
     def with_empty_windows(
         self, *, until: Time, keys: Iterable[Any] | None = None, since: datetime | str | None = None
     ) -> Self:
-        """Fires windows without events too: for each key that has had events, or for the task where there is no key.
+        """Fires windows without events too: for each key that has had events, or for the task if there is no key.
 
         One fires if it ends at most ``until`` after the end of the last window of its key that held an event; then the
         key is forgotten until its next event. Such a window has no events, its key, its start and its end. It fires
@@ -307,7 +307,7 @@ class WindowedBolt(TaskBolt):
         ``eviction``: which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: when windows fire
         (``windbolt.policies.TriggerPolicy``).
 
-        ``expired``: True if ``window.expired`` is asked for (ST-21); not needed where the code of the bolt names it.
+        ``expired``: True if ``window.expired`` is asked for (ST-21); not needed if the code of the bolt names it.
         Storm's windows of a task have it anyway. All other windows then keep the events of each key's last window until
         that key's next window has fired.
         """

@@ -240,7 +240,7 @@ class Declaration:
     argument: str
     """The argument of that method; empty if the method sets this alone."""
     given_as: str
-    """The part of the argument, where several settings share one argument: ``Panes(...)``; else empty."""
+    """The part of the argument, if several settings share one argument: ``Panes(...)``; else empty."""
     preset: bool
     """True if a preset decides it."""
     needs: tuple[str, ...]
@@ -338,7 +338,7 @@ class ListedKeys:
     """The keys that are there from a moment on, whether or not they have had events."""
 
     values: tuple[Any, ...]
-    """A value for each key; a tuple of values where the key has several columns."""
+    """A value for each key; a tuple of values if the key has several columns."""
     since: int
     """The moment, in microseconds since the epoch."""
 

@@ -398,7 +398,7 @@ class Onset(_Moments):
 
 @dataclass(frozen=True)
 class Lull(_Moments):
-    """The window of ``length`` that begins with an event, where no other of its key follows in that time; holds it."""
+    """The window of ``length`` that begins with an event, if no other of its key follows in that time; holds it."""
 
     length: Duration
     """Length of a silence."""

@@ -171,9 +171,9 @@ def atlas(
 
     ``[start, end)``; the watermark is the latest event time, at every event. A window closes once the watermark is
     ``allowed_lateness`` (3 seconds unless you say otherwise, AT-14) past its end; after that its events are late. The
-    watermark is the least over the partitions of the source, where it has some (AT-21):
-    ``with_watermark(partition=...)``. A bolt that names no time goes by that of the broker's records, on Kafka;
-    elsewhere ``build()`` asks for one (AT-10).
+    watermark is the least over the partitions of the source, if it has some (AT-21): ``with_watermark(partition=...)``.
+    A bolt that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one
+    (AT-10).
     """
     return Preset(
         "atlas",

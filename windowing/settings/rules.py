@@ -180,7 +180,7 @@ SOURCE: Literal[Partition.SOURCE] = Partition.SOURCE
 
 
 class Aligned(Enum):
-    """The edge of aligned windows that is a multiple of the slide; it matters where the length is no multiple of the
+    """The edge of aligned windows that is a multiple of the slide; it matters if the length is no multiple of the
     slide."""
 
     ENDS = "ends"
@@ -198,9 +198,9 @@ class DefaultTime(Enum):
     CLOCK = "the clock"
     """Processing time (ST-9)."""
     RECORD = "the record's"
-    """The time at which the broker took a record; where there is none, the bolt must name a time (AT-10)."""
+    """The time at which the broker took a record; if there is none, the bolt must name a time (AT-10)."""
     ARRIVAL = "the arrival"
-    """The column of the arrival, without policies (AZ-1, AZ-7); where no column is named, the clock."""
+    """The column of the arrival, without policies (AZ-1, AZ-7); if no column is named, the clock."""
     NONE = "none"
     """There is no default: the bolt must name a time (SI-1)."""
 

@@ -46,7 +46,7 @@ class FiredBy(StrEnum):
     TIME = "time"
     """The time of day."""
     CLOSE = "close"
-    """The end of the streams, where nothing else would ever fire it."""
+    """The end of the streams, if nothing else would ever fire it."""
     FULL = "full"
     """The window held as much as its Capacity allows, or the next event would not have fitted in; the window is cleared
     then."""
@@ -94,7 +94,7 @@ class ColumnRule:
         raise NotImplementedError
 
     def ask(self, event: Any, *call: Any) -> Any:
-        """Called for each event, with the TriggerCall where the trigger has one; returns what a rule returns."""
+        """Called for each event, with the TriggerCall if the trigger has one; returns what a rule returns."""
         raise NotImplementedError
 
 

@@ -122,7 +122,7 @@ def late_by(rule: LateBy, settings: Others) -> str:
 
 
 def allowed_lateness(wait: Duration, settings: Others) -> str:
-    """Says when windows close, where events are not late by that."""
+    """Says when windows close, if events are not late by that."""
     return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
 
 
@@ -171,7 +171,7 @@ def anchor(moment: str | int, _: Others) -> str:
 
 
 def aligned(_: Aligned, settings: Others) -> str:
-    """Says which edge of windows is on the grid; where nothing is said, their ends are."""
+    """Says which edge of windows is on the grid; if nothing is said, their ends are."""
     shifted = f", shifted by {settings.offset}" if settings.offset.micros else ""
     return f"the starts of windows are multiples of the slide{shifted}"
 

@@ -426,7 +426,7 @@ class Evaluations:
         self.next_end = before.next_end
         """A time, in microseconds, before which no further window ends; None if no window is open."""
         self.open_ends: tuple[int, ...] = tuple(before.open_ends)
-        """The ends of the windows that hold events, where an idle timeout may close them."""
+        """The ends of the windows that hold events, if an idle timeout may close them."""
         self.last_end: int | None = None
         """The end of the last window that fired in this batch."""
         self.counts = {name: np.zeros(len(node.inputs), np.int64) for name in ("windowed", "unwindowed")}
@@ -477,7 +477,7 @@ class Evaluations:
         return after
 
     def forget(self) -> None:
-        """Called instead of an evaluation where there are no live events: no window is open."""
+        """Called instead of an evaluation if there are no live events: no window is open."""
         self.next_end, self.open_ends, self._released = None, (), ReleasedEnds.of(None)
         if self._panes is not None:
             self._panes.forget()
@@ -713,7 +713,7 @@ class AssignedTask:
         return flags if last is None else flags | (last.flags() * np.uint8(IN_LAST_WINDOW))
 
     def _still_open(self) -> Iterator[StillOpen]:
-        """Yield the windows that are still open, where their rows may be taken back."""
+        """Yield the windows that are still open, if their rows may be taken back."""
         if self._node.retracts and self._evaluations.open_panes is not None:
             yield StillOpen(self._evaluations.open_panes)
 

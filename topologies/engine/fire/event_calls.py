@@ -503,6 +503,6 @@ def _equal(one: StoredUserState, other: StoredUserState) -> bool:
 
 
 def _values(keys: pa.Table) -> list[Any]:
-    """Keys as users see them: a value where the key is one column, else a tuple of values."""
+    """Keys as users see them: a value if the key is one column, else a tuple of values."""
     columns = [objects_of(column) for column in keys.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

@@ -109,7 +109,7 @@ class QueueTask:
             self._refs.append(write_events(writer, events, len(self.node.inputs)))
 
     def advance(self) -> Iterator[Firing]:
-        """Yield the windows that are due at the frontier; none where the batch has no frontier."""
+        """Yield the windows that are due at the frontier; none if the batch has no frontier."""
         frontier, node = self.item.frontiers.current, self.node
         if frontier is None:
             return

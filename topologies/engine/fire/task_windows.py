@@ -251,7 +251,7 @@ class TaskWindows(Protocol):
         ...
 
     def accept(self, admitted: Admitted) -> None:
-        """Called with the admitted events of the batch, where there are any."""
+        """Called with the admitted events of the batch, if there are any."""
         ...
 
     def advance(self) -> Iterator[Firing | EventFiring]:

@@ -70,7 +70,7 @@ _MINUTE = np.timedelta64(1, "m")
 Times = npt.NDArray[np.datetime64]
 """UTC, in microseconds."""
 Numbers = npt.NDArray[np.float64]
-"""Minutes, or a clock as the source writes it (517 is 5:17); NaN where there is none."""
+"""Minutes, or a clock as the source writes it (517 is 5:17); NaN if there is none."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ def show_results(output_dir: str | os.PathLike[str]) -> Group:
 
 
 def _read(folder: Path) -> pd.DataFrame:
-    """Returns the rows of all files; an empty table without columns where there are none."""
+    """Returns the rows of all files; an empty table without columns if there are none."""
     if not folder.is_dir():
         return pd.DataFrame()
     frame: pd.DataFrame = pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pandas()

@@ -118,7 +118,7 @@ def convert_column(
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns an array converted to ``target``, null where a value cannot be converted; the types must be
+    """Returns an array converted to ``target``, null if a value cannot be converted; the types must be
     ``convertible``."""
     if values.type == target:
         return _within(values, target)
@@ -391,7 +391,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _bad_lists(built: pa.Array, inner: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
-    """Returns the lists, which are bad where an element is bad."""
+    """Returns the lists, which are bad if an element is bad."""
     if inner is None:
         return built, None
     flags = where(of_lists(inner, offsets), valid(built))

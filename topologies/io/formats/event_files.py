@@ -515,7 +515,7 @@ class FileFormat(Protocol):
     def name(self) -> str: ...
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Returns at most ``wanted`` splits that together make up the file; one where the format cannot be divided."""
+        """Returns at most ``wanted`` splits that together make up the file; one if the format cannot be divided."""
         ...
 
     def read(

@@ -111,7 +111,7 @@ _exact_decoder = json.JSONDecoder(
 
 
 def column_of(values: list[Any], target: pa.DataType) -> Converted:
-    """Parsed values as a typed array, null where a value is absent or bad."""
+    """Parsed values as a typed array, null if a value is absent or bad."""
     if _kinds.is_struct(target):
         return _structs(values, target)
     if _kinds.is_map(target):

@@ -88,7 +88,7 @@ def keeps_all(event: Any, text: bytes) -> bool:
 
 
 def exact(event: Any, text: bytes) -> Any:
-    """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable where something would be
+    """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable if something would be
     lost."""
     if keeps_all(event, text):
         return event

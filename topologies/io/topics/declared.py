@@ -309,7 +309,7 @@ class TopicRows:
     registry: Registry | None = None
     schema_file: SchemaFile | None = None
     message: str | None = None
-    """The type of Protobuf's messages where there is no registry."""
+    """The type of Protobuf's messages if there is no registry."""
     envelope: Envelope | None = None
     tombstones: Tombstones = "invalid"
     key: KeyForm = "text"
@@ -463,7 +463,7 @@ def _check_sources(
 
 
 def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> None:
-    """Raise ConfigError for arguments about schemas where there are none."""
+    """Raise ConfigError for arguments about schemas if there are none."""
     for name, value in given.items():
         if value is not None and format == "json" and key not in REGISTERED:
             raise ConfigError(

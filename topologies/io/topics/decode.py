@@ -222,7 +222,7 @@ class _Readers:
 
 
 def schema_id(value: bytes) -> int:
-    """Returns the id in the frame of a value. Raises Unreadable where there is none."""
+    """Returns the id in the frame of a value. Raises Unreadable if there is none."""
     if len(value) < FRAME:
         raise Unreadable(f"it has {len(value)} bytes, fewer than the {FRAME} in which a schema's id is")
     if value[0] != MAGIC:

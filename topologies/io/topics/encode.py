@@ -65,7 +65,7 @@ class TopicRecords:
     key: KeyForm | None = None
     """None: by the type of the only column, JSON for several."""
     tombstones: str | None = None
-    """The column that is true where the record has no value."""
+    """The column that is true if the record has no value."""
     headers: str | None = None
     """The column with the headers of the record."""
 
@@ -609,7 +609,7 @@ def _scalar(field: Any, value: Any) -> Any:
 
 
 def _keys(records: TopicRecords, rows: pa.Table) -> pa.Array:
-    """Returns the keys of rows; null where all their columns are."""
+    """Returns the keys of rows; null if all their columns are."""
     form = records.key_form(rows.schema)
     if form in ("text", "binary"):
         return pa.array(_whole(rows.column(0)).cast(pa.binary()))

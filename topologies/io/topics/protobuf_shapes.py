@@ -151,7 +151,7 @@ class ProtobufReader:
 
     def __init__(self, files: Sequence[bytes], message: str | None = None) -> None:
         """``files``: serialized, each after those that it imports; the last one has the messages. ``message``: the only
-        type, where nothing before a message says which it is. Raises ConfigError."""
+        type, if nothing before a message says which it is. Raises ConfigError."""
         from google.protobuf import descriptor_pb2
 
         self._pool = pool_of(files)

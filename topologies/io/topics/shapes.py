@@ -84,7 +84,7 @@ class Column(NamedTuple):
 def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Column:
     """Returns the array for a declared column; ``form``: how its times are declared to be written.
 
-    Raises Misfit where no value of the shape can be of the declared type.
+    Raises Misfit if no value of the shape can be of the declared type.
     """
     match shape:
         case Leaf():

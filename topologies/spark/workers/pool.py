@@ -158,7 +158,7 @@ class PoisonLog:
         self.entries = [PoisonInput.from_json(values) for values in checkpoint.poison_input(key)]
 
     def add(self, entry: PoisonInput, cause: WorkerDied) -> None:
-        """Record one more. Raises ``cause``, with an explanation, where there are too many."""
+        """Record one more. Raises ``cause``, with an explanation, if there are too many."""
         if len(self.entries) >= _MOST:
             raise WorkerDied(
                 f"a worker process {cause.how} on a further row of {entry.path}, after {_MOST} in this batch",
