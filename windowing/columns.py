@@ -64,7 +64,7 @@ def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None
     """Returns the permutation that merges parts by their keys, in order of (key, part, place); None if they are in
     order.
 
-    Its numbers are places in the parts, one after the other.
+    Its numbers are indices into the concatenated parts.
     """
     keys = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return None if is_sorted(keys) else stable_order(keys)

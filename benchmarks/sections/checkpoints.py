@@ -138,7 +138,7 @@ def second_batch(store: S3, folder: Path, size: str, way: str = "in one process"
 
 
 def driver(bench: Bench) -> None:
-    """With a checkpoint in a local folder; of five batches the last three are shown."""
+    """Measures the driver with a checkpoint in a local folder; of five batches the last three are shown."""
     contests(bench, "driver", ("16x100", "128x1000"), [Arm("windbolt, in-process", _driver, by_itself)], 5)
 
 

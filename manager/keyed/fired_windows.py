@@ -478,9 +478,11 @@ class ClosedEarly:
     def missed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns the events that are too late for every window that could hold them. Each such window is among these
-        closed windows, or ends up to ``closed_until``, and at least one is among the closed windows. Times are in
-        microseconds, keys are hashes."""
+        """Returns a mask of the events that are too late for every window that could hold them.
+
+        That is so if each of these windows is among the closed ones here, or ends up to ``closed_until``; at least one
+        must be among the closed ones. Times are in microseconds, keys are hashes.
+        """
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
         bare = pa.table({"place": pa.nulls(len(times))})

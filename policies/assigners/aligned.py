@@ -563,12 +563,15 @@ class CalendarWindows(GridWindows):
     With ``last``, a window holds so many of them, and one ends at the end of each: the last seven days, every day.
     ``shift``: weeks begin this many days after Monday, quarters and years this many months after January.
 
-    A window starts when the clocks of the zone first show its first moment or, where they skip it, at the skip: at the
-    first moment of its hour, day, week, month, quarter or year. With ``at``, times of day in microseconds after
-    midnight, in order, days are divided into windows that begin then; a time that the clocks skip comes as it does for
-    ``DayTime``. So days last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an
-    hour that the clocks show twice is two windows. An event with a lifetime is in every window that shares an instant
-    with it (SI-27); at the end of the streams an endless one lasts as long as the latest known event of its key.
+    A window starts when the clocks of the zone first show the first moment of its hour, day, week, month, quarter or
+    year; if they skip that moment, at the skip. So days last 23 or 25 hours when the clocks change, a day that a zone
+    skipped has no window, and an hour that the clocks show twice is two windows.
+
+    With ``at``, times of day in microseconds after midnight, in order, days are divided into windows that begin then; a
+    time that the clocks skip is taken as by ``DayTime``.
+
+    An event with a lifetime is in every window that shares an instant with it (SI-27). At the end of the streams an
+    endless lifetime lasts as long as the latest known event of its key.
 
     Raises ConfigError for an unknown unit or zone, and for windows of no unit.
     """

@@ -403,8 +403,8 @@ class MeetingWindows(WindowAssigner):
         return self.assign(live, after, FOREVER - 1)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
-        """Yield also the moments at which events begin, though some have no row then: which events are late does not
-        depend on ``how``."""
+        """Yield also the moments at which events begin, although some of them have no row: ``how`` does not change
+        which events are late."""
         return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:

@@ -135,8 +135,7 @@ except ImportError:  # PyYAML was built without libyaml
 else:
 
     class FastYaml(Composer, CParser, _Values):  # type: ignore[no-redef]
-        """The YAML reader made with libyaml, five times as fast; its nodes are made in Python, which has a limit of
-        recursion."""
+        """The YAML reader of libyaml, five times as fast. Its nodes are made in Python, whose recursion limit holds."""
 
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)

@@ -156,8 +156,8 @@ class _Resolver:
         """The entries that have been ``seen_as`` something."""
 
     def check(self) -> None:
-        """Raises HoconError if others saw an entry with another value than it has, because the right value depends on
-        the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
+        """Raises HoconError if other entries have used a value of an entry that differs from its final one, because the
+        result would depend on the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
         for entry in self._circular:
             values = [_plain(None if value is None else self.whole(value)) for value in (entry.value, *entry.seen_as)]
             if entry.is_known and any(value != values[0] for value in values):

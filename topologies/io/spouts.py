@@ -279,7 +279,7 @@ def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> Sch
 
 
 def _format_of_all(paths: Sequence[str]) -> str:
-    """The format that the suffixes of the paths stand for. Raises ConfigError if that is none, or several."""
+    """Returns the format of the suffixes of the paths. Raises ConfigError if there is none, or several."""
     found = {path: format_of(path) or _format_inside(path) for path in paths}
     names = {name: path for path, name in found.items() if name is not None}
     if len(names) > 1:

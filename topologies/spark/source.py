@@ -121,8 +121,7 @@ def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
 
 
 def with_host(spark: SparkSession, path: str) -> str:
-    """Returns a path in HDFS with the host that Spark's configuration has as the default, by which its files are
-    noted."""
+    """Returns a path in HDFS with the default host of Spark's configuration; Spark notes its files under that host."""
     shown = shown_path(path)
     if not is_hdfs(shown) or urlsplit(root_and_path(shown)[0]).netloc:
         return path

@@ -535,7 +535,7 @@ class Moments(PresentAccumulator):
 
     @property
     def _sums(self) -> slice:
-        """The places in the state of the sums of products."""
+        """Indices of the sums of products in the state."""
         return slice(1 + 2 * len(self.fields), None)
 
     def _products(self, columns: list[NDArray[np.float64]]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:

@@ -341,15 +341,15 @@ class WindowedBolt(TaskBolt):
         """Sets all time settings of another system, ``presets.azure(late="5m")``, and single ones.
 
         A preset replaces every time setting before it, so call it first. ``processing``: time is the clock at arrival,
-        even where the input streams carry event times. ``default_time``: the time that the bolt uses if it names none
-        and its inputs bring none along.
+        even if the input streams carry event times. ``default_time``: the time for a bolt that names none and whose
+        inputs carry none.
 
-        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or
-        that of ``"window last"``, one microsecond before the end. Use it with ``[start, end)``, where the end itself
-        would fall into the next bolt's next window. ``output_watermark``: the next bolt's watermark follows the ends of
-        the windows that are still open (``"window end"``), or the start of the earliest of them (``"window start"``,
+        ``output_time``: emitted rows have the time of the ``"window end"`` or of the ``"window start"`` (SI-31), or of
+        ``"window last"``, one microsecond before the end. Use the last with ``[start, end)``, where the end itself
+        would be in the next bolt's next window. ``output_watermark``: the next bolt's watermark follows the ends of the
+        windows that are still open (``"window end"``), or the start of the earliest of them (``"window start"``,
         SI-24); None: as far as the time of the rows allows. ``close_fires``: True if the end of the streams fires the
-        windows that are open (SI-7).
+        open windows (SI-7).
         """
         given = named_arguments(
             default_time=default_time, output_time=output_time, output_watermark=output_watermark,

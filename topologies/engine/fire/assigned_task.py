@@ -455,8 +455,8 @@ class Evaluations:
     def run(
         self, given: EvaluationScope, flags: NDArray[np.uint8]
     ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
-        """Yield the windows that are due; returns the flags (ACCOUNTED, NOT_LIVE) of all events afterwards. ``flags``
-        are those before."""
+        """Yield the due windows; returns the flags (ACCOUNTED, NOT_LIVE) of all events afterwards. ``flags`` are the
+        flags before."""
         chosen = np.flatnonzero((flags[: given.count] & NOT_LIVE) == 0)
         whole = len(chosen) == len(given.events)
         held = replace(given.events if whole else given.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
