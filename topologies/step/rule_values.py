@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Final
@@ -357,11 +358,11 @@ def collected(returned: Iterator[Any]) -> Any:
     values: list[Any] = []
     if not isinstance(returned, Generator):
         for value in returned:  # no list(returned), which nothing could interrupt
-            values.append(value)  # noqa: PERF402
+            values.append(_as_yielded(value))  # noqa: PERF401
         return values
     while True:
         try:
-            values.append(next(returned))
+            values.append(_as_yielded(next(returned)))
         except StopIteration as end:
             status = end.value if isinstance(end.value, str) else None
             if status in (DECLINE, PASSTHROUGH) or not values:
@@ -371,6 +372,14 @@ def collected(returned: Iterator[Any]) -> Any:
             raise RuleError(
                 f"the rule yields events and also returns {shown(end.value)}", do="yield it, or return a list"
             ) from None
+
+
+def _as_yielded(value: Any) -> Any:
+    """Returns an event that a rule yields, which may be a dict that it fills anew for the next one."""
+    if isinstance(value, Out):
+        headers = dict(value.headers) if isinstance(value.headers, dict) else value.headers
+        return replace(value, value=_as_yielded(value.value), headers=headers)
+    return deepcopy(value) if isinstance(value, (dict, list, tuple, bytearray)) else value
 
 
 def _out(value: Any) -> Out:

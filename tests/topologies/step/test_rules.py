@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -154,6 +155,28 @@ def test_a_generator_is_collected_and_its_status_goes_first() -> None:
     assert outs(generated(end={"n": 1})) == [Out({"n": 1})]
     with pytest.raises(RuleError, match="yields events and also returns"):
         outs(generated(1, end=2))
+
+
+@pytest.mark.parametrize("way", [lambda given: given, itertools.chain], ids=["generator", "iterator"])
+def test_a_dict_that_is_filled_anew_goes_out_as_it_was_yielded(way: Any) -> None:
+    """As from a bolt."""
+    row, headers = dict[str, Any](of=[]), dict[str, Any]()
+
+    def numbered() -> Iterator[Any]:
+        for number in range(2):
+            row["n"] = number
+            row["of"].append(number)
+            headers["n"] = str(number)
+            yield row
+            yield Out(row, headers=headers)
+
+    first, second = {"n": 0, "of": [0]}, {"n": 1, "of": [0, 1]}
+    assert outs(way(numbered())) == [
+        Out(first),
+        Out(first, headers={"n": "0"}),
+        Out(second),
+        Out(second, headers={"n": "1"}),
+    ]
 
 
 @pytest.mark.feature("UH-28")
