@@ -420,12 +420,21 @@ def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
             _check_fields(value, kind)
             rows.append([value[name] for name in names])
         elif isinstance(value, tuple) and len(value) == len(names):
-            rows.append(value)
+            rows.append(by_their_names(value, names))
         else:
             raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a dict with {', '.join(names)}")
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
     children = [of_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
     return _struct(children, kind, pa.array([value is None for value in values], pa.bool_()), len(values))
+
+
+def by_their_names(row: tuple[Any, ...], names: Sequence[str]) -> tuple[Any, ...]:
+    """Returns the values of a tuple in the order of the declared names: those of a named tuple that has these very
+    names go by them, and all others by place."""
+    own = getattr(row, "_fields", None)
+    if own is None or own == tuple(names) or set(own) != set(names):
+        return row
+    return tuple(row[own.index(name)] for name in names)
 
 
 def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:

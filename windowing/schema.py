@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from windowing.calls import checked_on_failure
 from windowing.columns import own_table
-from windowing.conversion import REFUSED, converted, of_values
+from windowing.conversion import REFUSED, by_their_names, converted, of_values
 from windowing.errors import ConfigError, SchemaError
 from windowing.reprs import of_fields, repr_of
 
@@ -434,7 +434,7 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
     if isinstance(row, tuple):
         if len(row) != len(names):
             raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
-        return as_returned(row)
+        return as_returned(row if type(row) is tuple else by_their_names(row, names))
     if len(row) != len(names) or any(name not in row for name in names):
         missing = [name for name in names if name not in row]
         unknown = [name for name in row if name not in names]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from topologies.io.file_spout import FoundFile, KeptRows, check_merging, checked_zone, in_zone
 from topologies.io.formats.text_values import from_wall_times
 from topologies.io.spout_columns import given_table, is_data_frame
+from windowing.conversion import by_their_names
 from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, EmittedRows, parse_schema
 from windowing.spout import PartitionedSpout, Spout
@@ -124,12 +125,13 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
     if isinstance(rows, dict):
         return {name: _zoned_value(each, _type_of(schema, name)) for name, each in rows.items()}
     if isinstance(rows, tuple) and len(rows) == len(schema):
-        return tuple(_zoned_value(each, field.type) for each, field in zip(rows, schema, strict=True))
+        values = by_their_names(rows, schema.names)
+        return tuple(_zoned_value(each, field.type) for each, field in zip(values, schema, strict=True))
     if rows is None or isinstance(rows, tuple | str | bytes):
         return rows
     table = given_table(rows)
     if table is None:
-        return [_zoned_rows(each, schema) for each in rows] if isinstance(rows, Iterable) else rows
+        return (_zoned_rows(each, schema) for each in rows) if isinstance(rows, Iterable) else rows
     if table.column_names == [str(place) for place in range(len(schema))]:  # a DataFrame without names
         table = table.rename_columns(schema.names)
     for place, column in enumerate(table.columns):

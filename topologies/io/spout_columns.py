@@ -159,7 +159,8 @@ class Defaults:
     def completed(self, rows: EmittedRows) -> EmittedRows:
         """Returns rows that are given in Python, with null in missing columns that have a default.
 
-        Tuples have their values by place, and do not change.
+        Tuples go by place, and are left as they are. Of several rows each is asked for when it is used: a generator may
+        fill one anew.
         """
         if not self.columns or rows is None or isinstance(rows, tuple | str | bytes):
             return rows
@@ -172,7 +173,7 @@ class Defaults:
             for name in [name for name in self.columns if name not in table.column_names]:
                 table = table.append_column(name, pa.nulls(len(table), self.columns[name].type))
             return table
-        return [self.completed(each) for each in rows] if isinstance(rows, Iterable) else rows
+        return map(self.completed, rows) if isinstance(rows, Iterable) else rows
 
     def in_words(self) -> dict[str, str]:
         """Per column its default, as it is written in Python."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.columns import own_table
-from windowing.conversion import REFUSED, converted
+from windowing.conversion import REFUSED, by_their_names, converted
 from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
 from windowing.timestamps import parse_time, to_datetime
@@ -155,7 +155,7 @@ def _by_name(what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], sch
                     why=f"there are {len(schema)} columns, {format_schema(schema)!r}",
                     do="give a value for each, None for null; or a dict with those that there are",
                 )
-            pairs = zip(schema.names, row, strict=True)
+            pairs = zip(schema.names, by_their_names(row, schema.names), strict=True)
         else:
             _check_names(what, row, schema, at)
             pairs = zip(schema.names, map(row.get, schema.names), strict=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import namedtuple
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -192,6 +193,41 @@ def test_spouts_read_into_what_they_fill_anew(way: Callable[[], Callable[[float]
     builder.set_sink("out", out).from_("same")
     run_local(builder.build())
     assert [row["x"] for row in out.rows] == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("zone", "filled"), [(None, {}), ("UTC", {}), (None, {"x": 5}), ("Europe/Berlin", {"x": 5})])
+def test_a_spout_yields_dicts_that_it_fills_anew(zone: str | None, filled: dict[str, int]) -> None:
+    """Also where their times are of a zone, and columns have defaults; and named tuples in an order of their own."""
+    named = namedtuple("named", ["many", "x"])
+
+    class Numbers(Spout):
+        schema = "x long, many array<long>"
+        timezone = zone
+        defaults = filled
+
+        def read(self, offset: Any, limit: int) -> Any:
+            def rows() -> Iterator[Any]:
+                row: dict[str, Any] = {"many": []}
+                for number in range(2):
+                    row["x"] = number
+                    row["many"].append(number)
+                    yield row
+                    yield named(row["many"], number)
+
+            return None if offset else (rows(), 1)
+
+    class Same(Bolt):
+        outputs = "x long, many array<long>"
+
+        def execute(self, tuple: Any) -> Any:
+            return tuple["x"], tuple["many"]
+
+    builder, out = TopologyBuilder("numbers"), sinks.memory()
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("same", Same()).global_grouping("numbers")
+    builder.set_sink("out", out).from_("same")
+    run_local(builder.build())
+    assert [tuple(row.values()) for row in out.rows] == [(0, [0]), (0, [0]), (1, [0, 1]), (1, [0, 1])]
 
 
 @pytest.mark.parametrize(("most", "rows_per_batch"), [(6, 2), (1, None)])

@@ -176,3 +176,21 @@ def test_a_cast_that_would_lose_something_is_refused() -> None:
 def test_a_fraction_is_not_cut_off(value: Any) -> None:
     with pytest.raises(SchemaError):
         list(tables((value,), {"default": parse_schema("n long")}))
+
+
+Swapped = namedtuple("Swapped", ["n", "user"])
+Pair = namedtuple("Pair", ["b", "a"])
+
+
+def test_a_named_tuple_with_the_declared_names_goes_by_them_and_others_by_place() -> None:
+    """``DataFrame.itertuples`` makes named tuples, in the order of its columns."""
+    frame = pd.DataFrame({"n": [1, 2], "user": ["ada", "bob"]})
+    assert rows_of(frame.itertuples(index=False)) == {"default": [("ada", 1), ("bob", 2)]}
+    assert rows_of(Swapped(1, "ada")) == {"default": [("ada", 1)]}
+    assert rows_of(Row("ada", 1)) == {"default": [("ada", 1)]}
+
+
+def test_so_does_one_that_is_a_struct() -> None:
+    schema = parse_schema("one struct<a: long, b: long>, many array<struct<a: long, b: long>>")
+    ((_, table),) = tables((Pair(b=2, a=1), [Pair(b=4, a=3), (5, 6)]), {"default": schema})
+    assert table.to_pylist() == [{"one": {"a": 1, "b": 2}, "many": [{"a": 3, "b": 4}, {"a": 5, "b": 6}]}]
