@@ -149,6 +149,8 @@ def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
 
 _PARTITION = "\t"
 """Separates an input from the value of its partition in the name of a source of marks."""
+NO_PARTITION = "\0"
+"""Name of the partition of events that have none; users' names never contain this character."""
 
 
 def source_of(stream: str, partition: str | None) -> str:
@@ -159,6 +161,20 @@ def source_of(stream: str, partition: str | None) -> str:
 def input_of(source: str) -> str:
     """Returns the input stream of a source of marks, which is an input or a partition of one."""
     return source.split(_PARTITION, 1)[0]
+
+
+def partition_of(source: str) -> str:
+    """Returns the partition of a source of marks under the name that users know; "" for an input as a whole.
+
+    The name of a source's partition begins with its spout, which is left out where that is the input itself.
+    """
+    stream, _, partition = source.partition(_PARTITION)
+    return "null" if partition == NO_PARTITION else partition.removeprefix(f"{stream}{_PARTITION}").replace("\t", "/")
+
+
+def in_words(source: str) -> str:
+    """Returns a source of marks as texts name it: ``orders``, ``orders/3``."""
+    return "/".join(name for name in (input_of(source), partition_of(source)) if name)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from manager.storage.files import UNREADABLE
 from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, key_of
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN
+from manager.watermarks import input_of, partition_of
 from policies.watermarks import NONE
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import begin_with
@@ -532,7 +533,7 @@ def watermark_table(bolt: BoltState) -> pa.Table:
     shown, the clock when it last delivered, and True if it is left out because it is idle."""
     sources, rows = bolt.watermark.sources, []
     for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
-        stream, _, partition = name.partition("\t")
+        stream, partition = input_of(name), partition_of(name)
         mark = sources.marks.get(name)
         latest = bolt.watermark.latest.get(name, NONE if mark is None else mark.latest)
         own = sources.imported.get(name, NONE if mark is None else mark.mark)

@@ -17,6 +17,7 @@ from manager.storage.checkpoint import read_manifest
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentStore
+from manager.watermarks import in_words
 from policies.assigners import AlignedWindows
 from topologies.checkpoints.blocking_inputs import (
     BlockingInput,
@@ -308,7 +309,7 @@ class Explanation:
             key=self.question.key,
             clock=self.manifest.clock,
             watermark=self.state.watermark.current if self.rules.event_time else None,
-            idle=tuple(name.replace("\t", "/") for name in self.state.watermark.sources.idle),
+            idle=tuple(map(in_words, self.state.watermark.sources.idle)),
             pending=sum(self.state.pending),
         )
 

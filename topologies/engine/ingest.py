@@ -15,6 +15,7 @@ from manager.keyed.retained_events import EDGE_COLUMN, END_COLUMN, GAP_COLUMN
 from manager.storage.files import as_storage_error, naming_owner
 from manager.storage.segment_files import epoch_prefix
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter, write_events
+from manager.watermarks import NO_PARTITION
 from policies.watermarks import NONE, Decision, accepted, all_accepted, timely
 from topologies.engine.admission import (
     AdmissionContext,
@@ -195,8 +196,6 @@ class WindowedInputs:
 # Prepares events for a bolt whose tasks admit them: their times and their order of arrival.
 
 
-NO_PARTITION = "\0"
-"""Name of the partition of events that have none; users' names never contain this character."""
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
 """Values for rows of a source without partitions, if other sources have partitions."""
 

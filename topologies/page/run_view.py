@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
-from manager.watermarks import input_of
+from manager.watermarks import input_of, partition_of
 from policies.watermarks import NONE
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, blocking_inputs_of, marks_of
 from topologies.checkpoints.topology_fit import RunNote
@@ -374,7 +374,7 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
     rows = []
     for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
         stream = input_of(source)
-        partition = source[len(stream) + 1 :]
+        partition = partition_of(source)
         holder = holding.get((stream, partition))
         stands = sources.seen_at.get(source, since.get(source, None if holder is None else holder.since))
         rows.append(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from manager.accounts import ACCOUNTS, FINDINGS, SKIPPED
-from manager.watermarks import input_of
+from manager.watermarks import input_of, partition_of
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.report import BatchReport, BoltReport, bolt_report
 from topologies.graph.graph import Graph, WindowedNode
@@ -295,7 +295,7 @@ def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]
     for source, mark in report.inputs.items():
         stream = input_of(source)
         if source == stream or named:
-            marks[stream, source[len(stream) + 1 :]] = mark
+            marks[stream, partition_of(source)] = mark
         elif source not in report.idle:
             marks[stream, ""] = min(mark, marks.get((stream, ""), mark))
     return marks

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from manager.watermarks import input_of, partition_of
 from topologies.scenarios.moments import Fate, RunMoment, RunMoments, goes_by_arrival, known_ids
 from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed
 from topologies.scenarios.scenario_model import Scenario
@@ -489,7 +490,8 @@ class Stories:
 
 def source_name(source: str) -> str:
     """Returns the name of an input, or of a partition of one, for people."""
-    return source.replace("\t", " partition ").removeprefix("events.")
+    name, partition = input_of(source).removeprefix("events."), partition_of(source)
+    return f"{name} partition {partition}" if partition else name
 
 
 def _unnamed(window: AnswerWindow) -> str:

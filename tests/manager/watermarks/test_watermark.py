@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import WaterMarkEventGenerator
-from manager.watermarks import WatermarkState
+from manager.watermarks import WatermarkState, in_words, partition_of
 from windowing import micros
 
 
@@ -108,3 +108,18 @@ def test_it_never_goes_back(moves: list[tuple[str, int, bool]], lag: int) -> Non
             assert mark == min(seen.values()) - lag
             assert len(seen) == 2
     assert marks == sorted(set(marks))
+
+
+@pytest.mark.parametrize(
+    ("source", "partition", "words"),
+    [
+        ("orders", "", "orders"),
+        ("orders\tn", "n", "orders/n"),
+        ("orders\torders\torders/3", "orders/3", "orders/orders/3"),
+        ("plain\torders\torders/3", "orders/orders/3", "plain/orders/orders/3"),
+        ("orders\t\0", "null", "orders/null"),
+    ],
+)
+def test_a_partition_has_the_name_that_users_know(source: str, partition: str, words: str) -> None:
+    """Of a source's partition without the spout, where that is the input itself; null where an event has none."""
+    assert (partition_of(source), in_words(source)) == (partition, words)
