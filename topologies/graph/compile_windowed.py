@@ -246,8 +246,15 @@ def _joined(
 
 
 def _taken(settings: WindowSettings, preset: Preset) -> WindowSettings:
-    """Returns the settings with the rules of a preset, except for those that were given by name."""
-    rules = {rule: value for rule, value in preset.changes().items() if rule not in settings.given}
+    """Returns the settings with the rules of a preset, except for those that were given by name.
+
+    How often watermarks are made may follow from another setting of the bolt: then the preset says it, if it says it at
+    all.
+    """
+    changes = preset.changes()
+    if settings.every_is_derived and changes["watermark_every"] is not None:
+        settings = replace(settings, given=settings.given - {"watermark_every"}, every_is_derived=False)
+    rules = {rule: value for rule, value in changes.items() if rule not in settings.given}
     return replace(settings, **rules)
 
 

@@ -135,3 +135,19 @@ def test_a_lag_is_of_use_where_one_of_the_sources_puts_no_watermarks_in(order: s
     for name in order:
         declared.global_grouping(name)
     assert builder.build().windowed["bolt"].bolt.settings.of_input("b").delay == 2_000
+
+
+@pytest.mark.feature("SI-17", "SI-18")
+def test_a_source_says_how_often_watermarks_come_where_the_bolt_only_says_that_they_come_with_events() -> None:
+    """A column of watermarks, and a watermark for each key, need that: the bolt itself has not said how often."""
+    fast, slow = presets.streaminsight(3), presets.streaminsight("4ms")
+    by_field = bolt().with_watermark(field="n")
+    assert built(by_field, events=fast).windowed["bolt"].bolt.settings.watermark_every == Count(3)
+    settings = built(by_field, a=fast, b=slow).windowed["bolt"].bolt.settings
+    assert [settings.of_input(each).watermark_every for each in "ab"] == [Count(3), Duration(4_000)]
+    at_ticks = built(by_field, events=presets.storm()).windowed["bolt"].bolt.settings
+    assert at_ticks.watermark_every == by_field.settings.watermark_every
+    of_keys = bolt().with_key("n").with_watermark(per_key=True)
+    with pytest.raises(TopologyError, match=r"a watermark for each key, and not at every event.*every=1"):
+        built(of_keys, events=fast)
+    assert built(of_keys, events=presets.streaminsight(1)).windowed["bolt"].bolt.settings.watermark_per_key
