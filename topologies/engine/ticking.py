@@ -120,6 +120,7 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
     """Returns a time, in microseconds, before which the bolt will emit nothing; None if unknown."""
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
+        floor = floor if floor == NONE else int(node.closed_at(np.array([floor]))[0])
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
         known = bolt_state.frontier if node.admitted_by_tasks else bolt_state.watermark.current
