@@ -163,7 +163,10 @@ def marks_of(bolt: Bolt) -> Iterator[tuple[tuple[str, str], int | None]]:
     found = (
         {
             **{(stream, ""): mark for stream, mark in times.awaited.items()},
-            **{(stream, (part or "").removeprefix("=")): mark for (stream, part), mark in times.marks.items()},
+            **{
+                (stream, (part or "").removeprefix("=").replace("None", "null")): mark
+                for (stream, part), mark in times.marks.items()
+            },
         }
         if not times.per_key
         else {}
@@ -172,7 +175,7 @@ def marks_of(bolt: Bolt) -> Iterator[tuple[tuple[str, str], int | None]]:
         if timeout is None or times.looked_at - mark.arrived < timeout.micros:
             marks = [] if mark.mark is None or (times.at_ticks and times.is_inner(place)) else [mark.mark]
             if times.at_ticks and mark.latest is not None and times.makes_marks(place):  # at the next tick
-                marks.append(mark.latest - rules.delay)
+                marks.append(mark.latest - times.rules_of(place).delay)
             yield place, max(marks, default=None)
 
 

@@ -42,7 +42,8 @@ from windowing.durations import Duration
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Calendar, Hopping
 from windowing.settings.panes import PaneMode
-from windowing.settings.rules import NO_COLUMN, LateAction, LateBy, WatermarkCombiner
+from windowing.settings.rules import SOURCE, LateAction, LateBy, WatermarkCombiner
+from windowing.timestamps import show
 
 
 def resolved(rules: WindowSettings) -> WindowSettings:
@@ -68,6 +69,30 @@ def replace_arrival(arrival: Any) -> Any:
     return type(arrival)(arrival.field, None, Duration(0), "divert")
 
 
+class Stop(Exception):
+    """A rule stops the run: what this batch has done is undone, and each attempt ends like this one."""
+
+    def __init__(self, says: list[str]) -> None:
+        """``says``: of these texts the error has one."""
+        super().__init__(says)
+        self.says = says
+        self.batch = 0
+
+    def tells(self, error: str) -> bool:
+        """True for an error of this rule."""
+        return any(text in error for text in self.says)
+
+
+Source = dict[str, dict[str, int]]
+"""By stream, the partitions that its source has, each with the number of the first batch whose plan has it."""
+
+
+def partition_of(batches: dict[str, int], event: Json, batch: int) -> str:
+    """The partition that an event comes from: the one that it names, if there is one of that name already."""
+    named = str(event.get("p"))
+    return named if batches.get(named, batch + 1) <= batch else next(iter(batches))
+
+
 Repairs = dict[int, tuple[set[str], dict[str, str]]]
 """After which batches stored events are repaired: the ids of those that are taken out, and other ids for some."""
 
@@ -90,11 +115,15 @@ class Bolt:
     streams: tuple[str, ...] = ("s1",)
     partitions: Any = None
     began: int = 0
+    source: Source | None = None
+    """The partitions that its source has, where they have marks of their own."""
     tasks: int = 1
     inner: frozenset[str] = frozenset()
     """The inputs that come from other windowed bolts."""
     lasting: str | None = None
     """The input of a join whose events are versions, each of which lasts until the next one."""
+    of_inputs: dict[str, WindowSettings] = field(default_factory=dict)
+    """The rules for watermarks and late events of inputs whose sources have their own (SI-17)."""
     rows_ahead: Callable[[], list[int]] = list
     """Of a temporal join: the ends of the moments at which rows are yet to come."""
     times: Times = field(init=False)
@@ -109,6 +138,12 @@ class Bolt:
     batch: int = 0
     arrivals: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By the number of an event, its batch and when it arrived."""
+    stops: bool = True
+    """False to go on where a rule stops the run, for what does not depend on it."""
+    stopping: list[str] = field(default_factory=list)
+    """What an error of this batch may say."""
+    stopped: Stop | None = None
+    """Why there are no further batches."""
     coming: dict[int, int] = field(default_factory=dict)
     """The earliest arrival that is still to come in the batch, after each event ("Partitions")."""
     formed: dict[tuple[Key, int], Kind] = field(default_factory=dict)
@@ -164,8 +199,9 @@ class Bolt:
 
     def __post_init__(self) -> None:
         self.times = Times(
-            self.rules, self.streams, self.began, inner=self.inner, clock=self.began, looked_at=self.began
+            self.rules, self.streams, self.began, self.of_inputs, self.inner, clock=self.began, looked_at=self.began
         )
+        self.times.has_partitions = self.source is not None or isinstance(self.rules.watermark_partition, str)
         self.times.exist(self.partitions)
         self.kinds = kinds_of(self.rules)
         self.waits = waits_past_the_end(self.rules, self.kinds)
@@ -181,7 +217,7 @@ class Bolt:
     @property
     def looks_ahead(self) -> bool:
         """Whether it makes a difference which arrivals of a batch are still to come."""
-        several = len(self.streams) > 1 or self.times.by_partition
+        several = len(self.streams) > 1 or self.times.has_partitions
         return self.rules.estimate_arrival and several and not self.times.per_key
 
     def still_to_come(self) -> dict[int, int]:
@@ -244,11 +280,15 @@ class Bolt:
         key: Key = tuple(_text(fields.get(name)) for name in rules.key) if rules.key else None
         if self.tasks > 1 and (key is None or copy):  # windows belong to a task, not to a key, unless the bolt has one
             key = (f"task {task}", *(key or ()))
-        where: Any = key if times.per_key else (stream, self.partition(fields))
+        self.meet_partitions()
+        where: Any = key if times.per_key else (stream, self.partition(fields, stream))
         self.rows_in_batch += 1
         self.ticking = False
-        if rules.watermark_field is not None and fields.get(rules.watermark_field) is not None:
-            times.sent(where, moment(fields[rules.watermark_field]))
+        put_in = (
+            self.of_inputs.get(stream, rules).watermark_field if self.event_time else None
+        )  # the clock has no marks
+        if put_in is not None and fields.get(put_in) is not None:
+            times.sent(where, moment(fields[put_in]))
             self.advance(key)
             self.note(fields["id"], None, "watermark", where)
             return
@@ -259,7 +299,9 @@ class Bolt:
             own = times.clock
         event = Event(fields["id"], own or 0, self.number, key, stream=stream, fields=fields, task=task)
         self.extras(event, fields)
-        if own is None or event.shape is None or (event.until is not None and event.until <= own):
+        column = rules.arrival.field if rules.arrival is not None and self.event_time else None
+        without_arrival = column is not None and stream not in self.inner and arrived is None
+        if own is None or event.shape is None or (event.until is not None and event.until <= own) or without_arrival:
             self.account("invalid", fields["id"])
             if last:
                 times.touch(where)
@@ -281,7 +323,7 @@ class Bolt:
         if last:
             times.pass_arrivals(where)
         if self.event_time and last:
-            turned_away = action in ("early", "dropped_late", "late_arrival")
+            turned_away = action in ("early", "dropped_late", "late_arrival", "stopped_by_arrival")
             if turned_away:
                 times.touch(where)
             else:
@@ -290,12 +332,16 @@ class Bolt:
                 times.count(where, came, is_end=event.shape == "end_edge")
                 self.latest_event = max(event.time, event.time if self.latest_event is None else self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
+        if action.startswith("stopped") and self.stops:
+            self.stopping += [f"an event of {show(time)} " for time in (own, event.time)]
+            if self.tasks == 1:  # else it is not said which of them is first
+                raise Stop(self.stopping)
         if action in ("accepted", "adjusted_late", "adjusted_out_of_order"):
             if action != "accepted":
                 self.account("adjusted", event.id)
             action = self.let_in(event) or action
         else:
-            account = {"dropped_late": "dropped", "dropped_out_of_order": "dropped"}.get(action, action)
+            account = "dropped" if action.startswith(("dropped", "stopped")) else action
             if account in ("late", "early"):
                 self.turned_away.append(event)
             self.account(account, event.id)
@@ -307,7 +353,7 @@ class Bolt:
     def extras(self, event: Event, fields: Json) -> None:
         """What lasts, and gaps of events."""
         lifetime = self.rules.lifetime
-        if lifetime is not None and lifetime.end_field != NO_COLUMN:  # else points
+        if lifetime is not None and lifetime.end_field in fields:  # joins, "By lifetime": else points
             end = fields.get(lifetime.end_field)
             event.until = FOREVER if end is None or moment(end) >= OPEN_END else moment(end)
             if lifetime.shape_field is not None:
@@ -331,9 +377,16 @@ class Bolt:
         elif end is None:
             event.shape = None
 
-    def partition(self, fields: Json) -> str | None:
+    def partition(self, fields: Json, stream: str) -> str | None:
         column = self.rules.watermark_partition
-        return f"={_text(fields.get(column))}" if isinstance(column, str) else None
+        if column is SOURCE and self.source:
+            return f"={partition_of(self.source[stream], fields, self.batch)}"
+        return f"={_text(fields[column])}" if isinstance(column, str) and column in fields else None
+
+    def meet_partitions(self) -> None:
+        """Those that the plan of this batch is the first to have ("Partitions": which exist)."""
+        for stream, batches in (self.source or {}).items():
+            self.times.exist({stream: [name for name, batch in batches.items() if batch == self.batch]})
 
     def account(self, name: str, event: str) -> None:
         self.accounts.setdefault(name, []).append(event)
@@ -356,10 +409,12 @@ class Bolt:
                     return "dropped_late"
                 case LateAction.DIVERT:
                     return "late_arrival"
+                case LateAction.ERROR:
+                    return "stopped_by_arrival"
         event.came = event.time
         if not self.is_late(event, where):
             return action
-        match rules.late_action:
+        match self.of_inputs.get(event.stream, rules).late_action:
             case LateAction.DIVERT:
                 return "late"
             case LateAction.DROP:
@@ -373,7 +428,9 @@ class Bolt:
             case LateAction.ADJUST:
                 self.move(event, where)
                 return "adjusted_out_of_order"
-        raise AssertionError(f"{rules.late_action}: the run stops, and is not drawn")
+            case LateAction.ERROR:  # SI-14
+                return "stopped"
+        raise AssertionError(rules.late_action)
 
     def move(self, event: Event, where: Any) -> None:
         """ "A late event is moved to that mark", and to one microsecond after it where its window has closed there."""
@@ -402,7 +459,7 @@ class Bolt:
     def overtakes(self) -> bool:
         """ "Partitions": whether an event behind the watermark, in order in its own partition, is in open windows."""
         rules = self.rules
-        unknown = self.times.by_partition or rules.partition_idle_timeout is not None
+        unknown = isinstance(rules.watermark_partition, str) or rules.partition_idle_timeout is not None
         points = rules.lifetime is None
         one_by_one = rules.late_per_input and rules.late_by is LateBy.WATERMARK and not self.times.per_key
         aligned = all(isinstance(kind, Hopping | Calendar) for kind in self.kinds)
@@ -483,6 +540,7 @@ class Bolt:
             windows = self.formed.setdefault(
                 (event.key, place), windows_of(self.rules, kind, event.key, place, self.began)
             )
+            windows.see(event)
             if windows.in_gap(event):
                 continue
             if isinstance(windows, Sessions) or windows.takes(event, over):
@@ -523,7 +581,8 @@ class Bolt:
         for edge in list(self.half):
             watermark = self.times.watermark(edge.key) if self.event_time else self.now
             assert edge.until is not None
-            end = edge.until + (self.rules.late_action is LateAction.CUT)
+            action = self.of_inputs.get(edge.stream, self.rules).late_action
+            end = edge.until + (action is LateAction.CUT)
             if watermark is not None and watermark >= min(end + self.rules.allowed_lateness.micros, FOREVER):
                 self.half.remove(edge)
                 self.accepted.remove(edge)
@@ -566,7 +625,10 @@ class Bolt:
 
         Returns the watermark, if it has moved in this batch.
         """
+        if self.stopping:
+            raise Stop(self.stopping)
         times = self.times
+        self.meet_partitions()
         times.looked_at = times.clock
         before, self.ticking = self.told, tick or close
         if self.event_time:

@@ -14,6 +14,9 @@ from typing import Any
 
 from tests.oracles.interpreter.values import UNITS, Json, milliseconds, moment
 
+SOURCE = "of the source"
+"""In place of a column: an event comes from the partition of its source that it names under ``p``."""
+
 WINDOWS: list[Json] = [
     {"length": "10ms", "tumbling": True},
     {"length": "1us", "tumbling": True},
@@ -90,6 +93,7 @@ VALUES: dict[str, list[Any]] = {
         {"atlas": {"idle_timeout": "3ms", "partition_idle_timeout": "2ms"}},
         {"streaminsight": {}},
         {"streaminsight": {"every": 2, "delay": "2ms", "policy": "adjust", "to_infinity": True}},
+        {"streaminsight": {"delay": "3ms", "policy": "error"}},
         {"streaminsight": {"every": "3ms", "delay": "-2ms"}},
         {"streaminsight": {"every": None, "field": "cti", "policy": "adjust"}},
         {"streaminsight": {"imports": {"s2": "s1"}, "to_infinity": True}},
@@ -98,6 +102,7 @@ VALUES: dict[str, list[Any]] = {
         {"azure": {"late": "6ms", "out_of_order": "2ms", "early": "5ms", "arrival_field": "at"}},
         {"azure": {"late": None, "out_of_order": "0s", "action": "drop", "arrival_field": "at"}},
         {"azure": {"late": "5ms", "early": "4ms"}},
+        {"azure": {"late": "9ms", "out_of_order": "6ms", "action": "error", "arrival_field": "at"}},
         {"azure": {"late": -1, "early": None, "out_of_order": "3ms"}},
     ],
     "processing_time": [True],
@@ -105,7 +110,7 @@ VALUES: dict[str, list[Any]] = {
     "watermark_interval": ["1us", "1s"],
     "watermark_every": [1, 2, "1us", "4ms"],
     "watermark_field": ["cti"],
-    "watermark_partition": ["p"],
+    "watermark_partition": ["p", SOURCE],
     "watermark_combine": ["max"],
     "imports": [{"s2": "s1"}],
     "imports_beside": [True],
@@ -118,18 +123,25 @@ VALUES: dict[str, list[Any]] = {
         {"field": "at", "late": "0s", "action": "adjust"},
         {"field": "at", "early": "0s", "late": "5ms", "action": "drop"},
         {"late": "5ms", "action": "divert"},
+        {"field": "at", "late": "4ms", "action": "error"},
         {"field": "at", "early": "4ms", "late": "3ms"},
     ],
     "late_by": ["window"],
     "allowed_lateness": ["1us", "3ms", "12ms", "1d"],
     "late_by_session": [True],
     "late_per_input": [True],
-    "late": ["drop", "adjust", "cut"],
+    "late": ["drop", "adjust", "cut", "error"],
     "late_stream": ["late"],
     "message_id_field": ["m"],
     "panes": PANES,
     "empty_windows_until": ["10ms", "1s"],
-    "listed_keys": [{"keys": ["a", "z"], "since": 0}],
+    "listed_keys": [
+        {"keys": ["a", "z"], "since": 0},
+        {"keys": ["b"], "since": -10},
+        {"keys": [None, "a"], "since": 5},
+        {"keys": [["a", "a"], ["a", "z"]], "since": 0},
+        {"keys": [["b", "a"], ["b", None]], "since": 4},
+    ],
     "bounds": ["(start, end]", "[start, end)"],
     "aligned": ["starts"],
     "offset": ["1us", "-2ms", "12ms"],
@@ -215,6 +227,10 @@ def with_settings(random: Random, names: Sequence[str], extras: Sequence[str]) -
         bolt |= NEEDS.get(name, {})
     for name in (*extras, *names):
         bolt[name] = random.choice(VALUES[name])
+    if "listed_keys" in bolt:  # with as many values as the key has columns
+        columns = len(bolt["key"]) if "key" in names else random.choice([1, 2])
+        bolt["key"] = bolt["key"] if "key" in names else VALUES["key"][columns - 1]
+        bolt["listed_keys"] = random.choice([each for each in VALUES["listed_keys"] if width(each) == columns])
     if "late" in bolt.get("panes", {}) and "processing_time" not in bolt:
         bolt = {"late_by": "window", "allowed_lateness": "3ms"} | bolt
     if "processing_time" not in bolt:
@@ -223,6 +239,11 @@ def with_settings(random: Random, names: Sequence[str], extras: Sequence[str]) -
         del bolt["processing_time"]
     made = {**random.choice([each for each in WINDOWS if fits(each, bolt)] or WINDOWS), **bolt}
     return {"bounds": "[start, end)"} | made if "snapshot" in made and "end_field" in made else made
+
+
+def width(listed: Json) -> int:
+    """Of how many columns listed keys are."""
+    return len(listed["keys"][0]) if isinstance(listed["keys"][0], list) else 1
 
 
 def fits(kind: Json, bolt: Json) -> bool:
@@ -255,9 +276,20 @@ def without_steps(random: Random, bolt: Json) -> Json:
     if any(each in str(bolt) for each in SEVERAL) or random.random() < 0.25:
         streams = ["s1", "s2"] if "imports" in str(bolt) or random.random() < 0.7 else ["s1", "s2", "s3"]
     made: Json = {"name": "drawn", "bolt": bolt, "streams": streams, "steps": []}
-    if "watermark_partition" in bolt and random.random() < 0.5:
+    by_default = "watermark_partition" not in bolt and any(
+        name in str(bolt.get("preset")) for name in ("atlas", "azure")
+    )
+    if bolt.get("watermark_partition") == SOURCE or (by_default and random.random() < 0.3):
+        made["bolt"] = {name: value for name, value in bolt.items() if name != "watermark_partition"}
+        made["meta"] = {"source": {stream: partitions_of(random) for stream in streams}}
+    elif "watermark_partition" in bolt and random.random() < 0.5:
         made["partitions"] = random.choice([["x", "y"], ["x"], {"s1": ["x", "y"]}])
     return made
+
+
+def partitions_of(random: Random) -> dict[str, int]:
+    """The partitions of an input, each with the first batch whose plan has it: all at once, or one of them later."""
+    return random.choice([{"x": 0}, {"x": 0, "y": 0}, {"x": 0, "y": 0, "z": 0}, {"x": 0, "y": 1}, {"x": 0, "z": 3}])
 
 
 def scale_of(bolt: Json) -> int:

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from manager.storage.manifest import BoltState, batch_key
 from tests.helpers.crowding import crowded
 from tests.oracles.interpreter import asking
 from tests.oracles.interpreter.asking import Said
-from tests.oracles.interpreter.bolt import Repairs
+from tests.oracles.interpreter.bolt import Repairs, Source, partition_of
 from tests.oracles.interpreter.keeping import INITIAL
 from tests.oracles.interpreter.values import Json
 from topologies.checkpoints import state_tables
@@ -35,20 +35,26 @@ from topologies.checkpoints.stored_tasks import TaskReader, readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
+from topologies.engine.work import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.graph import stream_label
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import Recording
 from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, schema_of
 from topologies.scenarios.scenario_model import Scenario
-from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptSplit, script
+from topologies.scenarios.script import ScenarioSpout, ScriptBatch, ScriptedEvents, ScriptSplit, script
 from topologies.topology import Topology, TopologyBuilder
 from windowing.bolts.windowed_bolt import StatefulWindowedBolt, WindowedBolt
-from windowing.errors import DataError, TopologyError
+from windowing.errors import BoltError, DataError, TopologyError
+from windowing.schema import DEFAULT_STREAM
 from windowing.settings.kinds import Session
 from windowing.settings.panes import RETRACT, PaneMode
+from windowing.settings.rules import SOURCE
+from windowing.spout import PartitionedSpout
 from windowing.window import TupleWindow
 
+STOPPING = (DataError, BoltError)
+"""The errors of rules that stop a run."""
 PHASES: tuple[Phase, ...] = ("ingest", "tick", "fire", "commit")
 """Those that each batch has before it is committed."""
 _MEMORY = Path("/dev/shm")
@@ -111,6 +117,8 @@ class Driven:
     repairs: Repairs
     said: list[dict[str, Said]]
     """After each batch: what the checkpoint said of each bolt, where it was asked."""
+    stopped: tuple[int, str] | None
+    """The batch that failed, and with which error; None where none did."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +130,49 @@ class Played:
     asks: tuple[str, ...] = ("bolt",)
     keeps: tuple[str, ...] = ()
     """The bolts of ``keeping``."""
+    source: Source | None = None
+    """The partitions that its source has, where that is one with partitions."""
 
     @cached_property
     def rules(self) -> dict[str, BoltRules]:
         """The rules of its bolts, which follow from the topology alone."""
         return {name: BoltRules.of(self.topology, node) for name, node in self.topology.windowed.items()}
+
+
+class Stopped(Exception):
+    """A run that a rule has stopped, with what was committed before."""
+
+    def __init__(self, driven: Driven) -> None:
+        super().__init__(driven.stopped)
+        self.driven = driven
+
+
+class Partitioned(PartitionedSpout):
+    """A source with partitions; its events come in splits of the case."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.__dict__["schema"] = schema
+
+    def partitions(self) -> list[str]:
+        raise NotImplementedError
+
+    def end(self, partition: str, start: Any, limit: int) -> Any:
+        raise NotImplementedError
+
+    def read(self, partition: str, start: Any, end: Any) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PartitionedSplit:
+    """The events of a micro-batch in order of arrival, each with its partition."""
+
+    parts: list[tuple[str, ScriptedEvents]]
+
+    def read(self, topology: Topology) -> Iterator[SourceBatch]:
+        for partition, events in self.parts:
+            for batch in ScriptSplit((events.to_json(),)).read(topology):
+                yield replace(batch, partition=partition)
 
 
 def topology_of(scenario: Scenario, tasks: int = 1) -> Topology:
@@ -146,22 +192,32 @@ def _topology(scenario: Scenario, tasks: int, *, retracting: bool) -> Topology:
         keys = dict.fromkeys(keys, "double")
     columns = dict(scenario.columns)
     columns |= {name: "whole" for name, kind in keys.items() if kind == "double"}
-    spout: Any = ScenarioSpout(tuple(streams), schema_of(scenario.rules, columns))
-    builder.set_spout("events", spout)
-    labels = {stream: stream_label(("events", stream)) for stream in streams}
+    schema, source = schema_of(scenario.rules, columns), scenario.meta.get("source")
+    spout: Any = ScenarioSpout(tuple(streams), schema)
+    if source is None:
+        builder.set_spout("events", spout)
+        places = {stream: ("events", stream) for stream in streams}
+    else:
+        places = {stream: (stream, DEFAULT_STREAM) for stream in streams}
+        for stream in streams:
+            builder.set_spout(stream, Partitioned(schema))
+    labels = {stream: stream_label(place) for stream, place in places.items()}
     imports = {labels[to]: labels[of] for to, of in (imports_of(scenario.bolt) or {}).items()}
     partitions: Any = scenario.partitions
     if isinstance(partitions, dict):
         partitions = {labels[stream]: names for stream, names in partitions.items()}
-    settings = bare_bolt(scenario.bolt, imports, partitions, scenario.policies).settings
+    bare = bare_bolt(scenario.bolt, imports, partitions, scenario.policies)
+    if source is not None and bare.settings.watermark_partition is not SOURCE:
+        bare = bare.with_watermark(partition=SOURCE)
+    settings = bare.settings
     if retracting and settings.panes is not None and settings.panes.mode is PaneMode.ACCUMULATING:
         settings = replace(settings, panes=replace(settings.panes, mode=PaneMode.RETRACTING))
     declarer = builder.set_bolt("bolt", (Counting(keys) if keys else Told()).configured(settings), tasks)
-    for stream in streams:
+    for component, stream in places.values():
         if tasks > 1 or scenario.rules.key:
-            declarer.fields_grouping("events", *scenario.rules.key, stream=stream)
+            declarer.fields_grouping(component, *scenario.rules.key, stream=stream)
         else:
-            declarer.global_grouping("events", stream=stream)
+            declarer.global_grouping(component, stream=stream)
     builder.set_sink("rows", MemorySink()).from_("bolt")
     return builder.build()
 
@@ -206,6 +262,7 @@ class Drive:
     asks: Random | None = None
     """Draws questions after each batch; None: it is asked nothing."""
     said: list[dict[str, Said]] = field(default_factory=list)
+    stopped: tuple[int, str] | None = None
     step: MicroBatch = field(init=False)
     _readers: dict[str, tuple[BoltState, list[TaskReader]]] = field(default_factory=dict)
     """The readers of each bolt, and the state that they read."""
@@ -240,12 +297,46 @@ class Drive:
         plan = self.plan(number, batch)
         if crash is not None:
             self.crash(plan, crash)
-        report = self.step.run(plan)
+        report = self.attempt(plan)
         self.note(batch, report)
 
+    def attempt(self, plan: BatchPlan) -> BatchReport:
+        """Run a batch; Stopped where a rule stops the run, as it does again in another process."""
+        try:
+            return self.step.run(plan)
+        except STOPPING as error:
+            told = str(error)
+        self.lose(plan)
+        try:
+            self.step.run(plan)
+        except STOPPING as error:
+            if str(error) != told:
+                raise
+        else:
+            raise AssertionError(f"the second attempt ends otherwise: {told}")
+        self.lose(plan)
+        self.stopped = plan.batch, told
+        raise Stopped(self.driven())
+
     def plan(self, number: int, batch: ScriptBatch) -> BatchPlan:
-        split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
-        return BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=self.step.run_id)
+        split: Any = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
+        exist: dict[str, tuple[str, ...]] = {}
+        if self.case.source is not None:
+            split = PartitionedSplit(list(self.parts(number, batch, self.case.source)))
+            exist = {
+                stream: tuple(name for name, since in names.items() if since <= number)
+                for stream, names in self.case.source.items()
+            }
+        splits = [split] if batch.arrivals else []
+        return BatchPlan(number, batch.advance, splits, run=self.step.run_id, partitions=exist)
+
+    def parts(self, number: int, batch: ScriptBatch, source: Source) -> Iterator[tuple[str, ScriptedEvents]]:
+        """The events of a batch, one by one, each with its partition."""
+        steps = self.case.scenario.event_steps
+        for arrival in batch.arrivals:
+            for at, row in enumerate(arrival.rows, arrival.first):
+                one = ScriptedEvents(arrival.stream, DEFAULT_STREAM, arrival.clock, [row], at)
+                yield partition_of(source[arrival.stream], steps[at].event, number), one
 
     def crash(self, plan: BatchPlan, phase: Phase) -> None:
         def fail(now: str) -> None:
@@ -255,14 +346,14 @@ class Drive:
         self.step.hook = fail
         try:
             self.step.run(plan)
-        except _Crash:
-            self.forget(plan)
-            self.begin()
+        except (_Crash, *STOPPING):
+            self.lose(plan)
             return
         raise AssertionError(f"no phase {phase}")
 
-    def forget(self, plan: BatchPlan) -> None:
+    def lose(self, plan: BatchPlan) -> None:
         """What an attempt had in memory is lost with it: after a repair the next one may show less."""
+        self.begin()
         sinks, known = [node.sink for node in self.topology.sinks.values()], self.recording
         rows = [sink.batches for sink in sinks if isinstance(sink, MemorySink)]
         for records in (*rows, known.windows, known.late, known.events, known.invalid, known.refused):
@@ -345,7 +436,7 @@ class Drive:
         sinks = [node.sink for name, node in self.topology.sinks.items() if name == "rows"]
         rows = [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows]
         retracts = any(node.retracts for node in self.topology.windowed.values())
-        return Driven(found, self.opened, self.keys, rows, retracts, self.repairs, self.said)
+        return Driven(found, self.opened, self.keys, rows, retracts, self.repairs, self.said, self.stopped)
 
     def repair(self, number: int, chance: Random) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""
@@ -497,8 +588,10 @@ def gone_back(case: Played, chance: Random) -> Driven:
             recording, opened, drive.recording = drive.recording, drive.opened, Recording()
             keys, drive.opened, drive.keys = drive.keys, [], []
             drive.begin()
-            for ahead in range(number, min(number + 2, len(batches))):
-                drive.run(ahead, batches[ahead])
+            with suppress(Stopped):
+                for ahead in range(number, min(number + 2, len(batches))):
+                    drive.run(ahead, batches[ahead])
+            drive.stopped = None
             checkpoint._committed, checkpoint._plans, checkpoint.segments.tables = kept
             drive.recording, drive.opened, drive.keys = recording, opened, keys
             drive.begin()
@@ -509,7 +602,7 @@ def gone_back(case: Played, chance: Random) -> Driven:
 def rescaled(case: Played, chance: Random) -> Driven:
     """Several tasks, and another number of them after some batches, where what they keep can be moved."""
     checkpoint, tasks, scenario = MemoryCheckpoint(), chance.choice([1, 2, 3]), case.scenario
-    drive = Drive(Played(scenario, topology_of(scenario, tasks)), checkpoint)
+    drive = Drive(Played(scenario, topology_of(scenario, tasks), source=case.source), checkpoint)
     for number, batch in enumerate(script(case.scenario)):
         drive.run(number, batch, "commit" if batch.crash else None)
         if chance.random() < 0.3:
@@ -527,7 +620,7 @@ def rescaled(case: Played, chance: Random) -> Driven:
                 state = moved_state(manifest.bolts["bolt"], Route("bolt", way, wanted), checkpoint.segments, writer)
             manifest.bolts["bolt"] = state
             checkpoint._committed[-1] = manifest.to_json()
-            drive.case, tasks = Played(scenario, topology), wanted
+            drive.case, tasks = Played(scenario, topology, source=case.source), wanted
             drive.begin()
     return drive.driven()
 
@@ -560,6 +653,14 @@ WAYS: dict[str, Callable[[Played, Random], Driven]] = {
     "repaired": repaired,
     "saved": saved,
 }
+
+
+def driven(way: str, case: Played, chance: Random) -> Driven:
+    """What the product answers, in one of the ways."""
+    try:
+        return WAYS[way](case, chance)
+    except Stopped as stop:
+        return stop.driven
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from time import sleep
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from tests.oracles.interpreter.keeping import MOST
+from tests.oracles.interpreter.limits import HANGS_AT
 from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, TRIGGERS
 from tests.oracles.interpreter.values import Json
 from topologies.io import sinks, spouts
@@ -56,8 +58,13 @@ class Gather(WindowedBolt):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    hangs = False
+    """Whether a call with an event of one value does not end."""
+
     def execute(self, window: TupleWindow) -> Iterator[Any]:
         name, held = self.named(window), window.table.to_pylist()
+        while self.hangs and any(each["v"] == HANGS_AT for each in held):
+            sleep(0.001)
         if held:
             times = [each["ts"] for each in held if each["ts"] is not None]
             first = {column: held[0][column] for column in ("k", "q", "m")}
@@ -183,7 +190,15 @@ class KeepsOfTablesByClock(KeepsOfTables, KeepsByClock):
 
 
 def made(node: Json) -> Any:
-    """The bolt of a node, with its settings."""
+    """The bolt of a node, with its settings and its limits."""
+    bolt, limits = without_limits(node), node.get("limits")
+    if limits is None:
+        return bolt
+    bolt.hangs = limits.get("call_time") == "400ms"
+    return bolt.with_limits(**limits)
+
+
+def without_limits(node: Json) -> Any:
     make = node["make"]
     match make[0]:
         case "filter":
@@ -252,6 +267,16 @@ def aggregate(what: str, *given: Any) -> Any:
 PLACES = {"length", "session", "snapshot", "sliding_log", "count_by_start", "calendar", "windows"}
 
 
+def preset_of(given: Any) -> Any:
+    """One of the presets, as files write it."""
+    if given is None:
+        return None
+    bolt = read_scenario({"name": "drawn", "bolt": {"length": 1, "preset": given}, "steps": []}).bolt
+    assert bolt is not None
+    assert bolt.preset is not None
+    return bolt.preset.preset
+
+
 def settings_of(node: Json) -> WindowSettings:
     """The settings of a bolt of scenario files."""
     return read_scenario({"name": "drawn", "bolt": node["bolt"], "steps": []}).rules
@@ -260,7 +285,7 @@ def settings_of(node: Json) -> WindowSettings:
 def build(case: Json) -> Topology:
     builder = TopologyBuilder("drawn")
     for name in case["spouts"]:
-        builder.set_spout(name, spouts.memory(SCHEMA))
+        builder.set_spout(name, spouts.memory(SCHEMA), time=preset_of(case.get("times", {}).get(name)))
     streams = list(case["spouts"])
     for node in case["bolts"]:
         bolt = made(node)

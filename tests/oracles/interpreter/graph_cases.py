@@ -19,12 +19,14 @@ AFTER = {
 """Settings that mean something behind a windowed bolt."""
 
 
-SHAPES = ("tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids", "counts", "kept")
+SHAPES = (
+    "tasks", "chain", "chain", "ready", "join", "aggregate", "own", "triggered", "ids", "counts", "kept", "sources",
+    "limits",
+)  # fmt: skip
 
 
 def draw(random: Random, shape: str | None = None) -> Json:
     """A topology, and a stream for it."""
-    make: list[Any]
     match shape or random.choice(SHAPES):
         case "tasks":
             return case(random, [one(random, "a", ["s1"], tasks=True)])
@@ -42,11 +44,12 @@ def draw(random: Random, shape: str | None = None) -> Json:
             return case(random, with_state(random))
         case "ids":
             return case(random, [with_ids(random)])
+        case "sources":
+            return with_sources(random)
+        case "limits":
+            return with_limits(random)
         case "own":
-            make = ["own", random.choice(sorted(TRIGGERS)), random.choice(sorted(EVICTIONS))]
-            by = random.choice([[], [], ["k"]])
-            bolt = timed(random, {"key": by} if by else {})
-            bolts = [ready_bolt(random, "o", make, ["s1"], by or ["k"], bolt)]
+            bolts = [own(random)]
             if random.random() < 0.4:
                 bolts.append(one(random, "b", [random.choice(["o", "o.each"])], behind=True))
             return case(random, bolts)
@@ -60,7 +63,8 @@ def draw(random: Random, shape: str | None = None) -> Json:
             raise AssertionError(other)
 
 
-def case(random: Random, bolts: list[Json]) -> Json:
+def case(random: Random, bolts: list[Json], times: Json | None = None) -> Json:
+    """``times``: the rules of the sources."""
     spouts = sorted({name for node in bolts for name, *_ in node["inputs"] if name in ("s1", "s2")})
     merged: Json = {"key": ["k", "q"], "message_id_field": "m", "watermark_partition": "p"}
     for node in bolts:
@@ -72,7 +76,7 @@ def case(random: Random, bolts: list[Json]) -> Json:
             merged.pop(name, None)
     if all("timestamp_field" not in node.get("bolt", {}) for node in bolts):
         merged.pop("timestamp_field", None)
-    steps = list(cases.steps(random, {**merged, "also": "'at' end_field gap_field"}, spouts))
+    steps = list(cases.steps(random, {**merged, "also": "'at' end_field gap_field", "times": times}, spouts))
     for step in steps:
         if "event" in step:
             step.setdefault("stream", spouts[0])
@@ -119,6 +123,8 @@ def one(random: Random, name: str, inputs: list[str], *, tasks: bool = False, be
         names = sorted(AFTER & set(names))
     chosen = tuple(random.sample(names, random.choice([0, 1, 1, 2, 2, 3])))
     bolt = cases.with_settings(random, chosen, ())
+    if bolt.get("watermark_partition") == cases.SOURCE:
+        bolt["watermark_partition"] = "p"
     bolt = {key: value for key, value in bolt.items() if key in chosen or key in PLACES or not behind}
     if behind and random.random() < 0.7:
         bolt.pop("timestamp_field", None)
@@ -215,6 +221,54 @@ def triggered(random: Random, name: str, source: str) -> Json:
     node = ready_bolt(random, name, make, [source], by, {"key": by})
     node["sinks"] += [f"{name}.refused"] if fails else []
     return node
+
+
+def own(random: Random) -> Json:
+    """A bolt whose policies are the user's own."""
+    make = ["own", random.choice(sorted(TRIGGERS)), random.choice(sorted(EVICTIONS))]
+    by = random.choice([[], [], ["k"]])
+    bolt = timed(random, {"key": by} if by else {})
+    return ready_bolt(random, "o", make, ["s1"], by or ["k"], bolt)
+
+
+def with_sources(random: Random) -> Json:
+    """Sources that say the rules of time of the bolts that read them, which say some of them themselves."""
+    spouts = random.choice([["s1"], ["s1", "s2"], ["s1", "s2"]])
+    given = [each for each in cases.VALUES["preset"] if "imports" not in str(each)]
+    if random.random() < 0.6:
+        given = [each for each in given if "streaminsight" in str(each)]
+    times = {name: random.choice(given) for name in spouts}
+    if random.random() < 0.2:
+        times["s2"] = times["s1"]
+    bolts: list[Json] = []
+    if random.random() < 0.3:
+        make: list[Any] = random.choice([["filter", 2], ["shift", "2ms"], ["sides"]])
+        bolts.append(plain("p", make, "s1"))
+    node = one(random, "a", ["p" if bolts else "s1", *spouts[1:]])
+    if random.random() < 0.9:
+        node["bolt"].pop("preset", None)
+    bolts.append(node)
+    if random.random() < 0.3:
+        bolts.append(one(random, "b", [random.choice(["s1", "a"])], behind=True))
+        if bolts[-1]["inputs"][0][0] == "s1":
+            bolts[-1]["bolt"]["timestamp_field"] = "ts"
+    return {**case(random, bolts, times), "times": times}
+
+
+def with_limits(random: Random) -> Json:
+    """A bolt of some kind that allows so many bytes of a window, or so long a call."""
+    bolts = random.choice(
+        [
+            lambda: [one(random, "a", ["s1"], tasks=True)],
+            lambda: chain(random),
+            lambda: [own(random)],
+            lambda: [triggered(random, "t", "s1")],
+        ]
+    )()
+    node = random.choice([each for each in bolts if "bolt" in each])
+    number: Json = {"window_bytes": random.choice([1, 60, 150, 400, 1000, 10**9])}
+    node["limits"] = number if random.random() < 0.8 else random.choice([{"call_time": "400ms"}, {"call_time": "1h"}])
+    return case(random, bolts)
 
 
 def plain(name: str, make: list[Any], source: str) -> Json:

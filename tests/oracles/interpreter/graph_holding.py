@@ -6,16 +6,16 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 from typing import Any
 
 from tests.oracles.interpreter import asking, graph_bolts, graph_cases
-from tests.oracles.interpreter.bolt import Bolt
-from tests.oracles.interpreter.driving import WAYS, Driven, Played
+from tests.oracles.interpreter.bolt import Bolt, Stop
+from tests.oracles.interpreter.driving import Driven, Played, driven
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
-from tests.oracles.interpreter.holding import accounts, first_problem, shown, unlike
+from tests.oracles.interpreter.holding import accounts, first_problem, shown, unlike, unlike_stop
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json, moment
 from topologies.scenarios.scenario_model import read_scenario
@@ -90,20 +90,23 @@ def differs(case: Json) -> list[str]:
     try:
         keeps = tuple(node["name"] for node in case["bolts"] if node["make"][0] == "kept")
         played = Played(scenario, graph_bolts.build(case), asks, keeps)
-        driven = WAYS[case.get("driven", "as it is")](played, Random(len(case["steps"])))
+        drove = driven(case.get("driven", "as it is"), played, Random(len(case["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
-    graph = interpreted(case, driven.answer)
-    found = list(compared(case, graph.answer(), driven.answer))
+    graph = interpreted(case, drove)
+    found = list(unlike_stop(graph.stopped, drove.stopped))
+    if found:
+        return found
+    found = list(compared(case, graph.answer(), drove.answer))
     for node in graph.nodes:
         if node.name in asks and node.bolt is not None:
-            found += told(node, node.bolt, driven)
+            found += told(node, node.bolt, drove)
         if node.bolt is not None:
-            for number, (keys, of_keys) in enumerate(zip(driven.keys, node.bolt.of_keys, strict=True)):
+            for number, (keys, of_keys) in enumerate(zip(drove.keys, node.bolt.of_keys, strict=True)):
                 wrong = asking.unlike_keys(keys[node.name], of_keys)
                 found += [f"{node.name} after batch {number}: {each}" for each in wrong]
         if node.keeping is not None:
-            for number, (states, expected) in enumerate(zip(driven.opened, node.keeping.told, strict=True)):
+            for number, (states, expected) in enumerate(zip(drove.opened, node.keeping.told, strict=True)):
                 if sorted(states[node.name], key=str) != sorted(expected, key=str):
                     found.append(f"state of {node.name} after batch {number}: {states[node.name]}, expected {expected}")
     return found
@@ -126,36 +129,95 @@ def of_keys(opened: list[Json]) -> list[Json]:
     return sorted(without, key=str)
 
 
-def interpreted(case: Json, theirs: Json) -> Graph:
+def interpreted(case: Json, drove: Driven) -> Graph:
     """What the interpreter makes of it. Which task has the events of a key is the product's choice: it is taken from
     there.
 
-    The case is played twice where a bolt asks which arrivals of a batch are still to come.
+    The case is played before that where a bolt asks which arrivals of a batch are still to come; where a rule stops it,
+    once more without the batch in which it does.
     """
-    graph = played(case, theirs, {})
-    coming = {node.name: node.bolt.still_to_come() for node in graph.nodes if node.bolt and node.bolt.looks_ahead}
-    return played(case, theirs, coming) if coming else graph
+    graph = begun(case, drove)
+    if any(node.bolt and node.bolt.looks_ahead for node in graph.nodes):
+        ahead = begun(case, drove)
+        ahead.may_stop_in = None
+        for node in ahead.nodes:
+            if node.bolt is not None:
+                node.bolt.stops = False
+        play(ahead, case)
+        coming = {node.name: node.bolt.still_to_come() for node in ahead.nodes if node.bolt and node.bolt.looks_ahead}
+    else:
+        coming = {}
+    try:
+        return play(looking_ahead(graph, coming), case)
+    except Stop as stop:
+        again = looking_ahead(begun(case, drove), coming)
+        again.stopped, stop.batch = stop, graph.batch
+        return play(again, case)
 
 
-def played(case: Json, theirs: Json, coming: dict[str, dict[int, int]]) -> Graph:
+def looking_ahead(graph: Graph, coming: dict[str, dict[int, int]]) -> Graph:
+    for node in graph.nodes:
+        if node.bolt is not None:
+            node.bolt.coming = coming.get(node.name, {})
+    return graph
+
+
+def begun(case: Json, drove: Driven) -> Graph:
     moved = [step.get("clock", step.get("arrival")) for step in case["steps"] if {"clock", "arrival"} & set(step)]
-    assigned = Assigned(case, theirs)
+    assigned = Assigned(case, drove.answer)
     nodes = [
         Node(
             each["name"], each["make"], each["inputs"], each.get("tasks", 1),
-            **({"rules": graph_bolts.made(each).settings} if "bolt" in each else {}),
+            **(rules_of(case, each) if "bolt" in each else {}), limits=each.get("limits", {}),
         )
         for each in case["bolts"]
     ]  # fmt: skip
     graph = Graph(nodes, case["spouts"], moment(moved[0]) if moved else 0, assigned.task, assigned.place)
+    graph.may_stop_in = None if drove.stopped is None else drove.stopped[0]
     for node in nodes:
         if node.bolt is not None:
-            node.bolt.coming = coming.get(node.name, {})
             node.bolt.look = asking.known
-    for step in case["steps"]:
+    return graph
+
+
+def rules_of(case: Json, node: Json) -> Json:
+    """The rules of a bolt, and of inputs with their own: what the bolt does not say itself, its sources say; those of
+    StreamInsight each for their inputs (SI-17, SI-18)."""
+    said = {stream: times for stream, *_ in node["inputs"] for times in times_of(case, stream)}
+    if "preset" in node["bolt"] or not any(said.values()):
+        return {"rules": graph_bolts.made(node).settings}
+    of = {
+        stream: graph_bolts.made({**node, "bolt": {"preset": times, **node["bolt"]}}).settings
+        for stream, times in said.items()
+        if times is not None
+    }
+    first, *others = of.values()
+    if all(each == first for each in others):
+        return {"rules": first}
+    return {"rules": replace(first, close_fires=all(each.close_fires for each in of.values())), "of_inputs": of}
+
+
+def times_of(case: Json, stream: str) -> Iterator[Any]:
+    """The rules of time of the sources that a stream comes from, without a windowed bolt between."""
+    name = stream.split(".", maxsplit=1)[0]
+    if name in case["spouts"]:
+        yield case.get("times", {}).get(name)
+    for node in case["bolts"]:
+        if node["name"] == name and "bolt" not in node:
+            for before, *_ in node["inputs"]:
+                yield from times_of(case, before)
+
+
+def play(graph: Graph, case: Json) -> Graph:
+    """Up to the batch that stops it, where one does."""
+    steps = case["steps"]
+    if steps and "event" in steps[-1]:
+        steps = [*steps, {"crash": True}]  # the last batch ends
+    ends = [place + 1 for place, step in enumerate(steps) if "event" not in step]
+    if graph.stopped is not None:
+        steps = steps[: [0, *ends][graph.stopped.batch]]
+    for step in steps:
         graph.take(step)
-    if case["steps"] and "event" in case["steps"][-1]:
-        graph.end_batch(tick=False)
     return graph
 
 
@@ -303,6 +365,8 @@ def without_one(case: Json) -> Iterator[Json]:
     for size in (8, 4, 2, 1):
         for place in range(len(steps) - size, -1, -1):
             yield {**case, "steps": steps[:place] + steps[place + size :]}
+    if "times" in case:
+        yield {name: value for name, value in case.items() if name != "times"}
     if len(bolts) > 1:
         yield {**case, "bolts": bolts[:-1]}
     for place, node in enumerate(bolts):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tests.oracles.interpreter import ready
+from tests.oracles.interpreter import limits, ready
 from tests.oracles.interpreter import rows as rows_of
-from tests.oracles.interpreter.bolt import Bolt, Fired, resolved
+from tests.oracles.interpreter.bolt import Bolt, Fired, Stop, resolved
 from tests.oracles.interpreter.keeping import Keeping
 from tests.oracles.interpreter.kinds import Fixed
-from tests.oracles.interpreter.values import FOREVER, Json, duration, milliseconds, moment
+from tests.oracles.interpreter.values import COLUMNS, FOREVER, Json, duration, milliseconds, moment
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Hopping, Onset
 from windowing.settings.rules import Bounds, OutputTime
@@ -55,6 +55,8 @@ class Node:
     """Input, grouping, columns."""
     tasks: int = 1
     rules: WindowSettings = field(default_factory=WindowSettings)
+    of_inputs: dict[str, WindowSettings] = field(default_factory=dict)
+    """The rules of inputs whose sources have other rules than those of the bolt (SI-17)."""
     bolt: Bolt | None = None
     memory: Json = field(default_factory=dict)
     """What a ready bolt keeps."""
@@ -62,6 +64,7 @@ class Node:
     """Per input: the furthest that a time of its own was behind the time that the row came with."""
     tasks_are_known: bool = True
     """False if an event is in an open window of one of the tasks, and only the product knows of which."""
+    limits: Json = field(default_factory=dict)
     keeping: Keeping | None = None
     """What it is without windows, with state."""
 
@@ -84,6 +87,11 @@ class Graph:
     before: int = 0
     """The clock of the batch before."""
     arrived: int = 0
+    may_stop_in: int | None = None
+    """The batch in which a window may be larger than is allowed, where it is not said how large it is."""
+    batch: int = 0
+    stopped: Stop | None = None
+    """Why there are no further batches."""
 
     def __post_init__(self) -> None:
         self.clock = self.before = self.began
@@ -102,8 +110,9 @@ class Graph:
             if node.make[0] == "temporal_join":  # "Which events are late does not depend on how" (decision 45)
                 node.rules = replace(node.rules, kinds=(Onset(),))
             node.rules = self.settled(node.rules, inner, streams)
+            node.of_inputs = {stream: self.settled(each, inner, streams) for stream, each in node.of_inputs.items()}
             lasting = node.make[2] if node.make[0] == "temporal_join" and node.make[5] else None
-            node.bolt = Bolt(node.rules, streams, None, self.began, node.tasks, inner, lasting)
+            node.bolt = Bolt(node.rules, streams, None, self.began, None, node.tasks, inner, lasting, node.of_inputs)
             if node.make[0] == "temporal_join":
                 node.bolt.rows_ahead = partial(ready.moments_ahead, node.make, node.memory, node.bolt)
             if node.bolt.event_time:
@@ -129,7 +138,7 @@ class Graph:
                     self.move(moment(rest.get("clock", rest.get("arrival"))))
                 times = {name: event[name] for name in ("ts", "at", "until", "cti") if event.get(name) is not None}
                 event = {**event, **{name: milliseconds(moment(time)) for name, time in times.items()}}
-                self.arrive(rest["stream"], Row(event, place=self.arrived))
+                self.arrive(rest["stream"], Row({**dict.fromkeys(COLUMNS), **event}, place=self.arrived))
                 self.arrived += 1
             case {"tick": "watermark"}:
                 self.end_batch(tick=True)
@@ -230,6 +239,7 @@ class Graph:
             self.emit(node, fired)
             self.divert(node, bolt)
         self.before = self.clock
+        self.batch += 1
 
     def promised(self, node: Node, stream: str) -> int | None:
         """ "Behind other windowed bolts": the time before which nothing more comes on an input."""
@@ -251,7 +261,10 @@ class Graph:
         """Rows of the windows, by tasks and then by windows ("The order of arrival")."""
         alike = itertools.groupby(fired, key=lambda one: (one.window.end, one.window.start, one.window.place))
         in_turn = [one for _, group in alike for one in sorted(group, key=partial(self.place, node))]
-        for one in sorted(in_turn, key=task_of):
+        in_turn.sort(key=task_of)
+        if any(self.breaks(node, one) for one in in_turn):
+            raise Stop([f"bolt {node.name!r} was to be called", f"bolt {node.name!r} took more than"])
+        for one in in_turn:
             time = self.time_of(node, one)
             at = None
             if node.rules.key_trigger is not None:  # "at the moment its window fired"
@@ -263,6 +276,11 @@ class Graph:
             assert node.bolt is not None
             for fields, moment_of_row in ready.temporal_join(node.make, node.memory, node.bolt):
                 self.arrive(node.name, Row(fields, moment_of_row))
+
+    def breaks(self, node: Node, fired: Fired) -> bool:
+        """True if a call with this window ends the run."""
+        found = limits.breaks(node.limits, fired.content)
+        return self.may_stop_in == self.batch if found is None else found
 
     def place(self, node: Node, fired: Fired) -> int:
         window, key = fired.window, fired.window.key
@@ -346,7 +364,8 @@ def hands_on(bolt: Bolt) -> int | None:
     """A time before which a bolt emits nothing more."""
     rules, until = bolt.rules, bolt.closed_until()
     if rules.watermark_per_key and not (bolt.closed and rules.close_fires):
-        return bolt.floor
+        floors = [each for each in (bolt.floor, bolt.times.floor) if each is not None]
+        return max(floors) - rules.allowed_lateness.micros - int(bolt.waits) if floors else None
     if until is None:
         return None
     if (rules.output_watermark or rules.output_time) is not OutputTime.START:
@@ -376,17 +395,22 @@ PLAIN = {
 }
 
 
+def passed(row: Row) -> Row:
+    """With the columns that bolts of the tests pass on."""
+    return replace(row, fields={name: row.fields.get(name) for name in rows_of.COLUMNS})
+
+
 def _filter(make: list[Any], row: Row) -> list[tuple[str, Row]]:
-    return [("default", row)] if row.fields["v"] % make[1] else []
+    return [("default", passed(row))] if row.fields["v"] % make[1] else []
 
 
 def _shift(make: list[Any], row: Row) -> list[tuple[str, Row]]:
     by = duration(make[1])
-    return [("default", replace(row, time=None if row.time is None else row.time + by))]
+    return [("default", replace(row, time=None if row.time is None else row.time + by, place=None))]
 
 
 def _sides(make: list[Any], row: Row) -> list[tuple[str, Row]]:
-    return [("odd" if row.fields["v"] % 2 else "default", row)]
+    return [("odd" if row.fields["v"] % 2 else "default", passed(row))]
 
 
 def _renamed(make: list[Any], row: Row) -> list[tuple[str, Row]]:

@@ -13,14 +13,15 @@ import yaml
 
 from tests.helpers.recut import run_cut
 from tests.oracles.interpreter import asking, cases
-from tests.oracles.interpreter.driving import WAYS, Driven, Played, may_have_tasks, standing, topology_of
-from tests.oracles.interpreter.replayed import answer, rules_of, run
+from tests.oracles.interpreter.bolt import Stop
+from tests.oracles.interpreter.driving import WAYS, Driven, Played, driven, may_have_tasks, standing, topology_of
+from tests.oracles.interpreter.replayed import rules_of, run, source_of
 from tests.oracles.interpreter.shrinking import shrunk
 from tests.oracles.interpreter.values import Json
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.script import watched_topology
 from windowing.durations import Duration
-from windowing.errors import ConfigError, ScenarioError, TopologyError
+from windowing.errors import ConfigError, DataError, ScenarioError, TopologyError
 
 VARIANTS = (
     "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "repaired",
@@ -67,7 +68,10 @@ class Drawn:
     @property
     def settings(self) -> list[str]:
         """Those that the bolt has."""
-        return [] if self.made is None else sorted(set(self.made["bolt"]) & set(cases.VALUES))
+        if self.made is None:
+            return []
+        by_source = {"watermark_partition"} if source_of(self.made) is not None else set[str]()
+        return sorted((set(self.made["bolt"]) | by_source) & set(cases.VALUES))
 
 
 @dataclass
@@ -135,7 +139,8 @@ def drawn(random: Random, bolts: Iterator[Json]) -> tuple[Json | None, str]:
         made = cases.without_steps(random, bolt)
         reason = refusal(made)
         if reason is None:
-            made["steps"] = list(cases.steps(random, bolt, made["streams"]))
+            named = {} if source_of(made) is None else {"watermark_partition": "p"}
+            made["steps"] = list(cases.steps(random, bolt | named, made["streams"]))
             return cases.with_numbers(random, made), ""
     return None, reason or ""
 
@@ -148,7 +153,8 @@ def shown(title: str, found: list[str], case: Json) -> str:
 
 def refusal(made: Json) -> str | None:
     """Why the product refuses a bolt; None if it does not."""
-    return first_problem(lambda: watched_topology(read_scenario(made)))
+    build = watched_topology if source_of(made) is None else topology_of
+    return first_problem(lambda: build(read_scenario(made)))
 
 
 def first_problem(build: Callable[[], object]) -> str | None:
@@ -169,22 +175,48 @@ def differs(made: Json, variant: str) -> list[str]:
     scenario = read_scenario(made)
     try:
         if variant == "split" and may_be_split(made):
-            calm = read_scenario({**made, "steps": [step for step in made["steps"] if "crash" not in step]})
-            theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
-            return list(compared(made, answer(made), theirs, variant))
+            return list(split(made))
         fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
-        played = Played(scenario, topology_of(scenario))
-        driven = WAYS[variant if fits else "as it is"](played, Random(len(made["steps"])))
+        played = Played(scenario, topology_of(scenario), source=source_of(made))
+        drove = driven(variant if fits else "as it is", played, Random(len(made["steps"])))
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
-    bolt = run(made, driven.repairs, asking.known if driven.said else None)
+    bolt = run(made, drove.repairs, asking.known if drove.said else None)
+    found = list(unlike_stop(bolt.stopped, drove.stopped))
+    if found:
+        return found
     mine = bolt.answer()
-    found = [*compared(made, mine, driven.answer, variant), *beside(made, mine, driven)]
-    for number, (state, said) in enumerate(zip(bolt.looks, driven.said, strict=True)):
+    found = [*compared(made, mine, drove.answer, variant), *beside(made, mine, drove)]
+    for number, (state, said) in enumerate(zip(bolt.looks, drove.said, strict=True)):
         found += [f"asked after batch {number}: {each}" for each in asking.wrong(bolt, state, said["bolt"])]
-    for number, (keys, of_keys) in enumerate(zip(driven.keys, bolt.of_keys, strict=True)):
+    for number, (keys, of_keys) in enumerate(zip(drove.keys, bolt.of_keys, strict=True)):
         found += [f"after batch {number}: {each}" for each in asking.unlike_keys(keys["bolt"], of_keys)]
     return found
+
+
+def split(made: Json) -> Iterator[str]:
+    """The same, where batches end anywhere, which changes nothing."""
+    calm = read_scenario({**made, "steps": [step for step in made["steps"] if "crash" not in step]})
+    bolt = run(made, {})
+    try:
+        theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
+    except DataError as error:
+        if bolt.stopped is None or not bolt.stopped.tells(str(error)):
+            yield f"it stops by {error}, expected {bolt.stopped}"
+        return
+    if bolt.stopped is not None:
+        yield f"it does not stop, expected {bolt.stopped}"
+        return
+    yield from compared(made, bolt.answer(), theirs, "split")
+
+
+def unlike_stop(mine: Stop | None, theirs: tuple[int, str] | None) -> Iterator[str]:
+    """How it differs that a rule has stopped the run: in which batch, and why."""
+    if mine is None or theirs is None:
+        if mine is not theirs:
+            yield f"it stops {theirs}, expected {mine}"
+    elif mine.batch != theirs[0] or not mine.tells(theirs[1]):
+        yield f"it stops in batch {theirs[0]} by {theirs[1]}, expected {mine} in batch {mine.batch}"
 
 
 def beside(made: Json, mine: Json, driven: Driven) -> Iterator[str]:
@@ -218,6 +250,8 @@ def may_be_split(made: Json) -> bool:
     """Whether the answer does not depend on where batches end ("A watermark at events ...", decision 17)."""
     rules = rules_of(made)
     idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+    if source_of(made) is not None:
+        return False  # which partitions there are is said by the batches
     if rules.watermark_per_key and rules.arrival is not None and rules.arrival.late is not None:
         return False  # arrivals that go back
     return rules.panes is None and not idle and not rules.estimate_arrival and rules.reads_timestamps
@@ -325,8 +359,9 @@ def without_one(made: Json) -> Iterator[Json]:
             yield {**made, "steps": steps[:place] + steps[place + size :]}
     for name in bolt:
         yield {**made, "bolt": {key: value for key, value in bolt.items() if key != name}}
-    if "partitions" in made:
-        yield {key: value for key, value in made.items() if key != "partitions"}
+    for name in ("partitions", "meta"):
+        if name in made:
+            yield {key: value for key, value in made.items() if key != name}
     for place, step in enumerate(steps):
         for name in ("clock", "arrival", "stream"):
             if name in step and "event" in step:

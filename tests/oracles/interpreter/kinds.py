@@ -40,6 +40,9 @@ class Kind:
         """True if an open window would hold the event."""
         raise NotImplementedError
 
+    def see(self, event: Event) -> None:
+        """The event has come; it may be in a gap."""
+
     def put(self, event: Event, over: Over) -> None:
         """Put the event into the windows that are open for it."""
         raise NotImplementedError
@@ -105,8 +108,8 @@ class Fixed(Kind):
         super().__init__(*given)
         self.lasting: dict[Event, int] = {}
         """The events without an end, each with the end of the last window that time has reached since it came."""
-        self.latest = -FOREVER
-        """The latest moment at which an event is known to be."""
+        self.seen: list[Event] = []
+        """All its events, those in gaps among them."""
 
     def spans(self, event: Event) -> list[tuple[int, int]]:
         """Every window that holds the event, in order."""
@@ -164,9 +167,20 @@ class Fixed(Kind):
         shut = {(window.start, window.end) for window in self.open if window.shut}
         return [span for span in self.spans(event) if not over(span[1]) and span not in shut]
 
+    def see(self, event: Event) -> None:
+        self.seen.append(event)
+
+    def take_out(self, event: Event) -> None:
+        super().take_out(event)
+        self.lasting.pop(event, None)
+        self.seen = [each for each in self.seen if each is not event]
+
+    @property
+    def latest(self) -> int:
+        """The latest moment at which an event is known to be."""
+        return max(each.time if each.until in (None, FOREVER) else each.until - 1 for each in self.seen)
+
     def put(self, event: Event, over: Over) -> None:
-        last = event.time if event.until in (None, FOREVER) else event.until - 1
-        self.latest = max(self.latest, last)
         if self.is_open(event):
             self.lasting[event] = event.time - 1  # windows that have closed are passed over
             list(self.reach(event, over))

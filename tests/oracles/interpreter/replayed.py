@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from tests.oracles.interpreter.bolt import Bolt, Repairs, resolved
-from tests.oracles.interpreter.values import Json, moment
+from tests.oracles.interpreter.bolt import Bolt, Repairs, Source, Stop, resolved
+from tests.oracles.interpreter.values import COLUMNS, Json, moment
 from topologies.scenarios.scenario_model import read_scenario
 from windowing.settings import WindowSettings
+from windowing.settings.rules import SOURCE
 
 
 def answer(scenario: Json, repairs: Repairs | None = None) -> Json:
@@ -25,32 +28,59 @@ def rules_of(scenario: Json) -> WindowSettings:
 
 @lru_cache(maxsize=256)
 def _rules_of(scenario: str) -> WindowSettings:
-    return resolved(read_scenario(json.loads(scenario)).rules)
+    made = json.loads(scenario)
+    rules = read_scenario(made).rules
+    return resolved(rules if source_of(made) is None else replace(rules, watermark_partition=SOURCE))
+
+
+def source_of(scenario: Json) -> Source | None:
+    """The partitions that its source has, where that is one with partitions."""
+    return scenario.get("meta", {}).get("source")  # type: ignore[no-any-return]
 
 
 def run(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None = None) -> Bolt:
-    """Play it; twice where the rules ask which arrivals of a batch are still to come."""
-    bolt = _played(scenario, {}, repairs, look)
-    if not bolt.looks_ahead:
-        return bolt
-    return _played(scenario, bolt.still_to_come(), repairs, look)
+    """Play it; first to the end where the rules ask which arrivals of a batch are still to come, and where it stops
+    once more without the batch in which it does."""
+    bolt = _begun(scenario, repairs, look)
+    if bolt.looks_ahead:
+        ahead = _begun(scenario, repairs, None)
+        ahead.stops = False
+        _play(ahead, scenario)
+        bolt.coming = ahead.still_to_come()
+    try:
+        _play(bolt, scenario)
+    except Stop as stop:
+        again = _begun(scenario, repairs, look)
+        again.coming, again.stopped, stop.batch = bolt.coming, stop, bolt.batch
+        if stop.batch:
+            with suppress(_Over):
+                _play(again, scenario)
+        return again
+    return bolt
 
 
-def _played(scenario: Json, coming: dict[int, int], repairs: Repairs, look: Callable[[Bolt], Any] | None) -> Bolt:
+class _Over(Exception):
+    """The batch after this one stops the run."""
+
+
+def _begun(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None) -> Bolt:
     rules, steps = rules_of(scenario), scenario["steps"]
     streams = tuple(scenario.get("streams", ["s1"]))
     moved = [step.get("clock", step.get("arrival")) for step in steps if {"clock", "arrival"} & set(step)]
     began = moment(moved[0]) if moved else 0
-    bolt = Bolt(rules, streams, scenario.get("partitions"), began, coming=coming, repairs=repairs, look=look)
+    bolt = Bolt(rules, streams, scenario.get("partitions"), began, source_of(scenario), repairs=repairs, look=look)
     if not bolt.event_time and moved:
         bolt.now = began
+    return bolt
+
+
+def _play(bolt: Bolt, scenario: Json) -> None:
     player = _Player(bolt)
-    for step in steps:
+    for step in scenario["steps"]:
         player.take(step)
         bolt.counts()
     if bolt.rows_in_batch:
-        bolt.end_batch()
-    return bolt
+        player.end_batch()
 
 
 class _Player:
@@ -66,6 +96,16 @@ class _Player:
         by_arrival = not bolt.event_time and bool(rules.kinds or rules.key)
         return idle or rules.estimate_arrival or by_clock or by_arrival
 
+    def end_batch(self, *, tick: bool = False, clock: bool = False, close: bool = False) -> None:
+        bolt = self.bolt
+        moved = bolt.end_batch(tick=tick, close=close)
+        if tick:
+            bolt.ticks.append(moved)
+        if clock:
+            bolt.clocks.append(bolt.times.watermark(None))
+        if bolt.stopped is not None and bolt.batch == bolt.stopped.batch:
+            raise _Over
+
     def take(self, step: Json) -> None:
         bolt = self.bolt
         match step:
@@ -78,17 +118,16 @@ class _Player:
                     bolt.move_clock(moment(rest["clock"]))
                 self.receive(event, rest.get("stream", bolt.streams[0]))
             case {"tick": "watermark"}:
-                bolt.ticks.append(bolt.end_batch(tick=True))
+                self.end_batch(tick=True)
             case {"clock": clock}:
                 if bolt.rows_in_batch and moment(clock) > bolt.times.clock and self.clock_ends_batches:
-                    bolt.end_batch()
+                    self.end_batch()
                 bolt.move_clock(moment(clock))
-                bolt.end_batch()
-                bolt.clocks.append(bolt.times.watermark(None))
+                self.end_batch(clock=True)
             case {"crash": True}:
-                bolt.end_batch()
+                self.end_batch()
             case {"close": True}:
-                bolt.end_batch(close=True)
+                self.end_batch(close=True)
             case _:
                 raise ValueError(step)
 
@@ -98,7 +137,7 @@ class _Player:
         own = None if field is None or event.get(field) is None else moment(event[field])
         arrival = rules.arrival.field if rules.arrival is not None else None
         arrived = None if arrival is None or event.get(arrival) is None else moment(event[arrival])
-        self.bolt.receive(event, stream, own, arrived)
+        self.bolt.receive({**dict.fromkeys(COLUMNS), **event}, stream, own, arrived)
 
     def end_if_moved(self, clock: int, *, only_events: bool) -> None:
         bolt = self.bolt
@@ -106,14 +145,14 @@ class _Player:
             return
         if only_events:
             if bolt.rows_in_batch:
-                bolt.end_batch()
+                self.end_batch()
             return
         if not self.clock_ends_batches:
             return
         if bolt.rows_in_batch:
-            bolt.end_batch()
+            self.end_batch()
         timeouts = self.rules.idle_timeout, self.rules.partition_idle_timeout
         upto = clock - 1 if any(each is not None for each in timeouts) else clock
         if upto > bolt.times.clock:
             bolt.move_clock(upto)
-            bolt.end_batch()
+            self.end_batch()

@@ -5,6 +5,7 @@ semantics, "The watermark", "Partitions" and "Idleness".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,12 +45,16 @@ class Times:
     streams: tuple[str, ...]
     began: int
     """The first clock."""
+    of_inputs: Mapping[str, WindowSettings] = field(default_factory=dict)
+    """The rules of inputs that have their own (SI-17)."""
     inner: frozenset[str] = frozenset()
     """The inputs that come from other windowed bolts."""
     marks: dict[Where, Mark] = field(default_factory=dict)
-    awaited: dict[str, Mark] = field(default_factory=dict)
+    awaited: dict[str, Mark] = field(init=False)
     """Inputs of which no partition is known."""
     watermarks: dict[Key, int] = field(default_factory=dict)
+    has_partitions: bool = False
+    """Whether each partition of an input has a mark."""
     clock: int = 0
     looked_at: int = 0
     """The clock by which inputs are silent: that of the last batch that is over."""
@@ -58,13 +63,12 @@ class Times:
     silent_until: int = 0
     """The latest arrival, as far as no earlier one is still to come in the batch."""
 
+    def __post_init__(self) -> None:
+        self.awaited = {stream: Mark(arrived=self.began) for stream in self.streams}
+
     @property
     def per_key(self) -> bool:
         return self.rules.watermark_per_key
-
-    @property
-    def by_partition(self) -> bool:
-        return isinstance(self.rules.watermark_partition, str)
 
     @property
     def at_ticks(self) -> bool:
@@ -83,9 +87,11 @@ class Times:
         for stream in self.streams:
             names = partitions.get(stream, []) if isinstance(partitions, dict) else partitions or []
             for name in names:
-                self.marks[stream, f"={name}"] = Mark(arrived=self.began)
-            if not names:
-                self.awaited[stream] = Mark(arrived=self.began)
+                self.marks.setdefault((stream, f"={name}"), Mark(arrived=self.clock))
+                self.awaited.pop(stream, None)
+
+    def rules_of(self, where: Where) -> WindowSettings:
+        return self.rules if self.per_key else self.of_inputs.get(where[0], self.rules)
 
     # ---- marks
 
@@ -93,7 +99,7 @@ class Times:
         """The mark of an input, partition or key, which is known from now on."""
         if where not in self.marks and not self.per_key:
             awaited = self.awaited.pop(where[0], None)
-            if awaited is not None and not self.by_partition:
+            if awaited is not None and not self.has_partitions:
                 self.marks[where] = awaited
         return self.marks.setdefault(where, Mark())
 
@@ -101,14 +107,14 @@ class Times:
         """How far an input or partition is before an event of it."""
         if where in self.marks:
             return self.marks[where].mark
-        return self.awaited[where[0]].mark if where[0] in self.awaited and not self.by_partition else None
+        return self.awaited[where[0]].mark if where[0] in self.awaited and not self.has_partitions else None
 
     def touch(self, where: Where) -> None:
         """An event that says nothing about time makes no partition known, and wakes none ("Partitions")."""
-        if self.by_partition and where not in self.marks:
+        if self.has_partitions and where not in self.marks:
             return
         mark, timeout = self.of(where), self.rules.partition_idle_timeout
-        if not self.by_partition or timeout is None or self.looked_at - mark.arrived < timeout.micros:
+        if not self.has_partitions or timeout is None or self.looked_at - mark.arrived < timeout.micros:
             mark.arrived = self.clock
 
     def sent(self, where: Where, time: int) -> None:
@@ -126,7 +132,7 @@ class Times:
             return  # "Behind other windowed bolts": it has the watermark of the bolt that it comes from
         mark.latest = time if mark.latest is None else max(mark.latest, time)
         mark.events += 1
-        match self.rules.watermark_every:
+        match self.rules_of(where).watermark_every:
             case None:
                 return
             case Count() as every:
@@ -137,7 +143,7 @@ class Times:
         if made:
             mark.events, mark.since = 0, time
             if self.makes_marks(where):
-                mark.lift(time - self.rules.delay)
+                mark.lift(time - self.rules_of(where).delay)
 
     def promise(self, stream: str, to: int | None) -> None:
         """ "Behind other windowed bolts": nothing on this input will be from before this time."""
@@ -164,7 +170,7 @@ class Times:
             for where, mark in self.marks.items():
                 if mark.latest is not None and self.makes_marks(where):
                     mark.mark = None if self.is_inner(where) else mark.mark
-                    mark.lift(mark.latest - self.rules.delay)
+                    mark.lift(mark.latest - self.rules_of(where).delay)
 
     def is_inner(self, where: Where) -> bool:
         return not self.per_key and where[0] in self.inner

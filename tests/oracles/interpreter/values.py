@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Json = dict[str, Any]
+COLUMNS = ("k", "q", "v", "x", "ts", "m", "p", "at", "until", "gap", "cti", "shape")
+"""Those of all events, where no bolt has left some out."""
 Key = tuple[str | None, ...] | None
 Over = Callable[[int], bool]
 """Whether time has closed a window that ends at this moment."""
