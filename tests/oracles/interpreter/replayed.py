@@ -16,11 +16,6 @@ from windowing.settings import WindowSettings
 from windowing.settings.rules import SOURCE
 
 
-def answer(scenario: Json, repairs: Repairs | None = None) -> Json:
-    """What windbolt must answer to a scenario of a bare bolt, whose stored events are repaired between batches."""
-    return run(scenario, repairs or {}).answer()
-
-
 def rules_of(scenario: Json) -> WindowSettings:
     """The settings, as the product declares and reads them."""
     return _rules_of(json.dumps({**scenario, "steps": []}))
