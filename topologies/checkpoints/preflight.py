@@ -395,7 +395,7 @@ def _late_is_lost(topology: Graph, bolt: str) -> bool:
 
 
 def _is_taken(topology: Graph, name: str, stream: str) -> bool:
-    return bool(topology.readers.get((name, stream)) or topology.takers.get((name, stream)))
+    return bool(topology.readers.get((name, stream)) or topology.sinks_reading.get((name, stream)))
 
 
 # Bolts whose watermark waits for a stream of another bolt that may bring no event for long.

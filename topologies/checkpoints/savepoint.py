@@ -412,7 +412,7 @@ class _BeginWithEvents(CheckpointedRun):
     def __init__(self, topology: Graph, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
         super().__init__(topology, options)
         self.tables = tables
-        self.claims = Claims(replace(topology, sinks={}, takers={}))
+        self.claims = Claims(replace(topology, sinks={}, sinks_reading={}))
 
     def _begin(self, held: ExitStack) -> None:
         self.executor = RunInProcess()
@@ -433,7 +433,7 @@ class _BeginWithEvents(CheckpointedRun):
 
     def _in_this_run(self, topology: Graph) -> Graph:
         """Returns the topology without sinks, so that nothing is emitted."""
-        return replace(topology, sinks={}, takers={})
+        return replace(topology, sinks={}, sinks_reading={})
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), ()

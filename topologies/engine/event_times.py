@@ -634,7 +634,12 @@ class FirstOutput:
         """
         stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())
-        if not readers or topology.takers.get(stream) or topology.readers.get(errors) or topology.takers.get(errors):
+        if (
+            not readers
+            or topology.sinks_reading.get(stream)
+            or topology.readers.get(errors)
+            or topology.sinks_reading.get(errors)
+        ):
             return False
         for name, input_index in readers:
             node = topology.windowed.get(name)

@@ -391,7 +391,7 @@ class Router:
         """Route rows of a stream to its sinks and bolts."""
         if not rows.table.num_rows:
             return
-        for sink in self.topology.takers.get(stream, ()):
+        for sink in self.topology.sinks_reading.get(stream, ()):
             self._staging.serve(sink, rows.table)
         for name, input_index in self.topology.readers.get(stream, ()):
             if name in self.topology.windowed:

@@ -239,7 +239,7 @@ def _shows_late(topology: Graph, node: WindowedNode) -> bool:
     settings = node.bolt.settings
     stream = None if settings.late_stream is None else (node.name, settings.late_stream)
     stops = any(settings.of_input(label).late_action is LateAction.ERROR for label in node.streams)
-    return stops or (stream is not None and bool(topology.readers.get(stream) or topology.takers.get(stream)))
+    return stops or (stream is not None and bool(topology.readers.get(stream) or topology.sinks_reading.get(stream)))
 
 
 @dataclass(frozen=True)

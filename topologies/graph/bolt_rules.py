@@ -113,7 +113,7 @@ STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is
 the windows, their policies and the kind of time stay the same."""
 
 
-def _kept(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
+def _unchanging(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
     """Declares a rule on which stored state depends, so that all runs on a checkpoint must have the same.
 
     ``called``: its name for users; empty if the field holds several rules by their names. ``of``: returns the part that
@@ -126,53 +126,53 @@ def _kept(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
 class BoltRules:
     """The rules of a windowed bolt as plain JSON: a complete description of the bolt and its state, without its code.
 
-    Times are in microseconds. Rules that ``_kept`` declares stay the same as long as a checkpoint is used; the others
-    may change between two runs. A new field, or a new meaning of one, needs a higher ``FORMAT``.
+    Times are in microseconds. Rules that ``_unchanging`` declares stay the same as long as a checkpoint is used; the
+    others may change between two runs. A new field, or a new meaning of one, needs a higher ``FORMAT``.
     """
 
-    parallelism: int = _kept("parallelism")
+    parallelism: int = _unchanging("parallelism")
     inputs: list[str]
     origins: dict[str, list[str]]
     """For each input that comes from windowed bolts, the names of these bolts."""
-    groupings: dict[str, str] = _kept(
+    groupings: dict[str, str] = _unchanging(
         "", lambda rules: {f"grouping of {name!r}": grouping for name, grouping in rules.groupings.items()}
     )
     """For each input, its grouping in words."""
     grouped: list[list[str]]
     """For each input, the fields that it is grouped by; none if the grouping is another one."""
-    keys: list[list[str]] = _kept("key", lambda rules: rules._keys_that_differ)
+    keys: list[list[str]] = _unchanging("key", lambda rules: rules._keys_that_differ)
     """For each input, the columns of its key; none if the bolt has none."""
-    columns: str = _kept("columns")
+    columns: str = _unchanging("columns")
     """The columns of its windows, as a declaration."""
     decisive: list[list[str]]
     """For each input, the columns that decide where its events belong, and when: the columns of its key and of its
     grouping, and the columns that time rules name."""
-    state: dict[str, str] | None = _kept("state")
+    state: dict[str, str] | None = _unchanging("state")
     """For each state of a stateful bolt, its type; None for other bolts."""
 
     # Its windows.
     windows: str
     """The windows in words."""
-    window_length: str = _kept("window length")
-    window_slide: str = _kept("slide")
-    window_offset: str = _kept("offset")
+    window_length: str = _unchanging("window length")
+    window_slide: str = _unchanging("slide")
+    window_offset: str = _unchanging("offset")
     """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
-    eviction: str = _kept("eviction")
+    eviction: str = _unchanging("eviction")
     """The class of its eviction policy."""
-    trigger: str = _kept("trigger")
+    trigger: str = _unchanging("trigger")
     """The class of its trigger policy."""
-    key_trigger: str | None = _kept("trigger of keys")
+    key_trigger: str | None = _unchanging("trigger of keys")
     """The class of the trigger that fires the windows of keys; None without such a trigger."""
     policies: list[str]
     """The names of its trigger and its eviction if a user's own policies decide, with "" for a policy of windbolt's;
     else empty."""
     forget_after: int | None
     """Time for which its policies remember a key or a task without events; None for ever."""
-    by_event: bool = _kept("called", lambda rules: "for events as they come" if rules.by_event else None)
+    by_event: bool = _unchanging("called", lambda rules: "for events as they come" if rules.by_event else None)
     """True if it has no windows, and is called for events as they come."""
     by_place: bool
     """True if its windows hold or count events by their places among all events of a task, and not by their times."""
-    assigners: list[dict[str, Any]] = _kept("windows", lambda rules: rules.assigners or None)
+    assigners: list[dict[str, Any]] = _unchanging("windows", lambda rules: rules.assigners or None)
     """The assigners that form its windows (``plain``); empty if the windows are runs of a queue."""
     length: int | None
     """Length of windows of time that begin at regular times; None for other windows."""
@@ -182,22 +182,24 @@ class BoltRules:
     counted from the first clock of the run: the shift from that clock."""
     from_first_clock: bool
     """True if aligned windows are counted from the first clock of the run."""
-    end_belongs: bool = _kept("bounds", lambda rules: rules.bounds.value)
+    end_belongs: bool = _unchanging("bounds", lambda rules: rules.bounds.value)
     """True if a window includes an event at its end and not one at its start; False: the other way round."""
-    remembers: bool = _kept("expired", lambda rules: "the last window of each key is kept" if rules.remembers else None)
+    remembers: bool = _unchanging(
+        "expired", lambda rules: "the last window of each key is kept" if rules.remembers else None
+    )
     """True if its tasks keep the last window of each key, to tell which events have expired."""
-    sums: dict[str, Any] | None = _kept("sums")
+    sums: dict[str, Any] | None = _unchanging("sums")
     """Its sums, kept in place of events: the columns ``by`` which it adds up, and the partial aggregates (``plain``);
     None if its windows need the events themselves."""
-    versions: str | None = _kept("versions")
+    versions: str | None = _unchanging("versions")
     """The input whose events are versions, which end when the next version of their key begins; None without such an
     input."""
-    settings: dict[str, Any] = _kept("", lambda rules: rules.settings)
+    settings: dict[str, Any] = _unchanging("", lambda rules: rules.settings)
     """Further settings on which the state depends, by name, if they differ from Storm's."""
 
     # When they fire.
-    event_time: bool = _kept("time", lambda rules: "event time" if rules.event_time else "processing time")
-    timestamp_field: str | None = _kept("timestamp field")
+    event_time: bool = _unchanging("time", lambda rules: "event time" if rules.event_time else "processing time")
+    timestamp_field: str | None = _unchanging("timestamp field")
     past_end: int
     """Time by which the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an
     event at the end belongs to the window."""
@@ -216,7 +218,7 @@ class BoltRules:
     """Time that the watermark stays behind the latest event."""
     follows_events: bool
     """True if each input, or partition, has a mark of its own; False: the watermark is made at ticks."""
-    tick: int = _kept("watermark", lambda rules: "by the clock" if rules.tick else "at every batch")
+    tick: int = _unchanging("watermark", lambda rules: "by the clock" if rules.tick else "at every batch")
     """The least time between two ticks; 0: at each batch."""
     per_key: bool
     greatest: bool

@@ -169,7 +169,7 @@ def _idle_mistakes(passing: WindowedNode, reader: WindowedNode) -> Iterator[Conf
 # Whether a bolt has the method that it is called with.
 
 
-class _Called(NamedTuple):
+class _CalledMethod(NamedTuple):
     """The name of the method with which bolts of a kind are called."""
 
     kind: type[Component]
@@ -179,12 +179,12 @@ class _Called(NamedTuple):
 
 
 _CALLED = (
-    _Called(BatchWindowedBolt, "execute_all", "windows", "for the windows that are due"),
-    _Called(StatefulBatchBolt, "execute", "batch", "with the events as they come"),
-    _Called(StatefulBolt, "execute", "tuple", "for each event"),
-    _Called(WindowedBolt, "execute", "window", "for each window that fires"),
-    _Called(BatchBolt, "execute", "batch", "with the events as they come"),
-    _Called(Bolt, "execute", "tuple", "for each event"),
+    _CalledMethod(BatchWindowedBolt, "execute_all", "windows", "for the windows that are due"),
+    _CalledMethod(StatefulBatchBolt, "execute", "batch", "with the events as they come"),
+    _CalledMethod(StatefulBolt, "execute", "tuple", "for each event"),
+    _CalledMethod(WindowedBolt, "execute", "window", "for each window that fires"),
+    _CalledMethod(BatchBolt, "execute", "batch", "with the events as they come"),
+    _CalledMethod(Bolt, "execute", "tuple", "for each event"),
 )
 """The methods by kind of bolt, the most special kinds first."""
 
@@ -374,7 +374,7 @@ class _Compilation:
             sinks={sink.name: sink for sink in sinks},
             stop_on_invalid=declared.on_invalid == "stop",
             readers=_readers([*plain, *by_name.values()]),
-            takers=_takers(sinks),
+            sinks_reading=_sinks_reading(sinks),
         )
 
     def _source_time(self, name: str) -> Preset | None:
@@ -599,13 +599,13 @@ def _readers(bolts: Iterable[PlainNode | WindowedNode]) -> dict[Stream, tuple[tu
     return readers
 
 
-def _takers(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
+def _sinks_reading(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
     """Per stream: the sinks that take it."""
-    takers: dict[Stream, tuple[str, ...]] = {}
+    sinks_reading: dict[Stream, tuple[str, ...]] = {}
     for sink in sinks:
         for stream in sink.streams:
-            takers[stream] = (*takers.get(stream, ()), sink.name)
-    return takers
+            sinks_reading[stream] = (*sinks_reading.get(stream, ()), sink.name)
+    return sinks_reading
 
 
 # A topology that is being composed, as a notebook shows it: what has been set so far, unchecked.

@@ -18,7 +18,7 @@ from topologies.graph.check_windows import (
     policies,
     windows,
 )
-from topologies.graph.effects import idle_settings
+from topologies.graph.effects import ineffective_settings
 from topologies.graph.graph import STATE_COLUMN, Input, stream_label
 from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping, ShuffleGrouping, hashed_as
 from windowing.bolts.bolt import StatefulTaskBolt
@@ -509,7 +509,7 @@ CHECKS = (
 
 def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Yields errors in the settings of a bolt; first the settings that change nothing (ST-18, AT-22)."""
-    yield from idle_settings(bolt.name, bolt.situation)
+    yield from ineffective_settings(bolt.name, bolt.situation)
     for check in CHECKS:
         yield from check(bolt)
 

@@ -12,7 +12,7 @@ from policies.choose_policies import choose_assigners, choose_policies, decided_
 from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of, without_windows
 from topologies.graph.check_windows import CheckedBolt
 from topologies.graph.declarations import Mistakes, declared_columns, distinct, how_to_have
-from topologies.graph.effects import EVENT_TIME, Situation, all_idle, idle_setting
+from topologies.graph.effects import EVENT_TIME, Situation, all_ineffective, ineffective_setting
 from topologies.graph.graph import (
     ERRORS,
     LATE_COLUMNS,
@@ -155,7 +155,7 @@ def with_source_time(
         )
     rules = [preset for preset in declared if preset is not None]
     if len(rules) == 1:
-        return _taken(settings, rules[0])
+        return _with_preset(settings, rules[0])
     columns = {stream_label(each.stream): schema for each, schema in read}
     return _joined(name, settings, columns, found, rules)
 
@@ -183,7 +183,7 @@ class SourceRules:
         """Notes a bolt that reads sources; ``settings``: its own. The other arguments are as for
         ``with_source_time``."""
         for rule, call in _asked_at_sources(settings, inputs, carried, times):
-            self._idle.setdefault((rule, call), []).append(idle_setting(bolt, situation, rule, call))
+            self._idle.setdefault((rule, call), []).append(ineffective_setting(bolt, situation, rule, call))
 
     def without_use(self) -> Iterator[ConfigError]:
         """Yields errors for the rules that none of the bolts uses."""
@@ -232,8 +232,8 @@ def _joined(
             why="between inputs only StreamInsight's generation, delay and policy may differ",
             do="call with_time(...) on the bolt, or declare the same at its sources",
         )
-    settings = _taken(settings, rules[0])
-    of = {label: _taken(settings, presets[0]) for label, presets in found.items() if presets[0] is not None}
+    settings = _with_preset(settings, rules[0])
+    of = {label: _with_preset(settings, presets[0]) for label, presets in found.items() if presets[0] is not None}
     return replace(
         settings,
         watermark_field=settings.watermark_field if "watermark_field" in settings.given else next(iter(fields), None),
@@ -245,7 +245,7 @@ def _joined(
     )
 
 
-def _taken(settings: WindowSettings, preset: Preset) -> WindowSettings:
+def _with_preset(settings: WindowSettings, preset: Preset) -> WindowSettings:
     """Returns the settings with the rules of a preset, except for those that were given by name.
 
     How often watermarks are made may follow from another setting of the bolt: then the preset says it, if it says it at
@@ -610,7 +610,7 @@ def _node(
             for each, brings in zip(reading.inputs, reading.brings, strict=True)
         ),
         remembers=decided or (bool(assigners) and checked.asks_for_expired),
-        idle=all_idle(checked.situation),
+        idle=all_ineffective(checked.situation),
         passes_time=by_event and (all(reading.brings) or known.are_clocked(reading.inputs)),
     )
 

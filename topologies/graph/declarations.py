@@ -377,7 +377,7 @@ def _spout(topology: Graph, node: SpoutNode) -> SpoutNode:
 
 def _of_stream(topology: Graph, stream: Stream) -> ColumnNames:
     """Returns the columns that the readers of a stream ask for."""
-    if topology.takers.get(stream):
+    if topology.sinks_reading.get(stream):
         return None
     return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
 
@@ -395,7 +395,7 @@ def _grouped(inputs: Iterable[Input]) -> frozenset[str]:
 
 
 def _is_read(topology: Graph, stream: Stream) -> bool:
-    return bool(topology.readers.get(stream) or topology.takers.get(stream))
+    return bool(topology.readers.get(stream) or topology.sinks_reading.get(stream))
 
 
 def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:

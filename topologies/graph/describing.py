@@ -427,7 +427,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
         if node.event_time:
             to = "counted only; with_late_tuple_stream gives them a stream"
             if late is not None:
-                read = (node.name, late) in topology.readers or (node.name, late) in topology.takers
+                read = (node.name, late) in topology.readers or (node.name, late) in topology.sinks_reading
                 to = f"to stream {node.name}.{late}" + ("" if read else ", which nothing reads")
             for fate in late_in_words(node, to):
                 yield "late", fate

@@ -78,7 +78,7 @@ class Need:
     do: str
 
 
-def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
+def ineffective_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
     """Yields errors for calls by the user of bolt ``name`` that change nothing, each call once."""
     settings, reported = situation.settings, set[str]()
     for call in dict.fromkeys(settings.forgotten):
@@ -88,18 +88,18 @@ def idle_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
             do="call with_time first, and then whatever differs from the preset",
         )
     for rule, call in settings.asked:
-        error = None if call in reported else idle_setting(name, situation, rule, call)
+        error = None if call in reported else ineffective_setting(name, situation, rule, call)
         if error is not None:
             reported.add(call)
             yield error
 
 
-def all_idle(situation: Situation) -> frozenset[str]:
+def all_ineffective(situation: Situation) -> frozenset[str]:
     """Returns the settings that change nothing on a bolt, whoever asked for them."""
     return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
 
 
-def idle_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
+def ineffective_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
     """Returns the error for a setting that was asked for in ``call`` and changes nothing on a bolt; None if it has an
     effect."""
     if getattr(situation.settings, rule) is None:

@@ -629,7 +629,7 @@ class Graph:
     stop_on_invalid: bool = False
     readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     """For each stream, the bolts that read it, and the number of the input."""
-    takers: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
+    sinks_reading: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
     """For each stream, the sinks that take it."""
 
     def __repr__(self) -> str:

@@ -164,7 +164,7 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
     if len(through_spark) > 1:
         yield f"several streams come through Spark: {', '.join(through_spark)}"
     stream = node.inputs[0].stream
-    if len(topology.readers.get(stream, ())) > 1 or topology.takers.get(stream):
+    if len(topology.readers.get(stream, ())) > 1 or topology.sinks_reading.get(stream):
         yield f"{name} is read by others too"
     spout = topology.spouts[name].spout
     if isinstance(spout, KafkaSpout):

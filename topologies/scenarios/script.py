@@ -52,7 +52,7 @@ def joined(topologies: Iterable[Graph]) -> Graph:
             windowed={**first.windowed, **other.windowed},
             sinks={**first.sinks, **other.sinks},
             readers={**first.readers, **other.readers},
-            takers={**first.takers, **other.takers},
+            sinks_reading={**first.sinks_reading, **other.sinks_reading},
         )
     return first
 
@@ -94,7 +94,9 @@ def prefixed(topology: Graph, prefix: str) -> Graph:
             stream(of): tuple((f"{prefix}{name}", at) for name, at in readers)
             for of, readers in topology.readers.items()
         },
-        takers={stream(of): tuple(f"{prefix}{name}" for name in names) for of, names in topology.takers.items()},
+        sinks_reading={
+            stream(of): tuple(f"{prefix}{name}" for name in names) for of, names in topology.sinks_reading.items()
+        },
     )
 
 

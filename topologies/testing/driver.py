@@ -245,7 +245,7 @@ def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Gr
     """Returns the topology with a memory for each of its sinks and streams, noting its windows."""
     windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
-    sinks, takers = {}, {stream: list(names) for stream, names in topology.takers.items()}
+    sinks, sinks_reading = {}, {stream: list(names) for stream, names in topology.sinks_reading.items()}
     for name, node in topology.sinks.items():
         streams[name] = MemorySink()
         sinks[name] = replace(node, sink=streams[name])
@@ -255,12 +255,12 @@ def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Gr
             label = stream_label(place)
             streams.setdefault(label, MemorySink())
             sinks[WATCHER + label] = SinkNode(WATCHER + label, streams[label], (place,), schema)
-            takers.setdefault(place, []).append(WATCHER + label)
+            sinks_reading.setdefault(place, []).append(WATCHER + label)
     return replace(
         topology,
         windowed=windowed,
         sinks=sinks,
-        takers={stream: tuple(names) for stream, names in takers.items()},
+        sinks_reading={stream: tuple(names) for stream, names in sinks_reading.items()},
     )
 
 

@@ -35,7 +35,7 @@ from topologies.checkpoints.stored_tasks import TaskReader, readers_of
 from topologies.engine.batch import BatchPlan, InProcess
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
-from topologies.engine.work import SourceBatch
+from topologies.engine.task_data import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.graph import stream_label
 from topologies.io.sinks import MemorySink

@@ -89,7 +89,7 @@ def test_a_topology_without_mistakes_is_built() -> None:
     assert isinstance(topology, Topology)
     assert list(topology.windowed) == ["total"]
     assert topology.readers["orders", "default"] == (("total", 0),)
-    assert topology.takers["total", "default"] == ("out",)
+    assert topology.sinks_reading["total", "default"] == ("out",)
 
 
 def test_no_spout() -> None:
