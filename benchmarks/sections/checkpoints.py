@@ -35,7 +35,7 @@ SIZE = re.compile(r"\d+x\d+")
 
 
 class Counted(WindowedBolt):
-    """How many events a window holds."""
+    """Counts the events of a window."""
 
     outputs = "n long"
 

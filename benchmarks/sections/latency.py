@@ -264,11 +264,11 @@ def kafka(bench: Bench) -> None:
 
 
 def feed_topic(task: dict[str, Any]) -> dict[str, Any]:
-    """Send records to a topic at an even rate, and read the topic of results at the same time.
+    """Sends records to a topic at an even rate, and reads the topic of results at the same time.
 
-    Records are sent until enough seconds were counted, from ``warm`` seconds after the first result on, and some more,
-    so that a watermark passes these. Returns the milliseconds of every result of the counted seconds, and how many
-    records these had and how many were counted.
+    Counting begins ``warm`` seconds after the first result. Records are sent until enough seconds were counted, and
+    some longer, so that a watermark passes these seconds. Returns the milliseconds of every result of the counted
+    seconds, the number of records sent in them, and the number counted by the results.
     """
     late_by: dict[int, list[float]] = defaultdict(list)
     events: dict[int, int] = defaultdict(int)

@@ -627,7 +627,7 @@ class FirstOutput:
         return older
 
     def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:
-        """True if all rows of a file are older than ``read_from``, by columns with one value in the whole file.
+        """True if all rows of a file are older than ``read_from``, judged by columns with one value in the whole file.
 
         ``shared`` holds these columns, in one row. True only if the bolts that read the spout take their times from one
         of these columns, and nothing else reads the spout or its unreadable rows.

@@ -191,7 +191,7 @@ def canonical_place(path: str) -> Place:
 
 
 def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
-    """Returns the files among these for which a user's path of input may stand, whatever else exists.
+    """Returns those of these files that a user's path of input can stand for, whatever other files exist.
 
     Links are followed in the part of a path before its first pattern, and where that pattern matches them.
     """

@@ -259,7 +259,7 @@ def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswe
 
 
 def health_of(runs: Sequence[RunMetrics]) -> tuple[dict[str, Any], bool]:
-    """Returns the health of runs as JSON values, and whether all are well."""
+    """Returns the health of runs as JSON values, and True if all are well."""
     healths = {run.topology.name: run.health() for run in runs}
     well = all(health.well for health in healths.values())
     values = {

@@ -275,9 +275,9 @@ def _rising(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line, bool]:
-    """Returns where events would lie in an ideal world, and whether the clock says so.
+    """Returns the line on which events would lie if they came without delay, and True if it follows the clock.
 
-    If the clock is near the times of the events, they lie at the clock's own time, the diagonal. Else they lie at the
+    If the clock is near the times of the events, the line is the clock's own time, the diagonal. Otherwise it is the
     furthest time seen.
     """
     times = [moment.at for moment in moments if moment.at is not None and moment.kind == "event"]

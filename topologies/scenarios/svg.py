@@ -607,7 +607,7 @@ def _part(kind: str, width: int, height: int, content: str) -> str:
 
 
 def _clipped(name: str, width: int, height: int, content: str) -> str:
-    """Makes a drawing that is hidden above a row; the script moves the edge."""
+    """Makes a drawing whose part above a row is hidden; the script of the page moves this edge."""
     rect = element("rect", class_="upto", width=width, height=height)
     return element("clipPath", rect, id=name) + element("g", content, clip_path=f"url(#{name})")
 

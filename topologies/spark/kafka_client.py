@@ -284,7 +284,7 @@ class KafkaRanges:
 
     @property
     def usable(self) -> bool:
-        """True if they can read as Spark does."""
+        """True if these clients read exactly as Spark would."""
         return self._usable
 
     @property

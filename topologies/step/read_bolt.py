@@ -107,7 +107,7 @@ def message_rows(table: pa.Table) -> list[MessageRow]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Returns the values as objects; a message without headers, the usual case, has None."""
+    """Returns the values as objects; None for messages without headers, the usual case."""
     if pa.types.is_list(column.type) and not pc.max(pc.list_value_length(column)).as_py():
         return [None] * len(column)
     return objects_of(column)

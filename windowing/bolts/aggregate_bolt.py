@@ -85,8 +85,8 @@ class BoundAggregates:
 
 
 def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
-    """Returns a row for each window without events, of its key; None if there is none. ``key``: the columns of the
-    key."""
+    """Returns the rows of windows without events, each with the key of its window; None if there are none. ``key``: the
+    columns of the key."""
     index = np.flatnonzero(np.diff(windows.offsets) == 0)
     if not len(index):
         return None
