@@ -108,8 +108,7 @@ EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=
 LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
-"""The moment at which 9999-12-31 begins in the first zone of the day. Databases write that day for an end that is not
-known yet."""
+"""The moment at which 9999-12-31 begins in the easternmost zone. Databases write that day for an unknown end."""
 
 
 def to_datetime(timestamp: int) -> datetime:
@@ -177,15 +176,15 @@ def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
 
 
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an end that is not known."""
+    """Returns event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an unknown end."""
     endless = timestamps == FOREVER
     times = pa.array(timestamps, mask=endless if endless.any() else None)
     return times.view(pa.timestamp("us", tz="UTC"))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns a column of times or whole numbers as integers of its own unit, and which are there (None: all; others
-    are 0)."""
+    """Returns a column of times or whole numbers as integers of its own unit, and a mask of the valid ones (None: all;
+    others are 0)."""
     kind = column.type
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
@@ -247,12 +246,12 @@ def parse_time(value: object) -> int:
 
 
 def parse_end(value: object) -> int:
-    """Reads what ``parse_time`` reads, and ``"+inf"`` for the end of all streams."""
+    """Reads a time like ``parse_time``, and ``"+inf"`` for the end of all streams."""
     return FOREVER if value == "+inf" else parse_time(value)
 
 
 def written(micros: int) -> int | float | str:
-    """Returns a time as answers show it: milliseconds, whole where they are; ``"+inf"`` at the end of the streams."""
+    """Returns a time as answers show it: milliseconds, whole if possible; ``"+inf"`` at the end of the streams."""
     if micros == FOREVER:
         return "+inf"
     whole, rest = divmod(micros, 1000)

@@ -31,7 +31,7 @@ Ident = tuple[int, int, int, int]
 
 Members = range | np.ndarray
 """Positions in the source of a window: a range, or an array of positions if its events do not follow each other there,
-as where a custom policy left some out."""
+for example because a custom policy left some out."""
 
 
 class ColumnReads:
@@ -46,8 +46,8 @@ class ColumnReads:
 
 
 class EventSource(Protocol):
-    """The events that windows read: the queue as it was when the window fired, the events gathered for windows of other
-    kinds, or the rows that a test gave."""
+    """The events that windows read: the queue at the moment of the firing, the events gathered for windows of other
+    kinds, or the rows of a test."""
 
     @property
     def stream_names(self) -> Sequence[str]: ...
@@ -492,7 +492,7 @@ class WindowBatch:
         return runs
 
     def _given(self, window: TupleWindow) -> TupleWindow:
-        """Returns a window as it is given to a bolt, with records of its reads that count for the whole batch."""
+        """Returns a window for a bolt, with records of its reads that count for the whole batch."""
         window.reads = self._reads
         return window
 

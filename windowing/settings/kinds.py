@@ -42,7 +42,7 @@ class WindowKind(ABC):
     edges_known: ClassVar[bool] = False
     """True if its windows begin and end at times that are known without any event."""
     takes_offset: ClassVar[bool] = False
-    """True if these times are counted from an offset or an anchor."""
+    """True if the windows' times are counted from an offset or an anchor."""
     usually_holds_start: ClassVar[bool] = False
     """True if its windows include their start and not their end, unless a bolt declares bounds."""
     merges: ClassVar[bool] = False
@@ -168,8 +168,8 @@ class Calendar(WindowKind):
     first_month: int
     """The number of the month in which years and their quarters begin."""
     last: int
-    """Number of units in a window: ``7`` with ``day`` are the last seven days, and one such window ends with each day.
-    With ``at``: the number of windows between these times."""
+    """Number of units in a window: ``7`` with ``day`` gives the last seven days, and one such window ends with each
+    day. With ``at``: the number of parts between these times."""
 
     @checked_value
     def __init__(
@@ -424,7 +424,7 @@ class Meeting(_Moments):
 
     how: How
     left: int
-    """Number of the left one of the bolt's two inputs, from 0."""
+    """Number of the left input of the bolt's two inputs, from 0."""
 
     def in_words(self) -> str:
         return _MEETINGS[self.how]
@@ -495,7 +495,7 @@ class Session(WindowKind):
 
 
 def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """Raises ConfigError if sessions with a gap of zero are not those of one instant."""
+    """Raises ConfigError if sessions with a gap of zero are not sessions of one instant."""
     if not touching:
         raise ConfigError(
             "a session gap of zero",

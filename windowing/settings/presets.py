@@ -146,8 +146,7 @@ class Preset:
         return Preset(self.name, changed.rules, changed.asked + own)
 
     def with_rules(self, **rules: Any) -> Preset:
-        """Returns this preset with other rules that a bolt needs by its nature; the user is not said to have set them
-        by name."""
+        """Returns this preset with other rules that a bolt needs by its nature; they do not count as set by name."""
         kept = tuple(each for each in self.asked if each[0] not in rules)
         return Preset(self.name, {**self.rules, **rules}, kept)
 
@@ -310,7 +309,7 @@ def azure(
 
 
 def _signed(delay: Time) -> tuple[Duration, Duration]:
-    """Returns how far a watermark is behind, and how far ahead; one of the two is zero."""
+    """Returns the times by which a watermark is behind, and ahead; one of the two is zero."""
     if isinstance(delay, timedelta) and delay < timedelta(0):
         return Duration(0), as_duration(-delay)
     if isinstance(delay, str) and delay.strip().startswith("-"):

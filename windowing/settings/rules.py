@@ -34,7 +34,7 @@ class Bounds(Enum):
         return start < timestamp <= end if self is Bounds.END else start <= timestamp < end
 
     def among(self, timestamps: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
-        """Returns which of these events the window from ``start`` to ``end`` holds."""
+        """Returns a mask of the events that the window from ``start`` to ``end`` holds."""
         if self is Bounds.END:
             return (timestamps > start) & (timestamps <= end)
         return (timestamps >= start) & (timestamps < end)
@@ -86,8 +86,8 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 def one_of(rules: type[Choice], value: Choice | str) -> Choice:
-    """Returns the choice that a user means, by itself or by its value; ConfigError, with the possible values, for
-    anything else."""
+    """Returns the choice that a user means, by itself or by its value; raises ConfigError, with the possible values,
+    for anything else."""
     try:
         return rules(value)
     except ValueError:
@@ -140,8 +140,7 @@ class LateAction(Enum):
     DROP = "drop"
     """A late event goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
     ADJUST = "adjust"
-    """The time of a late event is moved to the earliest that is not late (SI-13, AZ-9); its columns stay as they
-    are."""
+    """The time of a late event is moved to the earliest that is not late (SI-13, AZ-9); its columns do not change."""
     CUT = "cut"
     """A late lifetime is cut to begin at the earliest time that is not late; late points and ends of edges are dropped
     (SI-13)."""
@@ -217,8 +216,8 @@ class OutputTime(Enum):
     """The last microsecond of a window that does not hold its end, so that the next bolt has the row in the same
     window."""
     START = "window start"
-    """The lifetime of the window (SI-31: ClipToWindowEnd): rows have its start as their time, and so does what is
-    promised to the next bolt (SI-24)."""
+    """The lifetime of the window (SI-31: ClipToWindowEnd): rows have its start as their time, and the watermark for the
+    next bolt follows the starts too (SI-24)."""
 
 
 @dataclass(frozen=True)
@@ -268,8 +267,8 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Events that last (SI-3): from their timestamp to the time in ``end_field``, which does not belong to them; until
-    further notice where that is null, or 9999-12-31."""
+    """Events that last (SI-3): from their timestamp to the time in ``end_field``, exclusively; until further notice if
+    that is null, or 9999-12-31."""
 
     end_field: str
     """The column with the end of an event."""

@@ -48,10 +48,10 @@ class FiredBy(StrEnum):
     CLOSE = "close"
     """The end of the streams, if nothing else would ever fire it."""
     FULL = "full"
-    """The window held as much as its Capacity allows, or the next event would not have fitted in; the window is cleared
-    then."""
+    """The window held as much as its Capacity allows, or the next event would not have fitted in; it is then
+    cleared."""
     EVENT = "event"
-    """An event that the user's own trigger was told of."""
+    """An event that the user's own trigger has tracked."""
     MOMENT = "moment"
     """A moment that the user's own trigger has asked for."""
     ARRIVAL = "arrival"
@@ -90,11 +90,11 @@ class ColumnRule:
     columns: ClassVar[Sequence[str]]
 
     def read(self, rows: pa.Table) -> Iterator[Any]:
-        """Called with the new events of a task; returns what ``ask`` is called with for each."""
+        """Called with the new events of a task; returns the argument of ``ask`` for each."""
         raise NotImplementedError
 
     def ask(self, event: Any, *call: Any) -> Any:
-        """Called for each event, with the TriggerCall if the trigger has one; returns what a rule returns."""
+        """Called for each event, with the TriggerCall if the trigger has one; returns the answer of a rule."""
         raise NotImplementedError
 
 

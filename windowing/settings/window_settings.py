@@ -123,7 +123,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=SaidBy("time", own_place=True),
     )
-    """The time of events if none of these says it and the inputs have none (AT-10, SI-1, AZ-1)."""
+    """The time of events if no other setting names one and the inputs carry none (AT-10, SI-1, AZ-1)."""
 
     # -- the watermark
     lag: Duration | None = setting(
@@ -613,7 +613,7 @@ class WindowSettings:
     """By the label of an input: rules of its source for watermarks and late events that differ from the bolt's
     (SI-17)."""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """The settings that were given by name, which those of a source do not replace (SI-18)."""
+    """The settings that were given by name, which a source's settings do not replace (SI-18)."""
     asked: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     """Settings that the user asked for by name, (setting, call) in order: one that would change nothing is refused.
     Settings that only a preset brings along may have no effect."""
@@ -626,8 +626,8 @@ class WindowSettings:
         return of_fields(self)
 
     def changed(self, **changes: Any) -> WindowSettings:
-        """Returns the settings with these changes, as ``dataclasses.replace`` does, which takes ten times as long: a
-        bolt is made setting by setting."""
+        """Returns the settings with these changes, like ``dataclasses.replace``, but ten times as fast: a bolt is made
+        setting by setting."""
         unknown = changes.keys() - _FIELDS
         if unknown:
             raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
@@ -664,7 +664,7 @@ class WindowSettings:
 
     @property
     def arrival_is_time(self) -> bool:
-        """True if the only time of events is that of their arrival, in a column (AZ-1)."""
+        """True if the only time of events is their arrival, in a column (AZ-1)."""
         by_default = self.default_time is DefaultTime.ARRIVAL and not self.reads_timestamps and not self.processing_time
         return by_default and self.arrival is not None and self.arrival.field is not None
 
