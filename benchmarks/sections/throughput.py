@@ -188,7 +188,7 @@ FLAT, OVERLAP = 1.5, 2.0
 
 
 def growth(bench: Bench) -> None:
-    """The same number of events, in windows that hold more and more of them; the sizes in turn, run by run."""
+    """Measures the same number of events in windows of increasing size."""
     ours = with_memory(windbolt(bench.session))
     general = [] if bench.quick else [(W2, with_memory(windbolt(bench.session, "general bolt")))]
     for workload, arm in [(W2, ours), *general, (W4, ours)]:
@@ -225,7 +225,7 @@ def slowdown(figures: Sequence[Figure]) -> float | None:
 
 
 def with_memory(arm: Arm) -> Arm:
-    """Returns an arm that also notes the most memory that a worker had."""
+    """Returns an arm of the contest that also notes the peak memory of a worker."""
 
     def run(job: Job) -> Taken:
         with peak_memory() as peak:

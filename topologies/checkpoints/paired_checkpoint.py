@@ -251,7 +251,7 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError if a checkpoint was to begin with given events, and does not have them all."""
+    """Raises CheckpointError if giving a checkpoint its first events (``state.begin``) was interrupted."""
     if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",

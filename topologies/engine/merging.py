@@ -59,7 +59,7 @@ class MergeInput:
 
 @dataclass(frozen=True)
 class InputRange:
-    """A range of the good rows of a part, and the range of bad rows among them."""
+    """A range of the rows of a part without bad ones, and the range of bad rows that lie among them."""
 
     part: MergeInput
     rows: range

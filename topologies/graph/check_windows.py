@@ -376,7 +376,7 @@ def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for windows that are fired at the same time, because they leave nothing behind for each other."""
+    """Yields errors for a bolt whose windows are to be fired at the same time, although it has a state."""
     if not isinstance(bolt.parallel_windows, bool):
         yield bolt.fault(
             f"has parallel_windows = {bolt.parallel_windows!r:.60}", "it is a yes or a no", "write True or False"

@@ -550,7 +550,7 @@ def scenario_files(folder: Path) -> list[Path]:
 
 
 def passed_over(folder: Path) -> bool:
-    """True if a folder holds no files of a project's own."""
+    """True for hidden folders, virtual environments, and others that hold no files of the project itself."""
     return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
 
 

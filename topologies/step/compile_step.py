@@ -538,7 +538,7 @@ class _Sinks:
 
 
 def _below(place: str, name: str) -> str:
-    """Returns a folder within a place; the options of a place in a store stay at the end."""
+    """Returns the path of a folder within another place; if this is in a store, its options stay at the end."""
     folder, sign, options = place.partition("?") if has_query(place) else (place, "", "")
     return f"{os.path.join(folder, name)}{sign}{options}"
 

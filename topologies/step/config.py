@@ -74,7 +74,7 @@ class FilePath:
 
     @property
     def place(self) -> str:
-        """The path of a folder, also on other file systems."""
+        """The path of a folder, which may be on another file system."""
         return self.text if _names_its_system(self.text) else str(self.file)
 
     @property

@@ -394,8 +394,10 @@ def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[An
 
 
 def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns decimals in units of their last digit, and which are not null; decimals of few digits fill only half of
-    their 128 bits."""
+    """Returns decimals in units of their last digit, and which are not null.
+
+    Reads the lower 64 of their 128 bits: decimals of few digits need no more.
+    """
     if not len(column):
         return np.zeros(0, np.int64), None
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)

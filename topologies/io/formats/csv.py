@@ -458,7 +458,7 @@ class CsvFormat(OneSplit):
         return data if self.escape_unquoted else self._finder.with_escapes(data)
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
-        """Returns the rows as a chunk, the first of which has the number ``row``; and their number."""
+        """Returns the rows as a chunk, and their number; ``row``: the number of its first row."""
         kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
         wrong = rows.widths[kept] != len(header)
         numbers = row + np.arange(len(kept), dtype=np.int64)

@@ -222,7 +222,8 @@ def _fetched(client: SchemaRegistryClient, number: int, form: str | None) -> Reg
 
 
 def references_of(client: SchemaRegistryClient, schema: Any, form: str | None) -> tuple[tuple[str, str], ...]:
-    """Returns the schemas that one names, each before those that use it: the name that is used, and the text."""
+    """Returns the schemas that a schema refers to, as (name in the reference, text); each comes before those that use
+    it."""
     found: dict[tuple[str, str], None] = {}
     _add_references(client, schema, form, found, ())
     return tuple(found)
