@@ -376,7 +376,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
         with_retries(lambda: self.plain.create_dir(path, recursive=recursive))
 
     def delete_dir(self, path: str) -> None:
-        self._gone(lambda: self.plain.delete_dir(path))
+        self._delete_if_exists(lambda: self.plain.delete_dir(path))
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:
         with_retries(lambda: self.plain.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
@@ -385,7 +385,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
         with_retries(lambda: self.plain.delete_dir_contents("/", accept_root_dir=True))
 
     def delete_file(self, path: str) -> None:
-        self._gone(lambda: self.plain.delete_file(path))
+        self._delete_if_exists(lambda: self.plain.delete_file(path))
 
     def move(self, src: str, dest: str) -> None:
         def again() -> None:
@@ -412,7 +412,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
     def open_append_stream(self, path: str, metadata: dict[str, str]) -> pa.NativeFile:
         return with_retries(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
 
-    def _gone(self, delete: Callable[[], None]) -> None:
+    def _delete_if_exists(self, delete: Callable[[], None]) -> None:
         """Delete something; it may be gone when the store is asked again."""
 
         def again() -> None:

@@ -510,7 +510,7 @@ class WatermarkTrace:
         """Called once, when all is taken: returns the watermark that the sources allow after each event, whatever it
         was before."""
         sources, events = self._sources, len(self._arrivals)
-        for stream in self._partitioned_by_now():
+        for stream in self._newly_partitioned():
             self._total = sources.join(self._total, self._awaited(stream))
             self.speaking.add(stream)
         sources.take_over(self._imported, events, (self._arrivals, self.marks), self._arrival_bounds)
@@ -537,7 +537,7 @@ class WatermarkTrace:
             default=0,
         )
 
-    def _partitioned_by_now(self) -> list[str]:
+    def _newly_partitioned(self) -> list[str]:
         """Returns the inputs that were awaited as a whole and of which a partition has now delivered."""
         marks = self._sources.state.marks.items()
         awaited = {stream for stream, mark in marks if not mark.counted and stream not in self.speaking}

@@ -107,7 +107,7 @@ class WindowManager:
         state, settled = self.state, self.queue.settled_view()
         start = 0
         if state.previous_frontier is not None:
-            start = self._gone(self._view(settled, state.previous_frontier))
+            start = self._count_expired(self._view(settled, state.previous_frontier))
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
@@ -171,14 +171,14 @@ class WindowManager:
     def _retire(self, view: QueueView, settled: SettledEvents) -> None:
         """Account for events that no later window can hold, and drop those that are no longer needed."""
         state = self.state
-        gone = self._gone(view)
+        gone = self._count_expired(view)
         if gone > state.accounted:
             self.accounts.add("unwindowed", self._count(settled, state.accounted, gone))
             state.accounted = gone
         dropped = gone if state.previous is None else min(gone, state.previous[0])
         self.drop(dropped)
 
-    def _gone(self, view: QueueView) -> int:
+    def _count_expired(self, view: QueueView) -> int:
         """Returns the number of events at the head of the queue that are gone: no later window can hold them."""
         reference, stop = self.trigger.next_firing(view)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))

@@ -140,11 +140,11 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
         result[filled_in] += _of_any_size(data, offsets[:-1][filled_in], lengths[filled_in])
     elif len(sizes) == 1 and lengths.all():
         whole = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
-        result += _of_one_size(whole)
+        result += _sums_of_equal_lengths(whole)
     else:
         for size in sizes:
             same = np.flatnonzero(lengths == size)
-            result[same] += _of_one_size(data[offsets[same][:, None] + np.arange(size)])
+            result[same] += _sums_of_equal_lengths(data[offsets[same][:, None] + np.arange(size)])
     return result
 
 
@@ -156,7 +156,7 @@ def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
     return [size for size in sizes if size] if len(sizes) <= _FEW else None
 
 
-def _of_one_size(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Returns the sums of values that are rows of bytes, by Horner's rule: a pass over all values for each of their
     bytes."""
     sums = np.zeros(len(data), np.uint64)

@@ -187,7 +187,7 @@ class TupleWindow:
         of other kinds than Storm's if the bolt was not found to ask for it: see ``with_policies(expired=...)``.
         """
         self._note_all()
-        return self._expired_from.table(self._left())
+        return self._expired_from.table(self._previous_events())
 
     @property
     def knows_expired(self) -> bool:
@@ -233,7 +233,7 @@ class TupleWindow:
     @checked_on_failure
     def select_expired(self, *columns: str) -> pa.Table:
         """Returns these columns of the events in ``expired``, like ``select``."""
-        return self._selected(self._expired_from.table(self._left()), columns)
+        return self._selected(self._expired_from.table(self._previous_events()), columns)
 
     @checked_on_failure
     def to_pandas(self) -> pd.DataFrame:
@@ -298,7 +298,7 @@ class TupleWindow:
     @checked_on_failure
     def get_expired(self) -> list[Tuple]:
         """Returns the expired events as objects."""
-        return self._tuples(self._left(), self._expired_from)
+        return self._tuples(self._previous_events(), self._expired_from)
 
     def _events(self) -> pa.Table:
         """Returns all events, without a record of the read."""
@@ -332,7 +332,7 @@ class TupleWindow:
             self._codes = self._source.streams(self._members)
         return self._codes
 
-    def _left(self) -> Members:
+    def _previous_events(self) -> Members:
         if self._expired is None:
             raise ConfigError(
                 "this window has no window.expired",
@@ -451,13 +451,13 @@ class WindowBatch:
         """The events of all windows, window by window."""
         if self._reads is not None:
             self._reads.whole = True
-        return _in_one([source.table(members) for source, members in self._runs])
+        return _concatenated([source.table(members) for source, members in self._runs])
 
     @checked_on_failure
     def select(self, *columns: str) -> pa.Table:
         """Returns these columns of ``table``, in this order. Raises KeyError if there is no such column; raises
         ConfigError for no column, or one twice."""
-        chosen = _in_one([selected(source.table(members), columns) for source, members in self._runs])
+        chosen = _concatenated([selected(source.table(members), columns) for source, members in self._runs])
         if self._reads is not None:
             self._reads.names.update(columns)
         return chosen
@@ -497,5 +497,5 @@ class WindowBatch:
         return window
 
 
-def _in_one(tables: list[pa.Table]) -> pa.Table:
+def _concatenated(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]

@@ -193,7 +193,7 @@ class PaneDecisions:
             states.on_time[windows.fired_at_former_end & grown] = 0
         revised = self._revised(windows, fresh)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
-        early = ~ended & (self._asked(panes.early, states, fresh) | revised) & (not moment.within_batch)
+        early = ~ended & (self._fired_by_trigger(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
         in_time = on_time if opened_at is None else on_time & ~self.passed_before(states.end, opened_at)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
@@ -243,11 +243,13 @@ class PaneDecisions:
         first = takes_events & ended & ~done
         if panes.at_end is not None:
             first &= sizes >= panes.at_end.value
-        asked = (final & (fresh > 0)) | self._asked(panes.late, states, fresh) | revised
+        asked = (final & (fresh > 0)) | self._fired_by_trigger(panes.late, states, fresh) | revised
         again = takes_events & ended & done & asked
         return first, again
 
-    def _asked(self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _fired_by_trigger(
+        self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
         """Returns which windows that no firing has closed a trigger fires now."""
         if trigger is None:
             return np.zeros(len(states), np.bool_)

@@ -142,7 +142,7 @@ class _CheckedSessions(_Sessions):
     def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
         if time > self.limit:
             return False
-        if time <= self._cut and self._goes_on:
+        if time <= self._cut and self._may_continue:
             return True
         if super().is_late(time, end, first, high, reference):
             return True
@@ -153,7 +153,7 @@ class _CheckedSessions(_Sessions):
         insort(self._times, time)
 
     @property
-    def _goes_on(self) -> bool:
+    def _may_continue(self) -> bool:
         """True if the session after the cut is open, or may still get its first event."""
         place = bisect_left(self.spans, self._cut, key=_START)
         return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])

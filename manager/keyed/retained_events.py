@@ -302,7 +302,7 @@ class SortedEvents:
         codes = None if self.hashes is None else group_numbers(self.hashes)
         sides = None
         if by_side:
-            codes, sides = self._apart(codes), self.stream_codes(np.arange(len(events)))
+            codes, sides = self._codes_apart_by_null(codes), self.stream_codes(np.arange(len(events)))
         columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
         times, ends, closed_until, gaps, reaches = map(self._sorted, columns)
         accounted = self._sorted(events.accounted)
@@ -426,7 +426,7 @@ class SortedEvents:
         """Returns the names of the streams of these events."""
         return [self.stream_names[code] for code in self.stream_codes(members).tolist()]
 
-    def _apart(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    def _codes_apart_by_null(self, codes: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Returns the codes of keys, where each event whose key has a null gets a code of its own: null equals
         nothing."""
         null = np.zeros(len(self), np.bool_)

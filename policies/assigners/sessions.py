@@ -147,11 +147,11 @@ class SessionWindows(WindowAssigner):
         if not len(live):
             nothing = np.empty(0, dtype=np.int64)
             return RunWindows(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
-        begins, covered = self._natural(live)
+        begins, covered = self._uncut_sessions(live)
         natural = _run_windows(live, begins, covered)
         if self.max_duration is None:
             return natural, np.zeros(len(natural.lows), dtype=bool)
-        return self._checked(live.starts, key_heads(live), natural, self.max_duration.micros)
+        return self._cut_by_clock(live.starts, key_heads(live), natural, self.max_duration.micros)
 
     def runs(self, live: LiveEvents) -> EventRuns:
         """Returns runs of events that one session holds whatever other events come, as long as they are live; each ends
@@ -166,7 +166,7 @@ class SessionWindows(WindowAssigner):
         times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
         assert times is not None
         live = LiveEvents(times, keys, gaps=gaps, reaches=reaches)
-        begins, covered = self._natural(live)
+        begins, covered = self._uncut_sessions(live)
         if self.max_duration is not None and len(live):
             cells = -(-live.starts // self.max_duration.micros)
             begins[1:] |= cells[1:] != cells[:-1]
@@ -175,7 +175,7 @@ class SessionWindows(WindowAssigner):
         numbers[order] = np.cumsum(begins) - 1
         return EventRuns(numbers, runs.starts, runs.ends)
 
-    def _natural(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def _uncut_sessions(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Returns a mask of the events that begin a session, if none is cut; and for each event the time that is
         covered by it and by the events of its session, or of its key, before it."""
         if live.reaches is not None:
@@ -188,7 +188,7 @@ class SessionWindows(WindowAssigner):
         begins[1:] |= live.starts[1:] > covered[:-1] if self.touching else live.starts[1:] >= covered[:-1]
         return begins, covered
 
-    def _checked(
+    def _cut_by_clock(
         self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: RunWindows, longest: int
     ) -> tuple[RunWindows, NDArray[np.bool_]]:
         """Returns the sessions after the clock has closed those that last too long, and which ones it closed."""

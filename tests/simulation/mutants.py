@@ -304,7 +304,7 @@ MUTANTS: dict[str, Mutant] = {
     "an event at its tolerance is late": _late_at_the_tolerance,
     "an event at the end of its last window is between windows": _events_at_an_end_are_between_windows,
     "a run that has lost deletes drafts of the winner": lambda: _rewritten(
-        commit, "_is_left", commit, "epoch_of(base) <= epoch", "epoch_of(base) >= 0"
+        commit, "_is_unpublished", commit, "epoch_of(base) <= epoch", "epoch_of(base) >= 0"
     ),
     "names of documents are not synced": lambda: patch.object(sealed_files, "sync_names", _nothing),
     "names of segments are not synced": lambda: patch.object(segment_files, "sync_names", _nothing),

@@ -116,7 +116,7 @@ class ReadTopics:
             if remade:
                 check_owner()
                 skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
-                complaints += [_made_anew(name, topic, skipped[topic]) for topic in remade]
+                complaints += [_topic_was_recreated(name, topic, skipped[topic]) for topic in remade]
             noted += [
                 [name, topic, topic_id, batch]
                 for topic, topic_id in self.ids[name].items()
@@ -218,7 +218,7 @@ def _places(read: Mapping[int, int]) -> str:
     return ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
 
 
-def _made_anew(name: str, topic: str, skipped: int) -> str:
+def _topic_was_recreated(name: str, topic: str, skipped: int) -> str:
     records = f"{skipped:,} record{'' if skipped == 1 else 's'}"
     lost = f"; up to {records} of the old one that a batch was to read {'is' if skipped == 1 else 'are'} lost"
     return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost if skipped else ''}"

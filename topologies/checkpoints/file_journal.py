@@ -291,10 +291,12 @@ def as_uri(path: str) -> str:
         scheme = "s3a"
     if rest.isascii():
         return f"{scheme}://{quote(rest, safe=_NOT_QUOTED)}"
-    return f"{scheme}://" + "".join(quote(char, safe=_NOT_QUOTED) if char.isascii() else _other(char) for char in rest)
+    return f"{scheme}://" + "".join(
+        quote(char, safe=_NOT_QUOTED) if char.isascii() else _quoted_if_special(char) for char in rest
+    )
 
 
-def _other(char: str) -> str:
+def _quoted_if_special(char: str) -> str:
     return quote(char) if unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cc") else char
 
 

@@ -284,7 +284,7 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
 def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     files = halves.files
-    begun = _begun(halves, key)
+    begun = _folder_of_attempt(halves, key)
     aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
     files.write(GOING_BACK, {"to": key, "aside": aside})
     claim_back_to(halves, key)
@@ -292,7 +292,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     later = [*files.names("manifests"), *files.names("plans")]
     passed = sorted({name for name in later if name > key})
     _spark_half(halves, key, done)
-    _own_half(halves, key, done)
+    _move_own_half(halves, key, done)
     _sinks(halves, key, aside, passed, done)
     if halves.uri is None:  # the moves must survive a power cut before the note that they are in progress is deleted
         sync_folders_below(halves.root)
@@ -327,7 +327,7 @@ def _kept_batches_in_words(keys: list[str]) -> str:
     return f"kept are {', '.join(map(batch_name, keys))} (--keep-batches of a run says how many)"
 
 
-def _begun(halves: PairedCheckpoint, key: str) -> str | None:
+def _folder_of_attempt(halves: PairedCheckpoint, key: str) -> str | None:
     """Returns the folder in which an earlier attempt has set files aside; raises CheckpointError if it was to go back
     further."""
     try:
@@ -359,7 +359,7 @@ def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
             _move(halves.filesystem, f"{spark.root}/{each}", f"{done.folder}/spark/{each}", done)
 
 
-def _own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
+def _move_own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
     files, filesystem = halves.files, halves.filesystem
     for folder in ("plans", "manifests"):
         for batch in files.names(folder):
@@ -452,16 +452,16 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Grap
     raised before anything is written.
     """
     with naming_a_way_back(halves):
-        manifest = _look(halves, names, topology, check_unclaimed)
+        manifest = _check_reset(halves, names, topology, check_unclaimed)
         checkpoint = claimed(halves, "windbolt reset")
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
-                manifest = _look(halves, names, topology, check_halves)
+                manifest = _check_reset(halves, names, topology, check_halves)
             with during("letting bolts start over", "reset them once more; until then no run begins"):
                 return _reset(halves, checkpoint, names, manifest, topology)
 
 
-def _look(
+def _check_reset(
     halves: PairedCheckpoint,
     names: Collection[str],
     topology: Graph,

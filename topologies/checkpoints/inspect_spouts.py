@@ -507,7 +507,7 @@ _MOST_SECONDS = 3.0
 
 def find_sources(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each spout, by name. Reads a few rows, but none that need Spark."""
-    return {name: _found(topology, node) for name, node in topology.spouts.items()}
+    return {name: _findings_of_spout(topology, node) for name, node in topology.spouts.items()}
 
 
 def suspicious_input(topology: Graph) -> list[WindboltError]:
@@ -523,7 +523,7 @@ def suspicious_input(topology: Graph) -> list[WindboltError]:
     return found
 
 
-def _found(topology: Graph, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
+def _findings_of_spout(topology: Graph, node: SpoutNode) -> Findings:  # noqa: PLR0911 - one for each kind
     try:
         match node.spout:
             case FileSpout() as spout if not spout.is_here:

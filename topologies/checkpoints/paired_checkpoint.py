@@ -83,7 +83,7 @@ class FolderLock:
         if self.folder is None:
             return
         with as_storage_error(f"checkpoint {self.path}", "written to"):
-            self._held = self._made(self.folder)
+            self._held = self._open_lock_file(self.folder)
             self._take(self._held, fcntl.LOCK_EX)
         try:
             self._sign(self._held)
@@ -113,7 +113,7 @@ class FolderLock:
             held.write(f"process {os.getpid()}")
             held.flush()
 
-    def _made(self, folder: str) -> IO[str]:
+    def _open_lock_file(self, folder: str) -> IO[str]:
         try:
             self.filesystem.create_dir(folder, recursive=True)
             return open(f"{folder}/.lock", "a+", encoding="utf-8", errors="replace")

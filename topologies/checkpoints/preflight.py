@@ -41,7 +41,7 @@ from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCo
 
 def find_sinks(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each sink, by its name. Makes nothing, and leaves nothing behind."""
-    return {name: _found(node) for name, node in topology.sinks.items()}
+    return {name: _findings_of_sink(node) for name, node in topology.sinks.items()}
 
 
 def make_sink_folders(topology: Graph) -> None:
@@ -54,7 +54,7 @@ def make_sink_folders(topology: Graph) -> None:
                 _try_writing(folder)
 
 
-def _found(node: SinkNode) -> Findings:
+def _findings_of_sink(node: SinkNode) -> Findings:
     folder = _local_folder(node)
     if folder is None:
         return Findings()
@@ -381,7 +381,7 @@ def _errors_are_taken(topology: Graph, component: str) -> bool:
     """True if a sink or bolt reads the errors of a spout or plain bolt: its own error stream, or that of a bolt that
     reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
-    return any(_is_taken(topology, name, ERRORS) for name in (component, *readers))
+    return any(_is_read(topology, name, ERRORS) for name in (component, *readers))
 
 
 def _late_is_lost(topology: Graph, bolt: str) -> bool:
@@ -391,10 +391,10 @@ def _late_is_lost(topology: Graph, bolt: str) -> bool:
     from_spouts = not all(node.origins)
     if not node.event_time or not from_spouts or settings.late_action is not LateAction.DIVERT:
         return False
-    return settings.late_stream is None or not _is_taken(topology, bolt, settings.late_stream)
+    return settings.late_stream is None or not _is_read(topology, bolt, settings.late_stream)
 
 
-def _is_taken(topology: Graph, name: str, stream: str) -> bool:
+def _is_read(topology: Graph, name: str, stream: str) -> bool:
     return bool(topology.readers.get((name, stream)) or topology.sinks_reading.get((name, stream)))
 
 

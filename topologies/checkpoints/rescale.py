@@ -535,13 +535,13 @@ def move_tasks(
     others. ``attempts``: of the run that does this. Raises CheckpointError or ConfigError, naming all problems, before
     anything is written.
     """
-    move = _look(halves, wanted, topology, check_unclaimed)
+    move = _plan_rescaling(halves, wanted, topology, check_unclaimed)
     if not move.changed:
         return move.done
     checkpoint = claimed(halves, attempts or "windbolt rescale")
     with naming_a_way_back(halves), telling_who_took_over(checkpoint):
         if halves.uri is not None:
-            move = _look(halves, wanted, topology, check_halves)
+            move = _plan_rescaling(halves, wanted, topology, check_halves)
         with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
             _move(halves, checkpoint, move, topology)
             halves.files.sync()
@@ -574,7 +574,7 @@ class _Rescaling:
     """Result that the move will have."""
 
 
-def _look(
+def _plan_rescaling(
     halves: PairedCheckpoint,
     wanted: Mapping[str, int],
     topology: Graph | None,

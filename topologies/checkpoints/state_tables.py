@@ -564,7 +564,7 @@ def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None)
     and a run may be in progress. Raises CheckpointError if there is no checkpoint, or not that batch.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    return _undisturbed(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
+    return _retried_after_commits(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
 
 
 @checked
@@ -593,7 +593,7 @@ def read(
     name = the_only_bolt(halves, known) if bolt is None else bolt
     rules = rules_of(known, name, key)
     wanted = Selection(task=task, key=key, since=_moment("since", since), until=_moment("until", until))
-    return _undisturbed(halves, lambda: _read(halves, name, rules, wanted, batch))
+    return _retried_after_commits(halves, lambda: _read(halves, name, rules, wanted, batch))
 
 
 def _read(
@@ -632,7 +632,7 @@ def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])
 
 
-def _undisturbed(halves: PairedCheckpoint, look: Callable[[], Result]) -> Result:
+def _retried_after_commits(halves: PairedCheckpoint, look: Callable[[], Result]) -> Result:
     """Returns the result of ``look``. Repeats it if a run has committed meanwhile, and may have deleted files."""
     for _ in range(_ATTEMPTS):
         before = halves.files.names("manifests")

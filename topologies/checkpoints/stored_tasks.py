@@ -125,7 +125,7 @@ class Selection:
                 here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
                 of_key |= here & self._of_key(table, shown_as(table, columns))
             wanted &= of_key
-        return _those(table, wanted)
+        return _filtered(table, wanted)
 
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
         """Returns the wanted rows. ``keys``: the columns of the key, for each of its names; a table without any of them
@@ -135,7 +135,7 @@ class Selection:
         whole = [columns for columns in shown if set(columns) <= set(table.column_names)]
         if self.key is not None and whole:
             wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in whole])
-        return _those(table, wanted)
+        return _filtered(table, wanted)
 
     def _in_time(self, table: pa.Table, time: str) -> NDArray[np.bool_]:
         times, wanted = table.column(time).cast(pa.int64()), np.ones(table.num_rows, np.bool_)
@@ -186,7 +186,7 @@ def _normalized(text: str, kind: pa.DataType) -> str:
         return text
 
 
-def _those(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
+def _filtered(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
     return table if wanted.all() else table.filter(pa.array(wanted))
 
 

@@ -273,14 +273,14 @@ def add_columns(
     that does this, which claims the checkpoint if no lock keeps others off.
     """
     with naming_a_way_back(halves):
-        new = _look(halves, topology, first_output)
+        new = _added_columns(halves, topology, first_output)
         if new is None:
             return {}
         manifest = check_unclaimed(halves)
         checkpoint = claimed(halves, attempts or Attempts())
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
-                new, manifest = _look(halves, topology, first_output), check_halves(halves)
+                new, manifest = _added_columns(halves, topology, first_output), check_halves(halves)
             if new is None:  # another run has done it
                 return {}
             with (
@@ -321,7 +321,7 @@ def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
     return ", ".join(f"{each} ({label})" for each, label in zip(words, node.streams, strict=True))
 
 
-def _look(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> NewColumns | None:
+def _added_columns(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> NewColumns | None:
     """Returns the new columns; None if there are none."""
     note, begun = noted_rules(halves), halves.files.read(ADDING_COLUMNS)
     new = None if note is None else NewColumns.of(note, TopologyRules.of(topology), topology)

@@ -116,7 +116,7 @@ def prepare_folders(
                     refresh_listing(folder)
                     sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
                 if last is None and not planned(batch_key(0, False)):
-                    _refuse_others(node.name, filesystem, folder)
+                    _refuse_files_of_another_run(node.name, filesystem, folder)
                 else:
                     refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
     tidy_folders(topology, epoch)
@@ -160,7 +160,7 @@ def tidy_folders(topology: Graph, epoch: int = 0) -> None:
             filesystem, folder, uri = locate(node.sink.path)
             ending = f".{node.sink.format.name}"
             with naming_owner(f"sink {node.name!r}"):
-                _delete(filesystem, folder, uri, partial(_is_left, ending=ending, epoch=epoch))
+                _delete(filesystem, folder, uri, partial(_is_unpublished, ending=ending, epoch=epoch))
                 if uri is None:
                     sync_folder(folder)
 
@@ -228,7 +228,7 @@ def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
         sync_names(folder)
 
 
-def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
+def _refuse_files_of_another_run(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
     found = entries(filesystem, folder, missing=False)
     published = [entry.base_name for entry in found if entry.base_name.startswith("batch-")]
     if published:
@@ -239,7 +239,7 @@ def _refuse_others(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
         )
 
 
-def _is_left(base: str, ending: str, epoch: int) -> bool:
+def _is_unpublished(base: str, ending: str, epoch: int) -> bool:
     """True if a name is that of an unpublished file of a task, by this owner or an earlier one: ``.<batch>-<epoch>-<32
     hexadecimal digits>.<format>``, without the epoch if a lock excludes other owners."""
     stem = os.path.splitext(base)[0]

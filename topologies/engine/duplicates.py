@@ -272,7 +272,7 @@ class DuplicateFinder:
         if self.live is not None:
             return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
-        return parts, _as_held(parts, self.node)
+        return parts, _ids_of_queue(parts, self.node)
 
     @property
     def _per_key(self) -> bool:
@@ -299,7 +299,7 @@ class DuplicateFinder:
         return LiveByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
 
-def _as_held(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
+def _ids_of_queue(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
     """Returns the ids and times of the events of a queue, part by part; None if there is none."""
     if not parts:
         return None

@@ -509,7 +509,7 @@ class Staging:
 
     def _by_task(self, node: WindowedNode, queued: _QueuedRows) -> Iterator[tuple[int, Events]]:
         """Yields (task, events) of a bolt, or its partial sums if it takes sums; ordered by (time, arrival)."""
-        events = _in_one(queued, len(node.inputs))
+        events = _concatenated(queued, len(node.inputs))
         slicing = node.slicing(self._context.traced)
         if slicing is None:
             self.work[node.name] = BoltWork(column_bytes=column_bytes(node, events.payload.columns))
@@ -539,7 +539,7 @@ class Staging:
         return path
 
 
-def _in_one(queued: _QueuedRows, streams: int) -> Events:
+def _concatenated(queued: _QueuedRows, streams: int) -> Events:
     """Joins all events in order of arrival. Raises DataError if a column exceeds 2 GiB."""
     times = _joined(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)

@@ -570,10 +570,10 @@ class RangeReader:
         if place not in wanted:
             return False
         if partition.reached < wanted[place].end:
-            return self._look(partition, wanted[place], complaints)
+            return self._skip_deleted(partition, wanted[place], complaints)
         return True
 
-    def _look(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
+    def _skip_deleted(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
         """Skips records that are gone, if a partition begins behind them, or ends before them; returns True if some
         are."""
         place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached

@@ -124,7 +124,7 @@ class Caller(Generic[OwnSpout]):
         )
 
 
-def _own(offset: Any) -> Any:
+def _copy_for_user(offset: Any) -> Any:
     """Returns a copy of an offset for the user's code, which may change it: a call is repeated with the old one."""
     return copy.deepcopy(offset)
 
@@ -198,7 +198,7 @@ class Puller:
         with self._caller.raising_spout_errors(
             f"acknowledge({_repr(offset)})", "the batch is committed, and nothing is lost"
         ):
-            self._caller.spout.acknowledge(_own(offset))
+            self._caller.spout.acknowledge(_copy_for_user(offset))
 
     def close(self) -> None:
         """Close the user's spout, if it was opened."""
@@ -214,7 +214,7 @@ class Puller:
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
         call = f"read({_shown(self._offset)}, {limit})"
         with self._caller.raising_spout_errors(call, _NOTHING_LOST):
-            answer = self._caller.spout.read(_own(self._offset), limit)
+            answer = self._caller.spout.read(_copy_for_user(self._offset), limit)
         if answer is None:
             return None
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -281,7 +281,7 @@ class RangePlanner:
         with self._caller.raising_spout_errors(
             f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"
         ):
-            self._caller.spout.acknowledge(_own(read))
+            self._caller.spout.acknowledge(_copy_for_user(read))
 
     def close(self) -> None:
         """Close the user's spout, if it was opened."""
@@ -365,7 +365,7 @@ class RangePlanner:
 
         def once() -> Any:
             with self._caller.raising_spout_errors(call, _NOTHING_LOST):
-                return self._caller.spout.end(name, _own(start), limit)
+                return self._caller.spout.end(name, _copy_for_user(start), limit)
 
         end = self._caller.as_stored(call, self._caller.tried(once))
         if end is None:
@@ -472,7 +472,7 @@ def read_range(
 
     def once() -> pa.Table:
         with caller.raising_spout_errors(wanted.call, "no row is lost: the next run reads the same range"):
-            rows = caller.spout.read(wanted.partition, _own(wanted.start), _own(wanted.end))
+            rows = caller.spout.read(wanted.partition, _copy_for_user(wanted.start), _copy_for_user(wanted.end))
         if rows is None:
             raise caller.error(
                 f"{wanted.call} returned None",

@@ -312,7 +312,7 @@ def feedback_loops(
                     why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
                     do="write to a folder, or append to a table, that is not read",
                 )
-            elif isinstance(spout, KafkaSpout) and isinstance(sink, KafkaSink) and _comes_back(sink, spout):
+            elif isinstance(spout, KafkaSpout) and isinstance(sink, KafkaSink) and _reads_own_output(sink, spout):
                 yield ConfigError(
                     loop,
                     why=f"its records, in topic {sink.topic!r}, would come back as new events, without end",
@@ -321,7 +321,7 @@ def feedback_loops(
                 )
 
 
-def _comes_back(sink: KafkaSink, spout: KafkaSpout) -> bool:
+def _reads_own_output(sink: KafkaSink, spout: KafkaSpout) -> bool:
     """True if the spout reads the topic of the sink."""
     return sink.topic is not None and reads_topic(spout, sink.topic) and same_kafka(spout.servers, sink.servers)
 

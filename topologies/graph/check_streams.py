@@ -46,7 +46,7 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "the key says which events share a watermark",
             "call with_key",
         )
-    for label, grouping in _apart(bolt, columns) if columns and not bolt.temporal else ():
+    for label, grouping in _inputs_splitting_keys(bolt, columns) if columns and not bolt.temporal else ():
         yield bolt.fault(
             f"has the key {', '.join(columns)}, {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
             "events of one key would go to several tasks",
@@ -85,7 +85,7 @@ def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
 def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Checks that all events that a bolt groups come to one task; with windows per key they always do."""
     by = bolt.groups_by
-    for label, grouping in () if by is None or bolt.settings.key else _apart(bolt, by):
+    for label, grouping in () if by is None or bolt.settings.key else _inputs_splitting_keys(bolt, by):
         fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
         yield bolt.fault(
             f"{fields}, has {bolt.parallelism} tasks, and reads {label!r} by {grouping}",
@@ -115,7 +115,7 @@ def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
     )
 
 
-def _apart(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
+def _inputs_splitting_keys(bolt: CheckedBolt, key: tuple[str, ...]) -> Iterator[tuple[str, Grouping]]:
     """Yields the inputs, and their groupings, by which events with equal keys may go to several tasks."""
     if bolt.parallelism == 1:
         return

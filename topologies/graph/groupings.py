@@ -293,12 +293,12 @@ class KeyCodes:
         if held.keys is None or not any(self._keys):
             return held
         columns = key_rows(held.payload, held.streams, self._keys).columns
-        codes = self._told_apart(held.keys, columns, known)
+        codes = self._without_collisions(held.keys, columns, known)
         return held if codes is held.keys else replace(held, keys=codes)
 
     def of_rows(self, rows: pa.Table, hashes: NDArray[np.int64], known: Sequence[pa.Table] = ()) -> NDArray[np.int64]:
         """Returns the codes of keys that are given as rows with the columns of the key of the first input."""
-        return self._told_apart(hashes, [rows.column(name) for name in self._keys[0]], known)
+        return self._without_collisions(hashes, [rows.column(name) for name in self._keys[0]], known)
 
     def table(self) -> pa.Table | None:
         """Returns the keys whose code is not their hash, with both, to be stored; None if there are none."""
@@ -340,7 +340,7 @@ class KeyCodes:
             values: (hashed, code) for values, (hashed, code) in shared.items() if code != hashed or times[hashed] > 1
         }
 
-    def _told_apart(
+    def _without_collisions(
         self, hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray], known: Sequence[pa.Table]
     ) -> NDArray[np.int64]:
         known = [table for table in known if table.num_rows]

@@ -413,7 +413,7 @@ class _Folders(Protocol):
 
 
 def _folders(root: str | None) -> _Folders:
-    return _Here() if root is None else _There(root)
+    return _Here() if root is None else _RemotePlace(root)
 
 
 class _Here:
@@ -446,7 +446,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-class _There:
+class _RemotePlace:
     """The file system of a store, or of HDFS."""
 
     def __init__(self, root: str) -> None:

@@ -209,7 +209,7 @@ def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
         return {}
     elsewhere = any(name in settings for name in ("spark.jars.repositories", "spark.jars.ivySettings"))
     if not elsewhere and _is_known_to_work() and _must_be_older():
-        return {_JARS: ",".join(filter(None, [files, *_older()]))}
+        return {_JARS: ",".join(filter(None, [files, *_older_connector_jars()]))}
     return {_PACKAGES: ",".join(filter(None, [packages, coordinates()]))}
 
 
@@ -220,17 +220,17 @@ def _is_known_to_work() -> bool:
 
 def _must_be_older() -> bool:
     """True if Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
-    published = is_published(_poms())
+    published = is_published(_pom_paths())
     return published is False or (published is None and are_cached(CONNECTOR))
 
 
-def _poms() -> list[str]:
+def _pom_paths() -> list[str]:
     version = pyspark.__version__
     names = (f"{ARTIFACT}_2.13", f"{TOKENS}_2.13")
     return [f"org/apache/spark/{name}/{version}/{name}-{version}.pom" for name in names]
 
 
-def _older() -> list[str]:
+def _older_connector_jars() -> list[str]:
     match, spark = _VERSION.search(CONNECTOR.read_text("utf-8")), pyspark.__version__
     assert match is not None
     try:
@@ -529,11 +529,11 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
         except Exception:
             continue
         spark.conf.set(_FILE_MANAGER, name)
-        return partial(_unset, spark, name)
+        return partial(_unset_file_manager, spark, name)
     return lambda: None
 
 
-def _unset(spark: SparkSession, manager: str) -> None:
+def _unset_file_manager(spark: SparkSession, manager: str) -> None:
     if spark.conf.get(_FILE_MANAGER, None) == manager:
         spark.conf.unset(_FILE_MANAGER)
 

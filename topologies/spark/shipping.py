@@ -133,7 +133,7 @@ def with_code(value: object) -> bytes:
 
 def reached_by(topology: Graph) -> Reached:
     """Finds the modules that a topology needs, by reading code; imports by a computed name are not found."""
-    seen = _Seen(io.BytesIO())
+    seen = _ModuleRecorder(io.BytesIO())
     with suppress(Exception):  # what cannot be sent is told where it is sent
         seen.dump(topology)  # type: ignore[no-untyped-call]
     search = _Search()
@@ -247,7 +247,7 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in names)
 
 
-class _Seen(cloudpickle.Pickler):
+class _ModuleRecorder(cloudpickle.Pickler):
     """Notes the modules of the classes and functions that are pickled; its output is not used."""
 
     def __init__(self, file: io.BytesIO) -> None:

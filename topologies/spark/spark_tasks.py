@@ -254,7 +254,7 @@ def for_workers(topology: Graph) -> Graph:
 def _spout_for_workers(spout: AnySpout) -> AnySpout:
     match spout:
         case FrameSpout():
-            return replace(spout, make=_stays_behind)
+            return replace(spout, make=_driver_only)
         case KafkaSpout():
             return replace(spout, options={})
     return spout
@@ -263,7 +263,7 @@ def _spout_for_workers(spout: AnySpout) -> AnySpout:
 def _sink_for_workers(sink: Sink) -> Sink:
     match sink:
         case FunctionSink():
-            return replace(sink, function=_stays_behind)
+            return replace(sink, function=_driver_only)
         case KafkaSink():
             return replace(sink, options={})
         case FileSink():
@@ -271,7 +271,7 @@ def _sink_for_workers(sink: Sink) -> Sink:
     return sink
 
 
-def _stays_behind(*_: Any) -> Any:
+def _driver_only(*_: Any) -> Any:
     raise WindboltError("this function was called in a worker, and is the driver's")
 
 

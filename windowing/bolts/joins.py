@@ -219,13 +219,13 @@ def named_columns(
 
 def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
     """Returns the columns that ``outputs`` declares; raises ConfigError for others, and for impossible types."""
-    problems = [*_not_to_be_had(columns, wanted)]
+    problems = [*_output_errors(columns, wanted)]
     if problems:
         raise together("the join", problems)
     return {name: columns[name] for name in wanted.names}
 
 
-def _not_to_be_had(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterator[ConfigError]:
+def _output_errors(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterator[ConfigError]:
     unknown = [name for name in wanted.names if name not in columns]
     if unknown:
         yield ConfigError(
@@ -412,7 +412,7 @@ class TemporalJoin(Join, Operator):
         if self.left_only:
             return self._lefts(window)
         if self.how != "inner" and not _starts_with_event(window):
-            return self._alone(window)
+            return self._unmatched(window)
         if len(window) < 2:
             return None
         left, right = window.places(self.left), window.places(self.right)
@@ -433,7 +433,7 @@ class TemporalJoin(Join, Operator):
             starts = np.full(len(window), window.start_timestamp, np.int64)
         return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.lifetime_ends)
 
-    def _alone(self, window: TupleWindow) -> pa.Table:
+    def _unmatched(self, window: TupleWindow) -> pa.Table:
         """Returns events that met no partner, with nulls for the other side; left ones first."""
         left, right = window.places(self.left), window.places(self.right)
         rows = np.concatenate([left, right])

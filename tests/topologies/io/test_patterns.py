@@ -197,7 +197,7 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
     names = [f"parts/dt=2024-01-{day:02}/{file}.jsonl" for day in range(1, 9) for file in "ab"]
     for name in [*names, "parts/old/deep/1.jsonl"]:
         in_store.put(name, b"{}\n")
-    together, inside, asked = Barrier(8), paths._There.inside, list[str]()
+    together, inside, asked = Barrier(8), paths._RemotePlace.inside, list[str]()
 
     def listed(folders: Any, folder: str) -> list[paths.Entry]:
         asked.append(folder.rpartition("/")[2])
@@ -205,7 +205,7 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
             together.wait(timeout=20)
         return inside(folders, folder)
 
-    monkeypatch.setattr(paths._There, "inside", listed)
+    monkeypatch.setattr(paths._RemotePlace, "inside", listed)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed(f"s3://bucket/{path}")}
     assert found == set(names)
     assert "deep" not in asked
@@ -218,7 +218,7 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
     names = [f"wide/{above}/{below}/1.jsonl" for above in range(6) for below in range(6)]
     for name in names:
         in_store.put(name, b"{}\n")
-    lock, inside = Lock(), paths._There.inside
+    lock, inside = Lock(), paths._RemotePlace.inside
     now, most, asked = 0, 0, Counter[str]()
 
     def listed(folders: Any, folder: str) -> list[paths.Entry]:
@@ -232,7 +232,7 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
             with lock:
                 now -= 1
 
-    monkeypatch.setattr(paths._There, "inside", listed)
+    monkeypatch.setattr(paths._RemotePlace, "inside", listed)
     in_store.wait(0.01)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed("s3://bucket/wide/*/**/*.jsonl")}
     assert found == set(names)

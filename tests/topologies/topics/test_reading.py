@@ -524,7 +524,7 @@ def test_what_cannot_be_is_said_where_it_is_declared(given: dict[str, Any], said
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from topologies.io.topics import declared as module
 
-    monkeypatch.setattr(module, "_is_there", lambda name: name not in ("authlib", "google.protobuf"))
+    monkeypatch.setattr(module, "_is_installed", lambda name: name not in ("authlib", "google.protobuf"))
     with pytest.raises(ConfigError, match=r"needs the package 'authlib'.*pip install 'windbolt\[topics\]'"):
         kafka("id int", format="avro", registry="http://r")
     with pytest.raises(ConfigError, match=r"needs the package 'google'.*pip install 'windbolt\[topics\]'"):

@@ -126,7 +126,7 @@ class QueueTask:
         manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
         if manager is None or frontier is None:
             return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
-        refs, alive = _left(self._refs, self._parts, manager, streams)
+        refs, alive = _remaining(self._refs, self._parts, manager, streams)
         newly_settled = manager.queue.settled_count + manager.dropped[0] - self._before.settled_count
         if frontier != FOREVER and manager.queue.settled_count >= _LONG_LIFE * newly_settled:
             refs = _in_final_order(refs, manager, frontier, streams, self.context.store, writer)
@@ -238,7 +238,7 @@ def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
     return events.slice(0, int(np.searchsorted(events.timestamps, frontier, side="right")))
 
 
-def _left(
+def _remaining(
     refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
 ) -> tuple[list[Ref], NDArray[np.int64]]:
     """Returns the references without the events that the manager dropped, and the number of remaining given events per

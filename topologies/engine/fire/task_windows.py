@@ -353,7 +353,7 @@ class TaskEvents:
             here = slice(offset, offset + len(rows))
             held, changes = stored, False
             if numbers is not None:
-                held = replace(stored, numbers=_put(stored, rows, numbers[here]))
+                held = replace(stored, numbers=_renumbered(stored, rows, numbers[here]))
                 changes = stored.numbers is None or bool((stored.numbers[rows] != numbers[here]).any())
             left = self._rewritten(writer, ref, held, before, rows, flags[here], changes=changes)
             offset += len(rows)
@@ -406,7 +406,7 @@ class TaskEvents:
         return ref if not changes and (changed == before).all() else flag(writer, ref, changed, held, self._streams)
 
 
-def _put(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _renumbered(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the numbers of all rows of a section, with new numbers for some."""
     put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
     put[rows] = numbers

@@ -115,9 +115,9 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
     if _kinds.is_struct(target):
         return _structs(values, target)
     if _kinds.is_map(target):
-        return _maps(values, target)
+        return _map_column(values, target)
     if _kinds.is_list(target) or _kinds.is_large_list(target):
-        return _lists(values, target)
+        return _list_column(values, target)
     if _kinds.is_boolean(target):
         return _simple([value if value is None or isinstance(value, bool) else _WRONG for value in values], target)
     texts, wrong = _simple([_text_for(value, target) for value in values], pa.string())
@@ -221,7 +221,7 @@ def struct_array(values: list[Any], children: list[Converted], target: pa.DataTy
     return built, flags if flags.any() else None
 
 
-def _lists(values: list[Any], target: pa.DataType) -> Converted:
+def _list_column(values: list[Any], target: pa.DataType) -> Converted:
     shaped = _shaped(values, list)
     inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
     return list_array(shaped, inside, inner, target)
@@ -235,10 +235,10 @@ def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target:
     absent = pa.array([value is None for value in values], pa.bool_())
     small = pa.list_(target.value_field)
     built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
-    return _blanked(built, bad)
+    return _with_bad_as_null(built, bad)
 
 
-def _maps(values: list[Any], target: pa.DataType) -> Converted:
+def _map_column(values: list[Any], target: pa.DataType) -> Converted:
     shaped = [_pairs(value) for value in values]
     flat = [pair for value in shaped if isinstance(value, list) for pair in value]
     keys, bad_keys = column_of([key for key, _ in flat], target.key_type)
@@ -251,7 +251,7 @@ def _maps(values: list[Any], target: pa.DataType) -> Converted:
     bad = _bad_lists(shaped, inner, offsets)
     absent = pa.array([value is None for value in shaped], pa.bool_())
     built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
-    return _blanked(built, bad)
+    return _with_bad_as_null(built, bad)
 
 
 def _filler(keys: pa.Array) -> pa.Scalar:
@@ -281,7 +281,7 @@ def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, 
     return bad if inner is None else bad | of_lists(inner, offsets)
 
 
-def _blanked(built: pa.Array, bad: Flags) -> Converted:
+def _with_bad_as_null(built: pa.Array, bad: Flags) -> Converted:
     return (blank(built, bad), bad) if bad.any() else (built, None)
 
 
@@ -387,7 +387,7 @@ class JsonRows:
                 objects.append(_object(self.rows[place]))
                 kept.append(place)
             except ValueError as error:
-                self._turn_away(place, str(error))
+                self._add_bad_row(place, str(error))
         if objects:
             self._objects(np.array(kept, dtype=np.int64), objects)
 
@@ -406,14 +406,14 @@ class JsonRows:
                 reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index], form))
             cut = cut | (flags & CUT).astype(np.bool_)
         for index, row_reasons in reasons.items():
-            self._turn_away(int(places[index]), "; ".join(row_reasons))
+            self._add_bad_row(int(places[index]), "; ".join(row_reasons))
         good = np.array([index not in reasons for index in range(len(objects))], dtype=np.bool_)
         table = pa.Table.from_arrays(columns, schema=self.schema)
         self.parts.append((places[good], table.filter(pa.array(good)) if reasons else table))
         if cut.any():
             self.truncated.append(places[cut & good])
 
-    def _turn_away(self, place: int, reason: str) -> None:
+    def _add_bad_row(self, place: int, reason: str) -> None:
         self.bad.append(BadRow(int(self.numbers[place]), reason, self.rows[place].decode("utf-8", "backslashreplace")))
 
 

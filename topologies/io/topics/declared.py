@@ -110,7 +110,7 @@ def _checked_settings(registry: Registry) -> None:
 def refuse_missing(package: str, what: str) -> None:
     """Raise ConfigError if a package of the extra ``topics`` is not installed."""
     names = {"confluent_kafka": ("confluent_kafka", "authlib", "cachetools"), "google.protobuf": ("google.protobuf",)}
-    missing = [name for name in names[package] if not _is_there(name)]
+    missing = [name for name in names[package] if not _is_installed(name)]
     if missing:
         raise ConfigError(
             f"{what} needs the package {missing[0].split('.')[0]!r}, which is not installed",
@@ -119,7 +119,7 @@ def refuse_missing(package: str, what: str) -> None:
         )
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
@@ -181,18 +181,20 @@ def answering(registry: Registry) -> Iterator[None]:
             transient=not refused,
         ) from error
     except (OSError, OAuthTokenError, ValueError) as error:
-        raise _away(registry, error) from error
+        raise _unreachable(registry, error) from error
     except AttributeError as error:
         if error.name is None or error.obj is not None:
             raise
-        raise _away(registry, error) from error  # the client makes None of an answer without content, and uses it
+        raise _unreachable(
+            registry, error
+        ) from error  # the client makes None of an answer without content, and uses it
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
             raise
-        raise _away(registry, error) from error
+        raise _unreachable(registry, error) from error
 
 
-def _away(registry: Registry, error: Exception) -> UnreachableError:
+def _unreachable(registry: Registry, error: Exception) -> UnreachableError:
     settings, why = dict(registry.settings), str(error) or type(error).__name__
     if settings.get(_TRIES) == 0:
         why += f"; it was asked once, with {settings.get('timeout', _TIMEOUT)} seconds for an answer"

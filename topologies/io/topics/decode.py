@@ -268,7 +268,7 @@ def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], 
             rows = changes.pop("")
         settled = _settled(decoded, label, rows, changes, shown)
     except Misfit as misfit:
-        reason = f"{label}: {_said(misfit)}"
+        reason = f"{label}: {_reason_of(misfit)}"
         decoded.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
         return
     if settled is not None:
@@ -289,7 +289,7 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
             operation = get(value, _OP)
             row = row_of(operation, get(value, _BEFORE), get(value, _AFTER))
         except Misfit as misfit:
-            decoded.bad.append(BadRow(place, f"{label}: {_said(misfit)}", shown(place)))
+            decoded.bad.append(BadRow(place, f"{label}: {_reason_of(misfit)}", shown(place)))
             continue
         made.places.append(place)
         made.values.append(row)
@@ -340,7 +340,7 @@ def _labelled(bad: pa.Table, label: str) -> pa.Table:
     return bad.set_column(1, BAD_SCHEMA.field("reason"), pa.array(reasons, pa.string()))
 
 
-def _said(misfit: Misfit) -> str:
+def _reason_of(misfit: Misfit) -> str:
     return str(misfit.unwritable()).removeprefix("the event: ")
 
 
@@ -551,7 +551,7 @@ def _add_changes(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: p
             rows.append((place, row_of(change.op, before, after)))
             about[place] = change
         except Misfit as misfit:
-            decoded.refuse(place, _said(misfit), text, text=True)
+            decoded.refuse(place, _reason_of(misfit), text, text=True)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             decoded.refuse(place, f"not a change of Debezium's: {error}", text, text=True)
     if not rows:
@@ -691,7 +691,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
         try:
             fields.update(dict.fromkeys(_checked_fields(topic, reader.shape(variant))))
         except Misfit as error:
-            misfit = misfit or _said(error)
+            misfit = misfit or _reason_of(error)
     if misfit and not fields:
         raise ConfigError(
             f"the columns do not fit the latest schema of topic {name!r}, id {number}: {misfit}",

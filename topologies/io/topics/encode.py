@@ -245,7 +245,7 @@ def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None
     """Raise ConfigError for columns from which no schema can be made."""
     form, derived = _form(records, columns, part), _derived(records, columns, part)
     try:
-        _made(form, derived, (), columns, b"", None)
+        _writer_of(form, derived, (), columns, b"", None)
     except ConfigError as error:
         raise ConfigError(
             f"its columns make no schema of {form!r}",
@@ -329,12 +329,12 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
     form = _form(records, columns, part)
     derived = _derived(records, columns, part)
     if records.registry is None or form == "json":
-        return _made(form, derived, (), columns, b"", None)
+        return _writer_of(form, derived, (), columns, b"", None)
     kind = REGISTRY_KINDS[form]
     subject = _subject(records, part)
     with answering(records.registry):
         if records.schemas == "register":
-            return _made(form, derived, (), columns, _frame(_registered(records, subject, derived, kind)), None)
+            return _writer_of(form, derived, (), columns, _frame(_registered(records, subject, derived, kind)), None)
         return _latest(records.registry, subject, form, kind, columns)
 
 
@@ -411,19 +411,21 @@ def _latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.
     if given != kind:
         raise ConfigError(f"the latest schema of the subject {subject!r} is {given}, and not {kind}")
     references = references_of(client, found.schema, serialized)
-    return _made(form, str(found.schema.schema_str), references, columns, _frame(cast("int", found.schema_id)), subject)
+    return _writer_of(
+        form, str(found.schema.schema_str), references, columns, _frame(cast("int", found.schema_id)), subject
+    )
 
 
 def _writer_of_file(records: TopicRecords, columns: pa.Schema) -> _Writer:
     file = records.schema_file
     assert file is not None
     if records.format == "avro":
-        return _made("avro", file.content.decode(), (), columns, b"", file.path)
+        return _writer_of("avro", file.content.decode(), (), columns, b"", file.path)
     reader = ProtobufReader(files_of(file.path, file.content), records.message)
     return _of_message(reader, (), columns, b"", file.path)
 
 
-def _made(
+def _writer_of(
     form: str, text: str, references: Sequence[tuple[str, str]], columns: pa.Schema, frame: bytes, whose: str | None
 ) -> _Writer:
     """Returns a writer by a schema. ``whose``: the subject or the file of a schema that was not made from the

@@ -150,7 +150,7 @@ def _struct(shape: Struct, target: pa.DataType) -> Column:
         made = {}
         for name, part in parts.items():
             inner = get(value, name)
-            made[name] = inner if inner is None or part.make is None else _made(part.make, inner, name)
+            made[name] = inner if inner is None or part.make is None else _converted_at(part.make, inner, name)
         return made
 
     plain = shape.get is Struct.get and all(part.make is None for part in parts.values())
@@ -171,7 +171,7 @@ def _each(inner: Make | None) -> Make:
         return list
 
     def make(value: Any) -> list[Any]:
-        return [one if one is None else _made(inner, one, index) for index, one in enumerate(value)]
+        return [one if one is None else _converted_at(inner, one, index) for index, one in enumerate(value)]
 
     return make
 
@@ -185,8 +185,8 @@ def _mapped(shape: Mapped, target: pa.DataType) -> Column:
     def make(value: Any) -> list[tuple[Any, Any]]:
         return [
             (
-                name if key_of is None else _made(key_of, name, "key"),
-                one if one is None or item_of is None else _made(item_of, one, str(name)),
+                name if key_of is None else _converted_at(key_of, name, "key"),
+                one if one is None or item_of is None else _converted_at(item_of, one, str(name)),
             )
             for name, one in (value.items() if ordered else sorted(value.items(), key=_key))
         ]
@@ -214,8 +214,8 @@ def _pairs(entry: Struct, target: pa.DataType) -> Column:
                 raise Misfit("a key of a map is null")
             made.append(
                 (
-                    name if key.make is None else _made(key.make, name, "key"),
-                    inner if inner is None or item.make is None else _made(item.make, inner, str(name)),
+                    name if key.make is None else _converted_at(key.make, name, "key"),
+                    inner if inner is None or item.make is None else _converted_at(item.make, inner, str(name)),
                 )
             )
         return made
@@ -252,7 +252,7 @@ def _column_at(shape: Shape, target: pa.DataType, name: str) -> Column:
         raise misfit.inside(name) from None
 
 
-def _made(make: Make, value: Any, step: str | int) -> Any:
+def _converted_at(make: Make, value: Any, step: str | int) -> Any:
     try:
         return make(value)
     except Misfit as misfit:
