@@ -39,7 +39,7 @@ def late_by_two(events: DataFrame) -> DataFrame:
 
 
 def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSession, Job], DataFrame]:
-    """Returns a query of Spark's over a table ``events``; or over those of its sides, such as ``a``."""
+    """Returns Spark's query of a table ``events``; for a join, of the tables of its sides, such as ``a``."""
 
     def query(spark: SparkSession, job: Job) -> DataFrame:
         for side in sides or ("",):

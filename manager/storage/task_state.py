@@ -263,7 +263,7 @@ class WindowsState(DeclaredState):
     @classmethod
     @cache
     def waiting(cls) -> tuple[str, ...]:
-        """Returns the names of the fields with events that wait beside those of the task."""
+        """Returns the names of the fields that hold end edges whose starts have not come."""
         return cls.fields_of(FieldKind.EVENTS)
 
 

@@ -387,8 +387,8 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
 
 
 def _check_partitions(topology: Graph) -> None:
-    """Raises ConfigError if a watermark follows the partitions of a source: given events have no partition, and would
-    hold it back."""
+    """Raises ConfigError if a watermark follows the partitions of a source: the given events have no partition, so the
+    watermark would wait for them for ever."""
     for node in topology.windowed.values():
         kafka = [
             spout

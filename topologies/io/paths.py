@@ -140,8 +140,11 @@ def look(path: str) -> Entry | None:
 
 
 def folders_before(path: str, file: str) -> list[tuple[str, str]]:
-    """Returns the folders in which an earlier run may have been started, if a relative path stands for this file; each
-    with the matching folder of this run. Empty for a file that the path does not stand for, and for absolute paths."""
+    """Returns the folders that an earlier run may have been started in, each with the matching folder of this run.
+
+    For a file named by a relative path, which means another file after a start in another folder. Empty for other
+    files.
+    """
     if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
         return []
     names = file.split("/")[1:]

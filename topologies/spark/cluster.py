@@ -183,7 +183,7 @@ def faults_of(
     packages: Mapping[str, str],
     took: tuple[int, int],
 ) -> list[Fault]:
-    """All faults, the most basic first. ``took``: when they were asked and when they had answered, by the driver's
+    """Returns all faults, the most basic first. ``took``: times of the question and of the answers, by the driver's
     clock in microseconds."""
     found: list[Fault] = []
     for of_kind in (_packages, _modules, _places, _clock):
