@@ -44,7 +44,7 @@ _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
 
 def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
     """Returns the lines of a text. No line ends within a column and its type, or within brackets, if these fit."""
-    held = Text(_held(text.plain, width), spans=list(text.spans))
+    held = Text(_with_fixed_spaces(text.plain, width), spans=list(text.spans))
     lines = list(held.wrap(console, width))
     for line in lines:
         line.plain = line.plain.replace(_HELD, " ")
@@ -52,7 +52,7 @@ def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
     return lines
 
 
-def _held(text: str, width: int) -> str:
+def _with_fixed_spaces(text: str, width: int) -> str:
     """Returns the text with marks for the spaces at which no line may end; a part that is wider than a line is not
     marked."""
     return " ".join(piece.replace(" ", _HELD) if len(piece) <= width else piece for piece in _pieces(text))

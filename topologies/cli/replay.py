@@ -38,9 +38,9 @@ from topologies.scenarios.scenario_model import (
     Loaded,
     Problem,
     ScenarioPlace,
+    is_foreign_folder,
     load,
     located,
-    passed_over,
     read_scenario,
     scenario_files,
 )
@@ -161,7 +161,7 @@ def state_of(folders: Iterable[Path]) -> FileTimes:
     state: FileTimes = {}
     for folder in folders:
         for top, inner, names in os.walk(folder):
-            inner[:] = [name for name in inner if not passed_over(Path(top, name))]
+            inner[:] = [name for name in inner if not is_foreign_folder(Path(top, name))]
             for name in names:
                 if name.endswith(_KINDS):
                     _note(state, Path(top, name))
@@ -237,7 +237,7 @@ def replay(
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
             others["--engine spark"] = engine is Engine.SPARK
             others |= dict.fromkeys(files_of.options, True)
-            _alone("--record", [name for name, given in others.items() if given])
+            _refuse_other_options("--record", [name for name, given in others.items() if given])
             raise typer.Exit(_record(record, files or []))
         if not files:
             raise ConfigError(
@@ -278,7 +278,7 @@ def _record(reference: str, inputs: Sequence[str]) -> int:
     return FAILED
 
 
-def _alone(option: str, others: Sequence[str]) -> None:
+def _refuse_other_options(option: str, others: Sequence[str]) -> None:
     if others:
         raise ConfigError(f"{option} and {others[0]}", why=f"{option} only prints a scenario", do="choose one of them")
 

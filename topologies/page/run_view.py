@@ -78,12 +78,12 @@ class Points:
         self._latest.append({"n": self._next, **point})
         self._next += 1
         if len(self._latest) > _DENSE:
-            self._old += self._thinned_out([self._latest.popleft()])
+            self._old += self._every_nth([self._latest.popleft()])
         if len(self._old) > MOST - _DENSE:
             self._every *= 2
-            self._old = self._thinned_out(self._old)
+            self._old = self._every_nth(self._old)
 
-    def _thinned_out(self, points: Sequence[Point]) -> list[Point]:
+    def _every_nth(self, points: Sequence[Point]) -> list[Point]:
         return [point for point in points if point["n"] % self._every == 0]
 
     def __iter__(self) -> Iterator[Point]:

@@ -301,13 +301,13 @@ class LiveRun(RunObserver):
                     "behind its triggers.",
                 ),
             )
-        found += [page_remark("note", advice.text, advice.bolt) for advice in self._advice_now()]
+        found += [page_remark("note", advice.text, advice.bolt) for advice in self._recent_advice()]
         if self._repeats:
             times = "once" if self._repeats == 1 else f"{self._repeats:,} times"
             found.append(page_remark("note", f"A batch was begun again {times} in this run, since a worker had died."))
         return found
 
-    def _advice_now(self) -> list[Advice]:
+    def _recent_advice(self) -> list[Advice]:
         """Returns the advice that the run would give if it ended now, computed now and then."""
         if time.monotonic() - self._advised_at >= ADVICE_SECONDS:
             with self._lock:

@@ -86,14 +86,14 @@ class _OfVariables:
         """Returns the providers of this process."""
         with self._lock:
             if self._made is None or self._process != os.getpid():  # a child that was forked has none of the threads
-                self._made, self._process = _made(), os.getpid()
+                self._made, self._process = _make_providers(), os.getpid()
             return self._made
 
 
 _OF_VARIABLES = _OfVariables()
 
 
-def _made() -> Providers:
+def _make_providers() -> Providers:
     try:
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader

@@ -150,7 +150,7 @@ def _columns(
 ) -> Iterator[Advice]:
     """Yields advice on the columns to declare, for a user's bolt that has many and asks, by name, for few."""
     names, sizes = node.schema.names, work[node.name].column_bytes
-    asked = _asked(topology, node, work)
+    asked = _columns_in_use(topology, node, work)
     enough = None if asked is None else enough_columns(topology, node, asked)
     if asked is None or enough is None or len(sizes) != len(names):
         return
@@ -180,7 +180,7 @@ def _columns(
     )
 
 
-def _asked(topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
+def _columns_in_use(topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
     """Returns the columns that a bolt of the user's has asked for, and those that its code names; with those of the
     other bolts of its class, which would get the same declaration. None if one of these has read all columns, or no
     window, or needs all of them."""

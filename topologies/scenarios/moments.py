@@ -235,7 +235,7 @@ class RunMoments:
         elif decided is None:
             moment.fate = Fate.ELSEWHERE
         else:
-            self._tell(moment, decided)
+            self._note_decision(moment, decided)
             moment.source = self._source(step, decided)
             field = self.scenario.rules.watermark_field
             if field is not None and self.scenario.is_watermark(step):
@@ -253,7 +253,7 @@ class RunMoments:
         except ScenarioError:
             return None
 
-    def _tell(self, moment: RunMoment, decided: Decided) -> None:
+    def _note_decision(self, moment: RunMoment, decided: Decided) -> None:
         name = decided["event"]
         windowed, pending = name in self.windowed, name in self.pending
         moment.fate = fate_of(decided, windowed=windowed, pending=pending, ids=self.ids)
@@ -277,7 +277,7 @@ class RunMoments:
         for decided in self.decided.rest(batch):
             moment = self._moment("event", batch, None)
             moment.event = decided["event"] or f"{decided['input']} {decided['seq']}"
-            self._tell(moment, decided)
+            self._note_decision(moment, decided)
             if self.by_arrival:
                 self.arrived += 1
                 moment.at = self.arrived

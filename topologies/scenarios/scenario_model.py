@@ -288,7 +288,7 @@ class Scenario(Strict):
         for at, step in enumerate(self.steps):
             if isinstance(step, ExpectStep):
                 prefixes[f"steps[{at}]"] = prefix = self.model_copy(
-                    update={"steps": _happens(self.steps[:at]), "expect": step.expect}
+                    update={"steps": _without_expectations(self.steps[:at]), "expect": step.expect}
                 )
                 prefix._clock_before = self.first_clock
         return prefixes
@@ -483,7 +483,7 @@ class Scenario(Strict):
                 return
 
 
-def _happens(steps: list[ScenarioStep]) -> list[ScenarioStep]:
+def _without_expectations(steps: list[ScenarioStep]) -> list[ScenarioStep]:
     """Returns the steps without the expectations between them."""
     return [step for step in steps if not isinstance(step, ExpectStep)]
 
@@ -543,13 +543,13 @@ def scenario_files(folder: Path) -> list[Path]:
     """
     files = []
     for top, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not passed_over(Path(top, name))]
+        folders[:] = [name for name in folders if not is_foreign_folder(Path(top, name))]
         paths = [Path(top, name) for name in names if name.endswith(_ENDINGS) and not name.startswith(".")]
         files += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
     return sorted(files)
 
 
-def passed_over(folder: Path) -> bool:
+def is_foreign_folder(folder: Path) -> bool:
     """True for hidden folders, virtual environments, and others that hold no files of the project itself."""
     return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
 

@@ -71,7 +71,7 @@ def at_moments(answer: Replayed) -> set[int]:
     return {place for trace in answer.traces if _by_moments(trace) for place in trace.windows}
 
 
-def taken_back(answer: Replayed) -> dict[int, list[int]]:
+def retracted_windows(answer: Replayed) -> dict[int, list[int]]:
     """Returns the windows whose rows a window takes back, by its place: of bolts that retract
     (``mode="retracting"``)."""
     found: dict[int, list[int]] = {}
@@ -141,7 +141,7 @@ class Chart:
         self.taken = {event["id"]: event for event in answer.events}
         self.watermark: int | None = None
         self.left_out = at_moments(answer) if scenario.topology is not None else set()
-        self.taken_back = taken_back(answer)
+        self.retracted = retracted_windows(answer)
         self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
         """Words for the owner of the watermark that ticks show, if there are several bolts."""
         self.rows = _elided(list(self._rows()))
@@ -296,7 +296,7 @@ class Chart:
 
     def _correction(self, number: int) -> Text:
         """Names the windows whose rows the window takes back."""
-        before = ", ".join(f"#{each}" for each in self.taken_back.get(number, ()))
+        before = ", ".join(f"#{each}" for each in self.retracted.get(number, ()))
         return Text(f"takes back {before}; " if before else "", "bold yellow")
 
     def _bar(self, window: AnswerWindow, inside: list[int]) -> tuple[int, int, str, str] | None:

@@ -46,11 +46,11 @@ from topologies.spark.shipping import Reached, packages, reached_by, write_archi
 from topologies.spark.spark_errors import FROM_SPARK
 from topologies.spark.spark_tasks import (
     FEW,
-    dealt_out,
+    distributed,
     for_workers,
-    is_near,
     numbered,
     packed,
+    runs_in_driver,
     spark_failures,
     task_of,
     unpacked,
@@ -110,10 +110,10 @@ class ConnectExecutor:
         """Returns the results of the tasks, in the order of the items."""
         if not items:
             return []
-        if is_near(function, items, context) or any(_is_held_here(item) for item in items):
+        if runs_in_driver(function, items, context) or any(_is_held_here(item) for item in items):
             return self._here.map(function, items, context)
         run = task_of(function, context, self.unpacker())
-        shares = dealt_out(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        shares = distributed(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
         outcomes = dict(self._results(partial(_outcomes, run), shares))
         return [outcomes[number] for number in range(len(items))]
 

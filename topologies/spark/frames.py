@@ -77,7 +77,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
-    frame: DataFrame = _made(node.name, node.spout, spark)
+    frame: DataFrame = _call_make(node.name, node.spout, spark)
     _check_stream(node.name, frame, spark)
     absent = [column for column in declared.names if column not in frame.columns]
     missing = [column for column in absent if column not in node.defaults.columns]
@@ -99,7 +99,7 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
 _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FROM_JAVA)
 
 
-def _made(name: str, spout: FrameSpout, spark: Any) -> Any:
+def _call_make(name: str, spout: FrameSpout, spark: Any) -> Any:
     """Calls the user's function of a spout. Raises SpoutError if it fails; errors of Spark pass through."""
     with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
         return in_this_process(lambda: spout.make(spark))

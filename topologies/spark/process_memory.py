@@ -32,7 +32,7 @@ _left, _not_before = 0, 0.0
 again."""
 
 
-def use_again() -> None:
+def reuse_memory() -> None:
     """Called at the start of a worker: it then keeps lasting objects, and freed memory."""
     gc.freeze()
     gc.set_threshold(20_000)
@@ -52,7 +52,7 @@ def topology_came() -> None:
         return
     gc.unfreeze()
     gc.collect()
-    use_again()
+    reuse_memory()
     _left, _not_before = _SETTLING, time.monotonic() + _PAUSE
 
 

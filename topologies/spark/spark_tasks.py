@@ -56,7 +56,7 @@ MOST_SUMS = 1 << 16
 """The limit for sums that Java has made of rows."""
 
 
-def is_near(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
+def runs_in_driver(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
     """True if the driver is to run all these tasks: they read little, from files, and call only windbolt's own code.
 
     This holds for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
@@ -102,7 +102,7 @@ FEW = 2
 """Up to so many items are a task each, however few slots there are."""
 
 
-def dealt_out(items: Sequence[Any], slots: int) -> list[list[Any]]:
+def distributed(items: Sequence[Any], slots: int) -> list[list[Any]]:
     """Returns the items of each of Spark's tasks: dealt out one by one, so that neighbours, which are often alike, are
     in different tasks; and up to two tasks for each slot, so that a slow task does not hold back many items."""
     count = min(len(items), 2 * slots)
@@ -337,11 +337,11 @@ class SparkExecutor:
         """Yields the results of the tasks, in the order of the items."""
         if not items:
             return []
-        if is_near(function, items, context):
+        if runs_in_driver(function, items, context):
             return self._here.map(function, items, context)
         run = self.task(function, context)
         # As many tasks as items need no look at the slots, which is a call to Java.
-        shares = dealt_out(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        shares = distributed(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
 
         def run_share(dealt: Iterable[TaskItems]) -> Iterator[tuple[int, Any]]:
             for share in dealt:

@@ -165,7 +165,7 @@ class AskTrigger(ColumnRule):
 
     def __call__(self, event: Tuple, call: TriggerCall) -> Any:
         """Called for a single event; returns the result of the rule."""
-        return self.ask(_read_alone(event, self.messages), call)
+        return self.ask(_read_event(event, self.messages), call)
 
     def blame(self, error: Exception) -> RuleError:
         """Called if the cache of the rule cannot be stored; returns the reason."""
@@ -189,7 +189,7 @@ class AskTime(ColumnRule):
 
     def __call__(self, event: Tuple) -> DayTime:
         """Called for a single event. Raises RuleError if the rule does not return a time."""
-        return self.ask(_read_alone(event, self.messages))
+        return self.ask(_read_event(event, self.messages))
 
     def ask(self, event: Read) -> DayTime:
         """Called for each event. Raises RuleError if the rule does not return a time."""
@@ -211,7 +211,7 @@ def _settled(answer: Any, call: TriggerCall) -> str | None:
     return str.__str__(answer) if isinstance(answer, str) else None
 
 
-def _read_alone(event: Tuple, messages: MessageFormat) -> Read:
+def _read_event(event: Tuple, messages: MessageFormat) -> Read:
     try:
         return event_of(event.values, messages)
     except Unreadable as error:
@@ -390,7 +390,7 @@ class AggregateMessages(StatefulWindowedBolt):
         call = Aggregation(key, lasted // 1_000, 0, cache, variables)
         call.full = window.fired_by is FiredBy.FULL
         try:
-            messages, kept, counted, unchanged = self._made(window, call)
+            messages, kept, counted, unchanged = self._call_rule(window, call)
         except (RuleError, Unreadable) as error:
             reasons = pa.array([reason_of(error, self.details)] * window.table.num_rows, pa.string())
             yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
@@ -404,7 +404,7 @@ class AggregateMessages(StatefulWindowedBolt):
         for index, (stream, message) in enumerate(messages):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
-    def _made(self, window: TupleWindow, call: Aggregation) -> _Made:
+    def _call_rule(self, window: TupleWindow, call: Aggregation) -> _Made:
         """Returns the messages that the rules make from the messages of a window."""
         events = self.events.of(window)
         call.count = len(events)
@@ -413,7 +413,7 @@ class AggregateMessages(StatefulWindowedBolt):
     def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
         """Returns the messages of an answer."""
         made = as_outputs(returned, call, events)
-        return list(self._messages(window, made)), _kept(call.cache), made.counted, made.unchanged
+        return list(self._messages(window, made)), _as_stored(call.cache), made.counted, made.unchanged
 
     def _messages(self, window: TupleWindow, made: Outputs) -> Iterator[tuple[str, MessageRow]]:
         if not made.unchanged:
@@ -434,7 +434,7 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
     return [made] if count == 1 else [f"{made}.{number}" for number in range(1, count + 1)]
 
 
-def _kept(cache: object) -> dict[str, Any]:
+def _as_stored(cache: object) -> dict[str, Any]:
     """Returns the cache in the form that its checkpoint restores. Raises Unsendable if it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache

@@ -493,7 +493,7 @@ class _Sinks:
                 bolt = self.builder.set_bolt(closing, CloseEnvelopes())
                 for route in given:
                     bolt.shuffle_grouping(*route.stream)
-                folder = _below(connection.path.place, given[0].to.topic)
+                folder = _folder_in(connection.path.place, given[0].to.topic)
                 self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
             else:
                 assert not isinstance(where, str)
@@ -537,7 +537,7 @@ class _Sinks:
         return name
 
 
-def _below(place: str, name: str) -> str:
+def _folder_in(place: str, name: str) -> str:
     """Returns the path of a folder within another place; if this is in a store, its options stay at the end."""
     folder, sign, options = place.partition("?") if has_query(place) else (place, "", "")
     return f"{os.path.join(folder, name)}{sign}{options}"

@@ -257,7 +257,7 @@ class Rule:
         Raises RuleError for whatever it raises except KeyboardInterrupt, and if it takes too long; raises ConfigError
         if it cannot be found in this process.
         """
-        function = self._function or self._found()  # type: ignore[attr-defined]
+        function = self._function or self._imported()  # type: ignore[attr-defined]
         try:
             return call(function, arguments, self.limit_seconds)
         except BaseException as error:
@@ -303,7 +303,7 @@ class Rule:
                 do="install its module wherever the rule is called",
             ) from error
 
-    def _found(self) -> Callable[..., Any]:
+    def _imported(self) -> Callable[..., Any]:
         function: Callable[..., Any] | None = getattr(self._module(), self.name, None)
         if function is None:
             raise ConfigError(f"{self}: there is no {self.name!r}", do="install the same version on every machine")

@@ -565,7 +565,7 @@ class _Checking:
     def _cut(self, ends: Sequence[int]) -> Cut:
         return Cut(tuple(ends), self._still & frozenset(ends))
 
-    def _kept(self) -> str:
+    def _changed_attributes(self) -> str:
         """Lists the attributes that policies have changed on themselves, in the words of advice."""
         policies = self.subject.policies()
         before = [dict(getattr(each, "__dict__", {})) for each in policies]
@@ -610,7 +610,7 @@ class _Checking:
         shrunk = _Shrinking(self.subject, way, self.given, first, second).fewest()
         given, cut, first, second = shrunk
         shown = picture(given, first, second, cut, (_BOTH, way.side))
-        kept = self._kept() if cut.crash else ""
+        kept = self._changed_attributes() if cut.crash else ""
         text = f"{self._names()} {way.problem}.\n{shown}\n{way.advice}{kept}."
         return PolicyDiffers(text, given, first, second)
 

@@ -15,7 +15,7 @@ from manager.storage.hdfs import client
 from topologies.run.options import is_cluster, local_cores, on_this_machine
 from topologies.spark.cluster import ProbedPlace, ProbeRequest, faults_of, places_of, python_not_started, refused
 from topologies.spark.sent_by_value import probe
-from topologies.spark.spark_tasks import Cluster, dealt_out
+from topologies.spark.spark_tasks import Cluster, distributed
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt
@@ -186,9 +186,9 @@ def test_a_python_that_cannot_be_started_is_named() -> None:
 
 
 def test_items_are_dealt_out_one_by_one() -> None:
-    assert dealt_out(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
-    assert dealt_out(list(range(3)), 8) == [[0], [1], [2]]
-    assert dealt_out(["a"], 1) == [["a"]]
+    assert distributed(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
+    assert distributed(list(range(3)), 8) == [[0], [1], [2]]
+    assert distributed(["a"], 1) == [["a"]]
 
 
 def test_slots_follow_the_cores_and_leave_room_for_more() -> None:

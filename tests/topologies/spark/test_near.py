@@ -13,7 +13,7 @@ from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcess
 from topologies.engine.tasks import compact, fire, ingest
 from topologies.spark import spark_tasks
-from topologies.spark.spark_tasks import is_near
+from topologies.spark.spark_tasks import runs_in_driver
 from windbolt import (
     AggregateBolt,
     BatchBolt,
@@ -72,7 +72,7 @@ def asked(folder: Path, bolt: WindowedBolt, *, behind: bool = False, files: int 
 
     def noted(self: InProcess, function: Any, items: Any, context: Context) -> Any:
         if items:
-            found.setdefault(function.__name__, set()).add(is_near(function, items, context))
+            found.setdefault(function.__name__, set()).add(runs_in_driver(function, items, context))
         return run_tasks(self, function, items, context)
 
     with patch.object(InProcess, "map", noted):
@@ -113,7 +113,7 @@ def test_many_sections_are_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("function", [fire, compact, ingest])
 def test_state_in_a_store_is_not_near(function: Any) -> None:
     context = cast("Context", _Context(FileSegments("bucket/ck", "s3://bucket/ck")))
-    assert not is_near(function, [], context)
+    assert not runs_in_driver(function, [], context)
 
 
 class _Context:

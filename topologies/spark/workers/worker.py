@@ -25,7 +25,7 @@ from threading import Thread, local
 from typing import TYPE_CHECKING, Any
 
 from topologies.engine.failures import TaskFailure, in_this_process
-from topologies.spark.process_memory import use_again
+from topologies.spark.process_memory import reuse_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def main() -> None:
 
     pa.array([])  # to make an array of a list, Arrow imports pandas
     share(note)
-    use_again()
+    reuse_memory()
 
     worker = Worker()
     while True:
