@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
@@ -65,7 +67,7 @@ from windowing.bolts.read_code import check_hooks
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
-from windowing.errors import ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
+from windowing.errors import USER_EXCEPTIONS, ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
 from windowing.reprs import one_line, repr_of
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import SOURCE_ONLY
@@ -694,8 +696,10 @@ class GraphBuilder:
     def set_bolt(
         self, name: str, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, parallelism: int = 1
     ) -> BoltDeclarer:
-        """Add a bolt with ``parallelism`` tasks; call a ``..._grouping`` method of the result for each stream it
-        reads."""
+        """Add a bolt with ``parallelism`` tasks, as it is now: one that is changed may be added again. Call a
+        ``..._grouping`` method of the result for each stream it reads."""
+        with suppress(*USER_EXCEPTIONS):  # what cannot be copied is told by build()
+            bolt = copy(bolt)
         declarer = BoltDeclarer(name, bolt, parallelism)
         self._declared.bolts.append(declarer)
         return declarer

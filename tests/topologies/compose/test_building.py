@@ -16,7 +16,7 @@ from topologies.graph.graph import Input
 from topologies.graph.groupings import FieldsGrouping, hash_rows, hashed_as
 from topologies.io import sinks, spouts
 from topologies.topology import Topology
-from windbolt import TopologyBuilder
+from windbolt import TopologyBuilder, run_local
 from windbolt.testing import run_bolt
 from windowing import (
     AggregateBolt,
@@ -768,3 +768,27 @@ def test_edges_beside_rules_of_systems_that_have_none(more: dict[str, Any]) -> N
     bolt = bolt.with_watermark(per_key=True) if "per_key" in more else bolt.with_time(presets.atlas(**more))
     builder.set_bolt("edges", bolt).fields_grouping("orders", "user")
     assert "has edges, and " in the_problem(builder)
+
+
+def test_a_bolt_is_taken_as_it_is_when_it_is_added() -> None:
+    """One that is changed may be added again, and what is changed after that does not count."""
+
+    class Times(Bolt):
+        outputs = "n long"
+
+        def __init__(self, factor: int) -> None:
+            self.factor = factor
+
+        def execute(self, tuple: Any) -> Any:
+            return (tuple["n"] * self.factor,)
+
+    builder, out, bolt = TopologyBuilder("times"), sinks.memory(), Times(1)
+    builder.set_spout("numbers", spouts.memory("n long", [(1,)]))
+    for factor in (2, 3):
+        bolt.factor = factor
+        builder.set_bolt(f"by_{factor}", bolt).global_grouping("numbers")
+    builder.set_sink("out", out).from_("by_2").from_("by_3")
+    topology = builder.build()
+    bolt.factor = 5
+    run_local(topology)
+    assert [row["n"] for row in out.rows] == [2, 3]
