@@ -125,8 +125,8 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
     if isinstance(rows, dict):
         return {name: _zoned_value(each, _type_of(schema, name)) for name, each in rows.items()}
     if isinstance(rows, tuple) and len(rows) == len(schema):
-        values = by_their_names(rows, schema.names)
-        return tuple(_zoned_value(each, field.type) for each, field in zip(values, schema, strict=True))
+        in_order = by_their_names(rows, schema.names)
+        return tuple(_zoned_value(each, field.type) for each, field in zip(in_order, schema, strict=True))
     if rows is None or isinstance(rows, tuple | str | bytes):
         return rows
     table = given_table(rows)
