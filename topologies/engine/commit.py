@@ -98,7 +98,8 @@ class Claims:
 def prepare_folders(
     topology: Graph, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
 ) -> None:
-    """Creates the folders of file sinks, and checks their contents before a run writes there.
+    """Creates the folders of file sinks, and checks their contents before a run writes there. Sinks in memory forget
+    the batches after the last one, which an earlier run in this process has left.
 
     ``committed``: the manifest that was committed last. Its files are published, in case the run before died between
     the commit and that. None for a new run, which must not mix its files with those of another. ``planned``: True if a
@@ -108,7 +109,10 @@ def prepare_folders(
         publish(committed, again=True)
     last = None if committed is None else batch_key(committed.batch, committed.closing)
     for node in topology.sinks.values():
-        if isinstance(node.sink, FileSink):
+        if isinstance(node.sink, MemorySink):
+            for key in [key for key in node.sink.batches if last is None or key > last]:
+                del node.sink.batches[key]
+        elif isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             with naming_owner(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)

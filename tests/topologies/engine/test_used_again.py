@@ -1,10 +1,12 @@
-"""Arrays, frames and lists that code of users fills anew for each call: what it has returned stays what it was."""
+"""What code of users uses again: arrays, frames and lists that it fills anew for each call, and topologies."""
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from windbolt import (
     BatchBolt,
     BatchWindowedBolt,
     Bolt,
+    RunOptions,
     Spout,
     StatefulBatchBolt,
     TopologyBuilder,
@@ -292,3 +295,47 @@ def test_a_test_pushes_what_it_fills_anew(way: Callable[[], Callable[[float], An
     for number in range(3):
         driver.push("numbers", made(2.0**number))
     assert driver.read("sums") == [{"sum": 7.0}]
+
+
+def test_a_sink_in_memory_has_the_rows_of_the_last_run(tmp_path: Path) -> None:
+    """A run without a checkpoint numbers its batches anew: batches of a longer run before would stand among them."""
+
+    class Same(Bolt):
+        outputs = "n long"
+
+        def execute(self, tuple: Any) -> Any:
+            return (tuple["n"],)
+
+    for number in range(3):
+        tmp_path.joinpath(f"{number}.jsonl").write_text(f'{{"n": {number}}}\n')
+        os.utime(tmp_path / f"{number}.jsonl", (1_600_000_000 + number,) * 2)
+    builder, out = TopologyBuilder("again"), sinks.memory()
+    builder.set_spout("numbers", spouts.files(f"{tmp_path}/*.jsonl", "n long", files_per_batch=1))
+    builder.set_bolt("same", Same()).global_grouping("numbers")
+    builder.set_sink("out", out).from_("same")
+    topology = builder.build()
+    run_local(topology)
+    assert [row["n"] for row in out.rows] == [0, 1, 2]
+    tmp_path.joinpath("0.jsonl").unlink()
+    run_local(topology)
+    assert [row["n"] for row in out.rows] == [1, 2]
+
+
+def test_a_sink_in_memory_keeps_what_is_of_the_checkpoint(tmp_path: Path) -> None:
+    """Of runs one after the other; of another checkpoint there is nothing."""
+    place = tmp_path / "in"
+    place.mkdir()
+    builder, out = TopologyBuilder("again"), sinks.memory()
+    builder.set_spout("numbers", spouts.files(f"{place}/*.jsonl", "n long", files_per_batch=1))
+    bolt = AggregateBolt("n", total=aggregates.count()).with_tumbling_window(1)
+    builder.set_bolt("each", bolt).global_grouping("numbers")
+    builder.set_sink("out", out).from_("each")
+    topology = builder.build()
+    for number in range(3):
+        (place / f"{number}.jsonl").write_text(f'{{"n": {number}}}\n')
+        run_local(topology, RunOptions(str(tmp_path / "first")))
+        assert [row["n"] for row in out.rows] == list(range(number + 1))
+    for number in range(2):
+        (place / f"{number}.jsonl").unlink()
+    run_local(topology, RunOptions(str(tmp_path / "second")))
+    assert [row["n"] for row in out.rows] == [2]
