@@ -48,7 +48,7 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout, reads_topic, same_kafka
 from topologies.io.paths import Place, canonical_place, read_among
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
-from topologies.io.sinks import FileSink, output_file
+from topologies.io.sinks import FileSink, MemorySink, output_file
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.bolt import (
     BatchBolt,
@@ -285,12 +285,22 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
     return SinkNode(name, declarer.sink, tuple(declarer.streams), schemas[0]) if schemas else None
 
 
-def shared_folders(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
-    """Yields an error for sinks that write to one folder: their files would have the same names."""
+def shared_places(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+    """Yields an error for sinks that write to one folder or memory: their batches would have the same names."""
     folders: dict[Place, list[str]] = {}
+    memories: dict[int, list[str]] = {}
     for declarer in sinks:
         if isinstance(declarer.sink, FileSink):
             folders.setdefault(canonical_place(declarer.sink.path), []).append(declarer.name)
+        elif isinstance(declarer.sink, MemorySink):
+            memories.setdefault(id(declarer.sink), []).append(declarer.name)
+    for names in memories.values():
+        if len(names) > 1:
+            yield ConfigError(
+                f"sinks {', '.join(map(repr, names))} are the same sinks.memory()",
+                why="a batch of one would replace that of the other",
+                do="make one for each; or let one sink take all streams, if their columns are the same",
+            )
     for folder, names in folders.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
@@ -358,7 +368,7 @@ class _Compilation:
         if not self.known.broken:
             mistakes.extend(self.source_rules.without_use())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
-        mistakes.extend(shared_folders(declared.sinks))
+        mistakes.extend(shared_places(declared.sinks))
         mistakes.extend(feedback_loops(declared.spouts, declared.sinks))
         by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
         mistakes.extend(idle_chains(by_name))

@@ -792,3 +792,14 @@ def test_a_bolt_is_taken_as_it_is_when_it_is_added() -> None:
     bolt.factor = 5
     run_local(topology)
     assert [row["n"] for row in out.rows] == [2, 3]
+
+
+def test_a_sink_in_memory_under_two_names_is_refused() -> None:
+    """The rows of a batch of the one would replace those of the other."""
+    builder, out = TopologyBuilder("numbers"), sinks.memory()
+    builder.set_spout("one", spouts.memory("n long", [(1,)]))
+    builder.set_spout("two", spouts.memory("n long", [(2,)]))
+    builder.set_sink("first", out).from_("one")
+    builder.set_sink("second", out).from_("two")
+    with pytest.raises(TopologyError, match=r"sinks 'first', 'second' are the same sinks.memory\(\)"):
+        builder.build()
