@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -584,9 +585,10 @@ def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame.
 
     ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is None or a dict or
-    a table lacks the column.
+    a table lacks the column. The rows of a generator are read at once, so that each run has them.
     """
-    return _checked(MemorySpout(schema, batches, dict(defaults or {})))
+    listed = tuple(list(map(deepcopy, batch)) if isinstance(batch, Iterator) else batch for batch in batches)
+    return _checked(MemorySpout(schema, listed, dict(defaults or {})))
 
 
 def _format_inside(path: str) -> str | None:

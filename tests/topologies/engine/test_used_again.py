@@ -339,3 +339,25 @@ def test_a_sink_in_memory_keeps_what_is_of_the_checkpoint(tmp_path: Path) -> Non
         (place / f"{number}.jsonl").unlink()
     run_local(topology, RunOptions(str(tmp_path / "second")))
     assert [row["n"] for row in out.rows] == [2]
+
+
+def test_rows_of_a_generator_are_there_in_each_run() -> None:
+    """A second run had none, without a word; and one dict for all of them is each of them."""
+
+    def numbers() -> Iterator[dict[str, Any]]:
+        row: dict[str, Any] = {}
+        for number in range(3):
+            row["n"] = number
+            yield row
+
+    batches = [
+        numbers(),
+        pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), [pa.record_batch({"n": [3]})]),
+    ]
+    builder, out = TopologyBuilder("again"), sinks.memory()
+    builder.set_spout("numbers", spouts.memory("n long", *batches))
+    builder.set_sink("out", out).from_("numbers")
+    topology = builder.build()
+    for _ in range(2):
+        run_local(topology)
+        assert [row["n"] for row in out.rows] == [0, 1, 2, 3]
