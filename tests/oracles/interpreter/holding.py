@@ -213,7 +213,7 @@ def split(made: Json) -> Iterator[str]:
 def unlike_stop(mine: Stop | None, theirs: tuple[int, str] | None) -> Iterator[str]:
     """How it differs that a rule has stopped the run: in which batch, and why."""
     if mine is None or theirs is None:
-        if mine is not theirs:
+        if mine or theirs:
             yield f"it stops {theirs}, expected {mine}"
     elif mine.batch != theirs[0] or not mine.tells(theirs[1]):
         yield f"it stops in batch {theirs[0]} by {theirs[1]}, expected {mine} in batch {mine.batch}"

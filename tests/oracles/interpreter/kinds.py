@@ -554,7 +554,7 @@ class Starts(Listed):
 
     def needs(self, event: Event, over: Over) -> bool:
         """Until the run that begins with it has closed; one that is not full at the end of the streams never is."""
-        if event not in self.events:
+        if event not in self.events or event.time in self.done:
             return False
         last = [last for first, last in self.runs() if first == event.time]
         return not over(last[0] + 1 if last else FOREVER - 1)

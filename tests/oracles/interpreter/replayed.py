@@ -30,7 +30,7 @@ def _rules_of(scenario: str) -> WindowSettings:
 
 def source_of(scenario: Json) -> Source | None:
     """The partitions that its source has, where that is one with partitions."""
-    return scenario.get("meta", {}).get("source")  # type: ignore[no-any-return]
+    return scenario.get("meta", {}).get("source")
 
 
 def run(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None = None) -> Bolt:
