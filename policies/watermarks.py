@@ -344,16 +344,22 @@ class Admission:
         watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Returns the earliest time that a late event can be given: its mark, or just after it."""
-        if self.admits_by_own_mark:  # behind its own mark no window may be open either
-            assert self.last_end is not None
-            known = np.where(reference > NONE, reference, watermark)
-            closed = late & self.missed(known, self.last_end(known, None), closed_until)
-            reference = np.where(closed, np.maximum(known, watermark), known)
+        """Returns the earliest time that a late event can be given: that of its mark, or just after it.
+
+        Events that are not late keep their mark, which may be that before all time.
+        """
         if self.last_end is None:
             return reference
+        rows = np.flatnonzero(late)
+        known, watermarks, closed = reference[rows], watermark[rows], closed_until[rows]
+        if self.admits_by_own_mark:  # behind its own mark no window may be open either
+            known = np.where(known > NONE, known, watermarks)
+            missed = self.missed(known, self.last_end(known, None), closed)
+            known = np.where(missed, np.maximum(known, watermarks), known)
         # Where the window that ends at the watermark has closed, the earliest time is just after it.
-        return reference + (late & self.missed(reference, self.last_end(reference, None), closed_until))
+        earliest = reference.copy()
+        earliest[rows] = known + self.missed(known, self.last_end(known, None), closed)
+        return earliest
 
     def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the mark or watermark that each event is compared with."""
