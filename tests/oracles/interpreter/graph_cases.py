@@ -314,6 +314,8 @@ TIMES: list[Json] = [
     {"close_fires": False},
     {"message_id_field": "m"},
     {"late_stream": "late"},
+    {"late": "error"},
+    {"late": "error", "lag": "5ms"},
 ]
 
 
