@@ -21,7 +21,7 @@ from topologies.graph import frame_sums
 from topologies.io.topics.declared import TopicRows
 from topologies.io.topics.decode import decode
 from topologies.spark import frame_sums as summed
-from topologies.spark.java import compiled, made
+from topologies.spark.java import compiled, made, one_source
 from windowing.schema import parse_schema
 
 SCHEMA = parse_schema(json_texts.SCHEMA)
@@ -189,6 +189,6 @@ def test_bytes_that_were_damaged_are_read_alike_or_left_to_python(in_java: Read,
 
 
 def test_the_program_has_its_imports_first(tmp_path: Path) -> None:
-    lines = summed._program().splitlines()
+    lines = one_source(summed._SOURCE, summed._OF_RECORDS).splitlines()
     last = max(at for at, line in enumerate(lines) if line.startswith("import "))
     assert all(line.startswith("import ") for line in lines[: last + 1])

@@ -21,8 +21,8 @@ public Object generate(Object[] references) {
 }
 
 /** The share of a task in the memory that Spark divides among its tasks. */
-static final class Share extends MemoryConsumer {
-    Share(TaskMemoryManager manager) {
+static final class TaskMemory extends MemoryConsumer {
+    TaskMemory(TaskMemoryManager manager) {
         super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
     }
 
@@ -36,13 +36,13 @@ static final class Memory {
     /** Bytes that a task asks for at once. */
     private static final long STEP = 1L << 20;
 
-    private final Share share;
+    private final TaskMemory share;
     private long used, room;
 
     /** ``room``: the bytes for a thread of the driver, which has no memory that Spark divides. */
     Memory(TaskContext task, long room) {
         TaskMemoryManager manager = task == null ? null : task.taskMemoryManager();
-        share = manager == null ? null : new Share(manager);
+        share = manager == null ? null : new TaskMemory(manager);
         this.room = manager == null ? room : 0;
     }
 
@@ -91,7 +91,7 @@ static final class Slice {
 }
 
 /** The values of a column of a batch that are not null. */
-static final class Values {
+static final class ColumnValues {
     private int[] each = new int[0], some;
     /** How many there are, the row of each, and the value, as one of these. */
     int count;
@@ -251,7 +251,7 @@ static final class FrameSums extends BufferedRowIterator {
     private long[] times = new long[0], marks;
     private int[] found;
     private long[][] codes;
-    private final Values values = new Values();
+    private final ColumnValues values = new ColumnValues();
     /** For each place of a dictionary the number of its text, plus 1; 0 where it has none yet. */
     private final int[] known = new int[1 << 14];
 

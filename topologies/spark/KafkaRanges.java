@@ -14,7 +14,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.BigIntVector;
 import org.apache.arrow.vector.TimeStampMilliTZVector;
@@ -31,6 +30,7 @@ import org.apache.arrow.vector.types.pojo.FieldType;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -56,11 +56,6 @@ public class KafkaRanges {
         this.withHeaders = withHeaders;
     }
 
-    /** What is done with ranges, by one of several threads. */
-    interface Share {
-        void take(AtomicInteger next) throws Exception;
-    }
-
     /**
      * Reads ranges, given in lines of topic, partition, start, end and file, with tabs between. Gives up where no record
      * comes for so many milliseconds. Returns the number of records of each range, in lines, or throws.
@@ -68,9 +63,9 @@ public class KafkaRanges {
     public String read(final String folder, String lines, int threads, final long patience) throws Exception {
         final String[] ranges = lines.split("\n");
         final long[] counts = new long[ranges.length];
-        share(ranges, threads, new Share() {
-            public void take(AtomicInteger next) throws Exception {
-                for (int at = next.getAndIncrement(); at < ranges.length; at = next.getAndIncrement()) {
+        finish(new Reading(this, ranges, threads) {
+            void work(int thread) throws Exception {
+                for (int at = next(); at >= 0; at = next()) {
                     String[] range = ranges[at].split("\t");
                     counts[at] = write(records(range, patience), folder + "/" + range[4]);
                 }
@@ -89,73 +84,65 @@ public class KafkaRanges {
      * Java's memory.
      */
     public void addUp(
-            String lines, final CodeAndComment code, final String plan, int threads, final long patience, int parts)
+            String lines, final CodeAndComment code, final String plan, int threads, final long patience, final int parts)
             throws Exception {
         final String[] ranges = lines.split("\n");
-        final Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / parts / Math.min(threads, ranges.length));
-        final AtomicInteger programs = new AtomicInteger();
-        share(ranges, threads, new Share() {
-            public void take(AtomicInteger next) throws Exception {
+        finish(new Reading(this, ranges, threads) {
+            void work(int thread) throws Exception {
                 GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(code)._1();
+                Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / parts / this.threads);
                 BufferedRowIterator program = (BufferedRowIterator) made.generate(new Object[] {plan, room});
-                program.init(programs.getAndIncrement(), new scala.collection.Iterator[] {
-                    new Values(KafkaRanges.this, ranges, next, patience)
+                program.init(thread, new scala.collection.Iterator[] {
+                    new ValuesOfRanges(KafkaRanges.this, this, ranges, patience)
                 });
                 program.hasNext();
             }
         });
     }
 
-    /** Has threads take ranges, each the next ones that are left. Where one fails, all disconnect. */
-    private void share(String[] ranges, int threads, final Share share) throws Exception {
-        final AtomicInteger next = new AtomicInteger();
-        final Throwable[] failures = new Throwable[Math.min(threads, ranges.length)];
-        Thread[] helpers = new Thread[failures.length];
-        for (int at = 0; at < helpers.length; at++) {
-            final int number = at;
-            helpers[at] = new Thread("windbolt-kafka-" + at) {
-                public void run() {
-                    try {
-                        share.take(next);
-                    } catch (Throwable failure) {
-                        failures[number] = failure;
-                    }
-                }
-            };
-            helpers[at].setDaemon(true);
-            helpers[at].start();
+    /** Ranges that are read. */
+    abstract static class Reading extends SharedWork {
+        private final KafkaRanges reader;
+
+        Reading(KafkaRanges reader, String[] ranges, int threads) {
+            super(ranges.length, threads);
+            this.reader = reader;
         }
-        boolean interrupted = false;
-        for (int at = 0; at < helpers.length; at++) {
-            while (helpers[at].isAlive()) {
-                try {
-                    helpers[at].join();
-                } catch (InterruptedException stop) { // the query is stopped; whoever reads next finds no one here
-                    interrupted = true;
-                    next.set(ranges.length);
-                    for (Iterator each = this.partitions.values().iterator(); each.hasNext();) {
-                        ((Partition) each.next()).consumer.wakeup();
-                    }
-                }
+
+        void stop() {
+            for (Iterator each = this.reader.partitions.values().iterator(); each.hasNext();) {
+                ((Partition) each.next()).consumer.wakeup();
             }
         }
-        if (interrupted) {
+    }
+
+    /** A consumer ends by itself where its thread is interrupted, so one thread need not be another one. */
+    private void finish(Reading ranges) throws Exception {
+        try {
+            if (ranges.threads == 1) {
+                ranges.runHere();
+            } else {
+                ranges.run("windbolt-kafka-");
+            }
+        } catch (InterruptedException stopped) { // a consumer that was not waiting would end when it reads next
             close();
-            throw new InterruptedException();
-        }
-        for (int at = 0; at < helpers.length; at++) {
-            if (failures[at] != null) {
-                close();
-                throw new IOException(failures[at].toString(), failures[at]);
-            }
+            throw stopped;
         }
     }
 
     public void close() {
         for (Iterator each = this.partitions.values().iterator(); each.hasNext();) {
-            ((Partition) each.next()).consumer.close(Duration.ofSeconds(0));
+            disconnect((Partition) each.next());
         }
-        this.partitions.clear();
+    }
+
+    /** The partition gets another consumer when it is read next. */
+    void disconnect(Partition partition) {
+        this.partitions.remove(partition.place);
+        try {
+            partition.consumer.close(Duration.ofSeconds(0));
+        } catch (KafkaException problem) { // its connection ends with it
+        }
     }
 
     Records records(String[] range, long patience) {
@@ -165,7 +152,7 @@ public class KafkaRanges {
             partition = new Partition(place, this.settings);
             this.partitions.put(place, partition);
         }
-        return new Records(partition, Long.parseLong(range[2]), Long.parseLong(range[3]), patience);
+        return new Records(this, partition, Long.parseLong(range[2]), Long.parseLong(range[3]), patience);
     }
 
     long write(Records records, String path) throws IOException {
@@ -196,11 +183,13 @@ public class KafkaRanges {
 
     /** The records of a partition from one offset to another. */
     static class Records extends scala.collection.AbstractIterator {
+        final KafkaRanges reader;
         final Partition partition;
         final long end, patience;
         long silent = System.nanoTime();
 
-        Records(Partition partition, long start, long end, long patience) {
+        Records(KafkaRanges reader, Partition partition, long start, long end, long patience) {
+            this.reader = reader;
             this.partition = partition;
             this.end = end;
             this.patience = patience;
@@ -211,7 +200,17 @@ public class KafkaRanges {
             partition.position = -1;
         }
 
+        /** Where reading fails the partition disconnects. */
         public boolean hasNext() {
+            try {
+                return there();
+            } catch (RuntimeException failure) {
+                this.reader.disconnect(this.partition);
+                throw failure;
+            }
+        }
+
+        private boolean there() {
             while (true) {
                 ConsumerRecord first = (ConsumerRecord) this.partition.ahead.peek();
                 if (first != null && first.offset() < this.end) {
@@ -245,27 +244,27 @@ public class KafkaRanges {
     }
 
     /** The values of ranges, one after the other, as rows of one column. */
-    static class Values extends scala.collection.AbstractIterator {
+    static class ValuesOfRanges extends scala.collection.AbstractIterator {
         /** Kafka's largest timestamp, in milliseconds, that fits into microseconds. */
         static final long FURTHEST = Long.MAX_VALUE / 1000;
 
         final KafkaRanges reader;
+        final SharedWork work;
         final String[] ranges;
-        final AtomicInteger next;
         final long patience;
         private Records records = null;
 
-        Values(KafkaRanges reader, String[] ranges, AtomicInteger next, long patience) {
+        ValuesOfRanges(KafkaRanges reader, SharedWork work, String[] ranges, long patience) {
             this.reader = reader;
+            this.work = work;
             this.ranges = ranges;
-            this.next = next;
             this.patience = patience;
         }
 
         public boolean hasNext() {
             while (this.records == null || !this.records.hasNext()) {
-                int at = this.next.getAndIncrement();
-                if (at >= this.ranges.length) {
+                int at = this.work.next();
+                if (at < 0) {
                     return false;
                 }
                 this.records = this.reader.records(this.ranges[at].split("\t"), this.patience);

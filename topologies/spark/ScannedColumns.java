@@ -3,7 +3,7 @@ package windbolt;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.Properties;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.Dependency;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext$;
@@ -28,7 +28,7 @@ public class ScannedColumns {
      * columns, of which rows are made, and a choice among them. The RDD is that of the rows: it has to be made from this
      * very scan.
      */
-    public Found find(Object query, RDD rows) throws Exception {
+    public BatchColumns find(Object query, RDD rows) throws Exception {
         Object plan = called(called(query, "lastExecution"), "executedPlan");
         ArrayList wanted = identities(called(plan, "output"));
         boolean rowsMade = false;
@@ -63,7 +63,7 @@ public class ScannedColumns {
         while (size(above.dependencies()) == 1) {
             RDD parent = ((Dependency) only(above.dependencies())).rdd();
             if (parent == scan) {
-                return new Found(plan, above, parent, places.toString());
+                return new BatchColumns(plan, above, parent, places.toString());
             }
             above = parent;
         }
@@ -112,15 +112,12 @@ public class ScannedColumns {
     }
 
     /** The columns of one batch. */
-    public static final class Found {
-        /** One part in so many of Java's memory is for the sums of all threads. */
-        private static final int PARTS = 4;
-
+    public static final class BatchColumns {
         private final Object plan;
         private final RDD counted, scan;
         private final String places;
 
-        Found(Object plan, RDD counted, RDD scan, String places) {
+        BatchColumns(Object plan, RDD counted, RDD scan, String places) {
             this.plan = plan;
             this.counted = counted;
             this.scan = scan;
@@ -155,42 +152,9 @@ public class ScannedColumns {
          * rows were read.
          */
         public long addUp(CodeAndComment code, String plan, int threads) throws Exception {
-            Partition[] partitions = this.scan.partitions();
-            Properties properties = (Properties) called(this.scan.sparkContext(), "getLocalProperties");
-            AtomicInteger next = new AtomicInteger();
-            Reader[] readers = new Reader[Math.min(threads, partitions.length)];
-            Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / PARTS / Math.max(1, readers.length));
-            Object[] given = {plan, room};
-            for (int at = 0; at < readers.length; at++) {
-                readers[at] = new Reader("windbolt-sums-" + at, this.scan, partitions, next, properties, code, given);
-                readers[at].setDaemon(true);
-                readers[at].start();
-            }
-            boolean interrupted = false;
-            long rows = 0;
-            for (int at = 0; at < readers.length; at++) {
-                while (readers[at].isAlive()) {
-                    try {
-                        readers[at].join();
-                    } catch (InterruptedException stop) { // the query is stopped
-                        interrupted = true;
-                        next.set(partitions.length);
-                        for (int each = 0; each < readers.length; each++) {
-                            readers[each].stopReading();
-                        }
-                    }
-                }
-                rows += readers[at].rows;
-            }
-            if (interrupted) {
-                throw new InterruptedException();
-            }
-            for (int at = 0; at < readers.length; at++) {
-                if (readers[at].failure != null) {
-                    throw new Exception(readers[at].failure.toString(), readers[at].failure);
-                }
-            }
-            return rows;
+            PartitionSums sums = new PartitionSums(this.scan, code, plan, threads);
+            sums.run("windbolt-sums-");
+            return sums.rows.get();
         }
 
         /** Has Spark's progress count rows that no job has read; once, however often a batch is tried. */
@@ -203,49 +167,43 @@ public class ScannedColumns {
         }
     }
 
-    /** A thread that takes one partition after the other, and is to Spark's code a task. */
-    static final class Reader extends Thread {
+    /** The sums of each partition. A thread that makes them is to Spark's code a task. */
+    static final class PartitionSums extends SharedWork {
+        /** One part in so many of Java's memory is for the sums of all threads. */
+        private static final int PARTS = 4;
         /** The number of the driver among tasks: its locks of blocks, such as broadcast settings, are under it. */
         private static final long DRIVER = -1024;
 
+        /** How many rows were read. */
+        final AtomicLong rows = new AtomicLong();
         private final RDD scan;
         private final Partition[] partitions;
-        private final AtomicInteger next;
         private final Properties properties;
         private final CodeAndComment code;
-        private final Object[] given;
-        private TaskContextImpl task = null;
+        private final String plan;
+        private final TaskContextImpl[] tasks;
         private boolean stopped = false;
-        Throwable failure = null;
-        long rows = 0;
 
-        Reader(
-            String name, RDD scan, Partition[] partitions, AtomicInteger next, Properties properties,
-            CodeAndComment code, Object[] given
-        ) {
-            super(name);
+        PartitionSums(RDD scan, CodeAndComment code, String plan, int threads) throws Exception {
+            super(scan.partitions().length, threads);
             this.scan = scan;
-            this.partitions = partitions;
-            this.next = next;
-            this.properties = properties;
+            this.partitions = scan.partitions();
+            this.properties = (Properties) called(scan.sparkContext(), "getLocalProperties");
             this.code = code;
-            this.given = given;
+            this.plan = plan;
+            this.tasks = new TaskContextImpl[this.threads];
         }
 
-        public void run() {
-            try {
-                GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(this.code)._1();
-                for (int at = this.next.getAndIncrement(); at < this.partitions.length; at = this.next.getAndIncrement()) {
-                    this.read((BufferedRowIterator) made.generate(this.given), this.partitions[at]);
-                }
-            } catch (Throwable problem) {
-                this.failure = problem;
-                this.next.set(this.partitions.length); // the others need read no more
+        void work(int thread) throws Throwable {
+            GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(this.code)._1();
+            Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / PARTS / this.threads);
+            for (int at = next(); at >= 0; at = next()) {
+                BufferedRowIterator program = (BufferedRowIterator) made.generate(new Object[] {this.plan, room});
+                this.read(program, this.partitions[at], this.begin(thread, this.partitions[at]));
             }
         }
 
-        private void read(BufferedRowIterator program, Partition partition) throws Throwable {
-            TaskContextImpl begun = begin(partition);
+        private void read(BufferedRowIterator program, Partition partition, TaskContextImpl begun) throws Throwable {
             scala.Option problem = scala.Option.apply(null);
             TaskContext$.MODULE$.setTaskContext(begun);
             try {
@@ -263,30 +221,36 @@ public class ScannedColumns {
                     TaskContext$.MODULE$.unset();
                 }
             }
-            this.rows += begun.taskMetrics().inputMetrics().recordsRead();
+            this.rows.addAndGet(begun.taskMetrics().inputMetrics().recordsRead());
         }
 
         /** A task that has no memory of Spark's. Its last two arguments are for resources, of which it has none. */
-        private synchronized TaskContextImpl begin(Partition partition) throws Exception {
+        private synchronized TaskContextImpl begin(int thread, Partition partition) throws Exception {
             Constructor constructor = TaskContextImpl.class.getConstructors()[0];
             Object cores = constructor.getParameterTypes()[10] == int.class
                 ? (Object) Integer.valueOf(1) : scala.math.BigDecimal.valueOf(1L);
-            this.task = (TaskContextImpl) constructor.newInstance(new Object[] {
+            this.tasks[thread] = (TaskContextImpl) constructor.newInstance(new Object[] {
                 Integer.valueOf(0), Integer.valueOf(0), Integer.valueOf(partition.index()), Long.valueOf(DRIVER),
                 Integer.valueOf(0), Integer.valueOf(this.partitions.length), null, this.properties, null,
                 TaskMetrics.empty(), cores, scala.collection.immutable.Map$.MODULE$.empty()
             });
             if (this.stopped) {
-                this.task.markInterrupted("the query is stopped");
+                interrupt(this.tasks[thread]);
             }
-            return this.task;
+            return this.tasks[thread];
         }
 
-        synchronized void stopReading() {
+        synchronized void stop() {
             this.stopped = true;
-            if (this.task != null) {
-                this.task.markInterrupted("the query is stopped");
+            for (int thread = 0; thread < this.tasks.length; thread++) {
+                if (this.tasks[thread] != null) {
+                    interrupt(this.tasks[thread]);
+                }
             }
+        }
+
+        private static void interrupt(TaskContextImpl task) {
+            task.markInterrupted("the query is stopped");
         }
     }
 }

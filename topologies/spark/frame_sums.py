@@ -26,7 +26,7 @@ from topologies.engine.task_data import Output
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import FrameSums
-from topologies.spark.java import FAILURES, compiled, made, was_interrupted
+from topologies.spark.java import FAILURES, SHARED_WORK, OtherWay, compiled, made, one_source
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
@@ -105,25 +105,31 @@ class SummedFrame:
         if self._rest:
             self._rest -= 1
             return None
+        with OtherWay(_LOG, "the rows go to Python"):
+            outputs = self._added_up(batch, executor, context, reader, ranges)
+            if outputs is None or None in outputs:
+                self._rest = _REST
+                return None
+            return outputs
+        self._rest = _LONG_REST
+        return None
+
+    def _added_up(
+        self,
+        batch: DataFrame,
+        executor: TaskExecutor,
+        context: Context,
+        reader: KafkaRanges | None,
+        ranges: Sequence[OffsetRange] | None,
+    ) -> list[Output] | None:
+        """As ``ingest``; raises what Java or Spark failed with."""
         store = context.store
         here = isinstance(store, FileSegments) and store.uri is None
-        try:
-            java = self._java = self._java or _Java.of(batch.sparkSession)
-            if here and reader is not None and reader.usable and ranges is not None:
-                outputs = self._from_topic(java, reader, ranges, executor, context)
-            else:
-                on_files = here and self._here and self._sums.objects is None
-                outputs = self._from_spark(java, batch, executor if on_files else None, context)
-        except (*FAILURES, PySparkException) as error:  # what is wrong is said by what reads the rows
-            if was_interrupted(error):
-                raise
-            _LOG.debug("the rows go to Python: %s", error)
-            self._rest = _LONG_REST
-            return None
-        if outputs is None or None in outputs:
-            self._rest = _REST
-            return None
-        return outputs
+        java = self._java = self._java or _Java.of(batch.sparkSession)
+        if here and reader is not None and reader.usable and ranges is not None:
+            return self._from_topic(java, reader, ranges, executor, context)
+        on_files = here and self._here and self._sums.objects is None
+        return self._from_spark(java, batch, executor if on_files else None, context)
 
     def _from_topic(
         self, java: _Java, reader: KafkaRanges, ranges: Sequence[OffsetRange], executor: TaskExecutor, context: Context
@@ -150,13 +156,9 @@ class SummedFrame:
             read = partial(self._from_files, java, executor, context)
         columns = self._columns(java, rows)
         if columns is not None:
-            try:
+            with OtherWay(_LOG, "the columns are read as rows"):
                 return read(rows, columns)
-            except (*FAILURES, PySparkException) as error:
-                if was_interrupted(error):
-                    raise
-                _LOG.debug("the columns are read as rows: %s", error)
-                self._rest_of_columns = _LONG_REST
+            self._rest_of_columns = _LONG_REST
         return read(rows)
 
     def _columns(self, java: _Java, rows: Any) -> _Columns | None:
@@ -298,7 +300,8 @@ class _Java:
     def of(cls, spark: SparkSession) -> _Java:
         jvm: Any = spark._jvm
         sql = jvm.org.apache.spark.sql
-        code = sql.catalyst.expressions.codegen.CodeAndComment(_program(), jvm.PythonUtils.toScalaMap({}))
+        program = one_source(_SOURCE, _OF_RECORDS)
+        code = sql.catalyst.expressions.codegen.CodeAndComment(program, jvm.PythonUtils.toScalaMap({}))
         return cls(
             spark,
             sql.execution.WholeStageCodegenEvaluatorFactory,
@@ -329,7 +332,7 @@ class _Java:
     @cached_property
     def scanned(self) -> Any:
         """Finds the columns that rows are made of."""
-        return made(self.spark, compiled(self.spark, _SCANNED))
+        return made(self.spark, compiled(self.spark, _SCANNED, SHARED_WORK))
 
     @cached_property
     def _collector(self) -> Any:
@@ -341,12 +344,6 @@ class _Java:
         given[0] = plan
         program = self.factory(self.given, self.metric, given)
         return rows.mapPartitionsWithEvaluator(program, self.kind).toJavaRDD()
-
-
-def _program() -> str:
-    """The text of the program: what it imports stands before all else."""
-    lines = [line for file in (_SOURCE, _OF_RECORDS) for line in file.read_text("utf-8").splitlines()]
-    return "\n".join(sorted(lines, key=lambda line: not line.startswith("import ")))
 
 
 @contextmanager

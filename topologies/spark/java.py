@@ -18,16 +18,18 @@ import time
 import urllib.request
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
+from types import TracebackType
 from typing import Any
 from urllib.error import HTTPError
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from manager.remote import is_transient
@@ -286,9 +288,26 @@ FAILURES = (Py4JError, TypeError)
 """Exceptions that are raised if Java fails, or has no compiler: to py4j a class that does not exist is a package."""
 
 
-def was_interrupted(error: BaseException) -> bool:
-    """True if the thread in Java was interrupted, as it is where its query is stopped: that is no
-    reason to try the same in another way."""
+class OtherWay(AbstractContextManager["OtherWay"]):
+    """A block that ends without an error where Java or Spark fails in it: behind it the same is done in another way,
+    which says what is wrong. Where the query is stopped meanwhile the error is raised: nobody waits for that way.
+    """
+
+    def __init__(self, log: logging.Logger, way: str) -> None:
+        """``way``: the other way, in words for the log."""
+        self._log, self._way = log, way
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, (*FAILURES, PySparkException)) or _was_interrupted(error):
+            return False
+        self._log.debug("%s: %s", self._way, error)
+        return True
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """True if the thread in Java was interrupted, as it is where its query is stopped."""
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     while cause is not None:
         if cause.getClass().getName() == "java.lang.InterruptedException":
@@ -297,19 +316,22 @@ def was_interrupted(error: BaseException) -> bool:
     return False
 
 
+SHARED_WORK = Path(__file__).with_name("SharedWork.java")
+"""Source of what has threads of the driver share work."""
+
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The constructors in each JVM, by the names of their classes. A class stays for the next run: by then Java has made
 fast code of it."""
 
 
-def compiled(spark: SparkSession, file: Path) -> Any:
+def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
     """The constructor of the class of a source, which has the name of its file; ``made`` calls it. Raises one of
-    FAILURES.
+    FAILURES. ``used``: sources of classes that it uses.
 
     The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
     call those of another class that has the same name.
     """
-    name, source = file.stem, file.read_text("utf-8")
+    name, source = file.stem, one_source(file, *used)
     named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
         here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
@@ -320,6 +342,14 @@ def compiled(spark: SparkSession, file: Path) -> Any:
             compiler.cook(source.replace(name, named))
             here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
         return here[named]
+
+
+def one_source(*files: Path) -> str:
+    """Several sources as one: their package, and what they import, stand before all else."""
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    heads = dict.fromkeys(line for line in lines if line.startswith(("package ", "import ")))
+    first = sorted(heads, key=lambda line: not line.startswith("package "))
+    return "\n".join([*first, *(line for line in lines if line not in heads)])
 
 
 def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:

@@ -49,7 +49,7 @@ from topologies.io.kafka import (
     redirect_missing,
 )
 from topologies.io.topics.encode import encode
-from topologies.spark.java import FAILURES, compiled, made, was_interrupted
+from topologies.spark.java import FAILURES, SHARED_WORK, OtherWay, compiled, made
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_tasks import spark_failures
 
@@ -296,14 +296,10 @@ class KafkaRanges:
         """Have a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but not more
         than ranges. Returns False if they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
-        try:
+        with OtherWay(_LOG, "the records are read anew"):
             self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
-        except FAILURES as error:
-            if was_interrupted(error):
-                raise
-            _LOG.debug("the records are read anew: %s", error)
-            return False
-        return True
+            return True
+        return False
 
     def close(self) -> None:
         """Disconnect."""
@@ -334,14 +330,10 @@ class KafkaRanges:
         known = {name: of_spout for name in self._spouts if (of_spout := ranges.get(name)) is not None}
         if len(known) < len(self._spouts):
             return False
-        try:
+        with OtherWay(_LOG, "Spark reads the records"):
             self._read_into(folder, known, files, _PATIENCE_MS)
-        except FAILURES as error:
-            if was_interrupted(error):
-                raise
-            _LOG.debug("Spark reads the records: %s", error)
-            return False
-        return True
+            return True
+        return False
 
     def _read_into(
         self,
@@ -366,7 +358,7 @@ class KafkaRanges:
         """Returns a reader for each spout."""
         if self._readers is None:
             self._usable = False  # until this has been done
-            constructor = compiled(self._spark, _RANGES_SOURCE)
+            constructor = compiled(self._spark, _RANGES_SOURCE, SHARED_WORK)
             self._readers = {
                 name: made(self._spark, constructor, self._settings(spout), "headers" in spout.record.names)
                 for name, spout in self._spouts.items()

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from servers.kafka import TO_NEW_TOPICS, Kafka
 from tests.spark.tools import run
+from topologies.engine.kafka_records import OffsetRange
+from topologies.io.kafka import KafkaSpout
 from topologies.spark import kafka_client
+from topologies.spark.java import compiled, made
 from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
 from windbolt import TopologyBuilder, sinks, spouts
@@ -141,3 +145,53 @@ def test_a_partition_that_is_added_is_read_from_its_first_record(
     kafka.produce(topic, ["3"], 1)
     assert [row["value"] for row in read(kafka, topic, tmp_path / "checkpoint")] == [b"3"]
     assert by_spark == []
+
+
+CONSUMERS = """
+package windbolt;
+
+import java.lang.management.ManagementFactory;
+import javax.management.ObjectName;
+
+public class Consumers {
+    public Consumers() {
+    }
+
+    public int connected() throws Exception {
+        ObjectName consumers = new ObjectName("kafka.consumer:type=consumer-metrics,*");
+        return ManagementFactory.getPlatformMBeanServer().queryNames(consumers, null).size();
+    }
+}
+"""
+
+
+def test_where_a_partition_cannot_be_read_the_others_stay_connected(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To connect takes longer than to read a small batch."""
+    topic = kafka.topic("one-fails", 3)
+    for partition in range(3):
+        kafka.produce(topic, ["a", "b"], partition)
+    reader = kafka_client.KafkaRanges(spark, {"in": KafkaSpout(kafka.servers, topics=(topic,))}, threads=2)
+    (tmp_path / "Consumers.java").write_text(CONSUMERS, "utf-8")
+    consumers = made(spark, compiled(spark, tmp_path / "Consumers.java"))
+    before = consumers.connected()
+
+    def read(*ends: int) -> None:
+        reader.in_memory({"in": [OffsetRange(topic, partition, 0, end) for partition, end in enumerate(ends)]})
+
+    monkeypatch.setattr(kafka_client, "_LAST_PATIENCE_MS", 2_000)
+    try:
+        read(2, 2, 2)
+        assert consumers.connected() - before == 3
+        with pytest.raises(Py4JJavaError, match=r"one-fails.*-1: no record came"):
+            read(2, 3, 2)
+        assert consumers.connected() - before == 2
+        read(2, 2, 2)
+        assert consumers.connected() - before == 3
+        with pytest.raises(Py4JJavaError, match=r"one-fails.*-0: no record came"):
+            read(3)  # by the one thread that there is
+        assert consumers.connected() - before == 2
+    finally:
+        reader.close()
+    assert consumers.connected() == before
