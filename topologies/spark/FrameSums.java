@@ -78,6 +78,8 @@ static final class Slice {
     int size;
     /** For each place of the table the number of its sum, plus 1; 0 where there is none. */
     int[] places = new int[1 << 4];
+    /** How far a hash is shifted to be a place: its higher bits are those that depend on all of the key. */
+    int shift = Long.SIZE - 4;
 
     Slice(long last, long late) {
         this.last = last;
@@ -206,6 +208,8 @@ static final class FrameSums extends BufferedRowIterator {
     /** In place of the number of sums: the rows are needed, since one is bad, or sums are too many or large. */
     private static final long BAD_ROW = -1, TOO_MANY = -2;
     private static final int MOST = 1 << 20, ENOUGH_TO_TELL = 1 << 16;
+    /** So many slices, one after the other, are found at once, and as many of events that are behind the watermark. */
+    private static final int RECENT = 1 << 6;
     /** Numbers of 64 bits in a block, at most. */
     private static final int BLOCK = 1 << 14;
     /** Days since 1970: the first of the year 1, and the one after the last of the year 9999. */
@@ -237,11 +241,13 @@ static final class FrameSums extends BufferedRowIterator {
     private int size;
     private long[][] blocks = new long[16][];
     private final HashMap slices = new HashMap();
-    /** Slices that were met last, by their time. */
-    private final Slice[] recent = new Slice[16];
+    /** Slices that were met last: neighbours in time have different places. */
+    private final Slice[] recent = new Slice[2 * RECENT];
     private long[] wanted;
     private Memory memory;
     private long textBytes, textOfSums;
+    /** How many bytes are written so far, at most. */
+    private long written;
     /** True once there is no room for another sum or text: nothing of what is added up then is written. */
     private boolean full;
 
@@ -299,6 +305,7 @@ static final class FrameSums extends BufferedRowIterator {
         mostSums = Math.min(MOST, most / (8L * record));
         bits = Math.max(0, 31 - Integer.numberOfLeadingZeros(BLOCK / record));
         low = (1 << bits) - 1;
+        written = 8L * (3 + keys);
     }
 
     public void init(int index, scala.collection.Iterator[] inputs) {
@@ -340,7 +347,7 @@ static final class FrameSums extends BufferedRowIterator {
             }
         }
         input = null;
-        if (sums == 0 && (bytes() + textOfSums > most || (files.isEmpty() && !memory.takes(COPIES * bytes())))) {
+        if (sums == 0 && (written + textOfSums > most || (files.isEmpty() && !memory.takes(COPIES * written)))) {
             sums = TOO_MANY;
         }
         give(rows, sums);
@@ -507,17 +514,22 @@ static final class FrameSums extends BufferedRowIterator {
 
     /** Find the sum of each row of a batch, for which there is room, and count it. */
     private void placeRows() {
+        long[] first = keys == 1 ? codes[0] : null;
         for (int row = 0; row < taken; row++) {
             long time = times[row];
             Slice slice = slice(time);
-            wanted[1] = slice.late | marks[row];
-            for (int key = 0; key < keys; key++) {
-                wanted[2 + key] = codes[key][row];
-            }
-            int number = place(slice);
-            if (full) {
-                taken = row + 1;
-                return;
+            long mark = slice.late | marks[row];
+            int number = first == null ? -1 : foundAtOnce(slice, mark, first[row]);
+            if (number < 0) {
+                wanted[1] = mark;
+                for (int key = 0; key < keys; key++) {
+                    wanted[2 + key] = codes[key][row];
+                }
+                number = place(slice);
+                if (full) {
+                    taken = row + 1;
+                    return;
+                }
             }
             long[] block = blocks[number >> bits];
             int at = (number & low) * record + width;
@@ -659,6 +671,7 @@ static final class FrameSums extends BufferedRowIterator {
             found = Long.valueOf(listed[key].size());
             texts[key].put(kept, found);
             listed[key].add(kept);
+            written += 8 + text.numBytes();
         }
         return ((Long) found).longValue();
     }
@@ -666,35 +679,58 @@ static final class FrameSums extends BufferedRowIterator {
     /** The slice of an event of this time. */
     private Slice slice(long time) {
         // Division is slow; a product is too small or large by one slice at most, or is not used.
-        long since = time - origin, rest = since - (long) (since * perSlide) * slide;
-        rest += rest < 0 ? slide : rest >= slide ? -slide : 0;
+        long since = time - origin, number = (long) (since * perSlide), rest = since - number * slide;
+        if (rest < 0) {
+            rest += slide;
+            number--;
+        } else if (rest >= slide) {
+            rest -= slide;
+            number++;
+        }
         if (rest < 0 || rest >= slide) {
             rest = Math.floorMod(since, slide);
+            number = Math.floorDiv(since, slide);
         }
-        return slice(time - rest + (rest < cut ? cut : slide) - 1, time < firstInTime ? 1 : 0);
-    }
-
-    private Slice slice(long last, long late) {
-        int at = (int) (mixed(last ^ late) >>> 28) & 15;
+        int half = rest < cut ? 0 : 1;
+        long last = time - rest + (half == 0 ? cut : slide) - 1;
+        int late = time < firstInTime ? 1 : 0, at = (int) (2 * number + half) & RECENT - 1 | late * RECENT;
         Slice slice = recent[at];
         if (slice == null || slice.last != last || slice.late != late) {
-            Long name = Long.valueOf(2 * last + late);
-            slice = (Slice) slices.get(name);
-            if (slice == null) {
-                slice = new Slice(last, late);
-                slices.put(name, slice);
-                full = full || !memory.takes(slice.bytes());
-            }
+            slice = slice(last, late);
             recent[at] = slice;
         }
         return slice;
+    }
+
+    private Slice slice(long last, long late) {
+        Long name = Long.valueOf(mixed(2 * last + late)); // of round numbers Java's own hashes are alike
+        Slice slice = (Slice) slices.get(name);
+        if (slice == null) {
+            slice = new Slice(last, late);
+            slices.put(name, slice);
+            full = full || !memory.takes(slice.bytes());
+        }
+        return slice;
+    }
+
+    /** The number of the sum of a key of one column, if it is in its own place of the table, as most are; else -1. */
+    private int foundAtOnce(Slice slice, long mark, long code) {
+        int number = slice.places[(int) (mixed(mixed(mark) ^ code) >>> slice.shift)] - 1;
+        if (number >= 0) {
+            long[] block = blocks[number >> bits];
+            int start = (number & low) * record;
+            if (block[start + 1] != mark || block[start + 2] != code) {
+                return -1;
+            }
+        }
+        return number;
     }
 
     /** The number of the sum of the wanted key; whatever it is where there is no room for it. */
     private int place(Slice slice) {
         int[] places = slice.places;
         int mask = places.length - 1;
-        int at = hash(wanted, 0) & mask;
+        int at = (int) (hash(wanted, 0) >>> slice.shift);
         for (; places[at] != 0; at = (at + 1) & mask) {
             int number = places[at] - 1;
             long[] block = blocks[number >> bits];
@@ -731,7 +767,8 @@ static final class FrameSums extends BufferedRowIterator {
         if (files.isEmpty()) {
             countTexts();
         }
-        full = full || bytes() + textOfSums > most; // the rest of the rows need not be read
+        written += 8L * record;
+        full = full || written + textOfSums > most; // the rest of the rows need not be read
         return size++;
     }
 
@@ -745,17 +782,17 @@ static final class FrameSums extends BufferedRowIterator {
         }
     }
 
-    private int hash(long[] numbers, int start) {
-        long hash = numbers[start + 1];
+    private long hash(long[] numbers, int start) {
+        long hash = mixed(numbers[start + 1]);
         for (int at = start + 2; at < start + width; at++) {
             hash = mixed(hash ^ numbers[at]);
         }
-        return (int) hash;
+        return hash;
     }
 
+    /** Fibonacci hashing: numbers that follow each other, at whatever distance, are spread evenly. */
     private static long mixed(long number) {
-        long hash = number * 0x9E3779B97F4A7C15L;
-        return hash ^ hash >>> 32;
+        return number * 0x9E3779B97F4A7C15L;
     }
 
     /** Make the table of a slice twice as large, if there is room for it. */
@@ -766,11 +803,11 @@ static final class FrameSums extends BufferedRowIterator {
             return;
         }
         int[] old = slice.places, places = new int[2 * old.length];
-        int mask = places.length - 1;
+        int mask = places.length - 1, shift = slice.shift - 1;
         for (int each = 0; each < old.length; each++) {
             int number = old[each] - 1;
             if (number >= 0) {
-                int at = hash(blocks[number >> bits], (number & low) * record) & mask;
+                int at = (int) (hash(blocks[number >> bits], (number & low) * record) >>> shift);
                 while (places[at] != 0) {
                     at = (at + 1) & mask;
                 }
@@ -778,22 +815,14 @@ static final class FrameSums extends BufferedRowIterator {
             }
         }
         slice.places = places;
+        slice.shift = shift;
         memory.gives(before);
-    }
-
-    /** How many bytes are written, at most. */
-    private long bytes() {
-        long count = 0;
-        for (int key = 0; key < keys; key++) {
-            count += listed[key].size();
-        }
-        return 8L * (3 + keys + count + (long) size * record) + textBytes - OF_TEXT * count;
     }
 
     /** Write the file of this partition; the only row where there are no files. */
     private void give(long rows, long none) throws IOException {
         if (files.isEmpty()) {
-            ByteArrayOutputStream sums = new ByteArrayOutputStream(none < 0 ? 1 << 8 : (int) bytes());
+            ByteArrayOutputStream sums = new ByteArrayOutputStream(none < 0 ? 1 << 8 : (int) written);
             write(sums, rows, none);
             UnsafeRowWriter row = new UnsafeRowWriter(1, sums.size() + 8);
             row.reset();
