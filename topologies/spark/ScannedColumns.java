@@ -25,10 +25,10 @@ public class ScannedColumns {
 
     /**
      * Returns the columns behind the rows of the present batch of a query; null where Spark's plan is more than a scan of
-     * columns, of which rows are made, and a choice among them. The RDD is that of the rows: it has to be made from this
-     * very scan.
+     * columns, of which rows are made, and a choice among them. The RDD of the batch's rows has to be made from this very
+     * scan.
      */
-    public BatchColumns find(Object query, RDD rows) throws Exception {
+    public BatchColumns find(Object query, Object batch) throws Exception {
         Object plan = called(called(query, "lastExecution"), "executedPlan");
         ArrayList wanted = identities(called(plan, "output"));
         boolean rowsMade = false;
@@ -59,7 +59,7 @@ public class ScannedColumns {
             places.append(at == 0 ? "" : " ").append(place);
         }
         Object scan = only(called(plan, "inputRDDs"));
-        RDD above = rows;
+        RDD above = (RDD) called(called(called(batch, "queryExecution"), "logical"), "rdd");
         while (size(above.dependencies()) == 1) {
             RDD parent = ((Dependency) only(above.dependencies())).rdd();
             if (parent == scan) {
@@ -124,9 +124,12 @@ public class ScannedColumns {
             this.places = places;
         }
 
-        /** The places of the columns of the rows among those that are read. */
-        public String places() {
-            return this.places;
+        /**
+         * Numbers, with spaces between: how many partitions there are; 1 if threads of the driver may read them, else 0;
+         * and the places of the columns of the rows among those that are read.
+         */
+        public String described() throws Exception {
+            return this.scan.partitions().length + " " + (this.isOfFiles() ? 1 : 0) + " " + this.places;
         }
 
         /** Batches of columns, for a job: its tasks count the rows for Spark's progress. */
@@ -138,7 +141,7 @@ public class ScannedColumns {
          * True if several threads may read at once what tasks get a copy each of: known of what Spark itself reads files
          * with.
          */
-        public boolean isOfFiles() throws Exception {
+        private boolean isOfFiles() throws Exception {
             if (!this.plan.getClass().getSimpleName().equals("FileSourceScanExec")) {
                 return false;
             }

@@ -149,28 +149,27 @@ class SummedFrame:
     ) -> list[Output] | None:
         """Spark reads the batch: as columns where its rows are nothing else. ``executor`` takes in what is in files;
         None where tasks write none."""
-        rows: Any = batch._jdf.queryExecution().logical().rdd()
         if executor is None:
             read = partial(self._collected, java, context)
         else:
             read = partial(self._from_files, java, executor, context)
-        columns = self._columns(java, rows)
+        columns = self._columns(java, batch)
         if columns is not None:
             with OtherWay(_LOG, "the columns are read as rows"):
-                return read(rows, columns)
+                return read(columns)
             self._rest_of_columns = _LONG_REST
-        return read(rows)
+        return read(_Rows(batch))
 
-    def _columns(self, java: _Java, rows: Any) -> _Columns | None:
-        """The columns that these rows of the present batch are made of; None where they have to be read as rows."""
+    def _columns(self, java: _Java, batch: DataFrame) -> _Columns | None:
+        """The columns that the rows of the present batch are made of; None where they have to be read as rows."""
         if not self._in_columns:
             return None
         if self._rest_of_columns:
             self._rest_of_columns -= 1
             return None
         try:
-            found = java.scanned.find(self._query, rows)
-            return None if found is None else _Columns(found, [int(place) for place in found.places().split()])
+            found = java.scanned.find(self._query, batch._jdf)
+            return None if found is None else _Columns.of(found)
         except (*FAILURES, PySparkException, AttributeError) as error:  # another Spark than it is known of
             _LOG.debug("columns are read as rows: %s", error)
             self._in_columns = False
@@ -184,18 +183,18 @@ class SummedFrame:
         return query._jsq.streamingQuery()
 
     def _from_files(
-        self, java: _Java, executor: TaskExecutor, context: Context, rows: Any, columns: _Columns | None = None
+        self, java: _Java, executor: TaskExecutor, context: Context, rows: _Rows | _Columns
     ) -> list[Output] | None:
         """Each partition writes a file; its tasks are a job of Spark's, or of the driver's own threads."""
-        partitions, read = rows.getNumPartitions(), 0
-        with _private_files(context, partitions) as place:
+        columns = rows if isinstance(rows, _Columns) else None
+        with _private_files(context, rows.partitions) as place:
             plan = self._plan(place, context, sys.maxsize, columns=columns)
-            if columns is not None and columns.in_driver:
-                read = columns.found.addUp(java.code, plan, self._threads)
-            else:
-                java.run(rows if columns is None else columns.found.forJob(), plan)
-            outputs = self._taken_in(place, partitions, executor, context)
-        if read and columns is not None and outputs is not None and None not in outputs:
+            if columns is None or not columns.in_driver:
+                java.run(rows.for_job, plan)
+                return self._taken_in(place, rows.partitions, executor, context)
+            read = columns.found.addUp(java.code, plan, self._threads)
+            outputs = self._taken_in(place, rows.partitions, executor, context)
+        if read and outputs is not None and None not in outputs:
             columns.found.count(read)
         return outputs
 
@@ -205,11 +204,10 @@ class SummedFrame:
             return None
         return executor.map(take_in, [file for file in files if file.size], context)
 
-    def _collected(
-        self, java: _Java, context: Context, rows: Any, columns: _Columns | None = None
-    ) -> list[Output] | None:
+    def _collected(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[Output] | None:
         """The job returns the sums to the driver, which takes them in."""
-        share = java.most_collected // max(rows.getNumPartitions(), 1)
+        columns = rows if isinstance(rows, _Columns) else None
+        share = java.most_collected // max(rows.partitions, 1)
         try:
             place = TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True)
         except OSError as error:  # no place for files: rows need none
@@ -218,7 +216,7 @@ class SummedFrame:
         with place as folder:
             path = f"{folder}/sums"
             plan = self._plan("", context, share, columns=columns)
-            size = java.collect(rows if columns is None else columns.found.forJob(), plan, path)
+            size = java.collect(rows.for_job, plan, path)
             if size < 0:
                 return None
             return InProcess().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
@@ -267,19 +265,41 @@ class SummedFrame:
         return "\n".join([place, " ".join(map(str, numbers)), objects, *lines])
 
 
+class _Rows:
+    """The rows of a batch."""
+
+    def __init__(self, batch: DataFrame) -> None:
+        self.for_job: Any = batch._jdf.queryExecution().logical().rdd()
+        """Their RDD."""
+        self.partitions = int(self.for_job.getNumPartitions())
+
+
 @dataclass(frozen=True)
 class _Columns:
     """The columns that the rows of a batch are made of."""
 
     found: Any
     """What Java has found (ScannedColumns.java)."""
+    partitions: int
+    of_files: bool
+    """True if Spark itself reads Parquet or ORC there."""
     places: list[int]
     """Where among those that are read each column of the spout is."""
+
+    @classmethod
+    def of(cls, found: Any) -> _Columns:
+        partitions, of_files, *places = map(int, found.described().split())
+        return cls(found, partitions, bool(of_files), places)
 
     @property
     def in_driver(self) -> bool:
         """True if the driver's threads may read them without a job."""
-        return bool(self.found.isOfFiles())
+        return self.of_files
+
+    @property
+    def for_job(self) -> Any:
+        """The RDD of batches of columns."""
+        return self.found.forJob()
 
 
 @dataclass(frozen=True)

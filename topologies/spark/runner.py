@@ -227,7 +227,11 @@ class SparkRun(KeepsFrames):
 
     def _run(self, plan: BatchPlan) -> None:
         words = f"{self.topology.name}, batch {batch_name(batch_key(plan.batch, plan.closing))}"
-        with described(self.spark, words):
+        if plan.closing:
+            with described(self.spark, words):
+                super()._run(plan)
+        else:
+            self.spark.sparkContext.setLocalProperty(_DESCRIPTION, words)  # Spark itself sets it before each batch
             super()._run(plan)
 
     def _batches(self) -> None:
