@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import select
@@ -33,10 +34,12 @@ from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
     NoCacheError,
+    OtherWay,
     Together,
     agree_on_python,
     are_cached,
     check_surroundings,
+    defined_beside,
     ends_with_driver,
     explaining_javas_end,
     forget_ended_java,
@@ -402,7 +405,9 @@ _UNNAMED = "pyspark-shell"
 """Name that spark-submit gives an application without a name."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_CHECKPOINT_FILES = Path(__file__).with_name("CheckpointFiles.java")
 _TOGETHER = Together()
+_LOG = logging.getLogger("windbolt.spark")
 
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
@@ -427,7 +432,7 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         with explaining_javas_end():
             session, known = _opened(given)
             if on_this_machine(known.get(_MASTER, LOCAL)):
-                _write_checkpoints_simply(session)
+                _write_simply_by_default(session)
     return session, True
 
 
@@ -512,30 +517,46 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
         yield
 
 
+def _write_simply_by_default(spark: SparkSession) -> None:
+    """Have the logs of all queries written through Hadoop's FileSystem, unless somebody has said how."""
+    if spark.conf.get(_FILE_MANAGER, None) is None and (simple := _simple_manager(spark)) is not None:
+        spark.conf.set(_FILE_MANAGER, simple.getName())
+
+
 def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     """Makes Spark's logs use Hadoop's FileSystem instead of its FileContext, as Spark does without a FileContext,
     unless this is set already. Returns a function that takes it back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two.
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none.
     """
-    if spark.conf.get(_FILE_MANAGER, None) is not None:
+    before, simple = spark.conf.get(_FILE_MANAGER, None), _simple_manager(spark)
+    if simple is None or before not in (None, simple.getName()):
         return lambda: None
+    name = str(simple.getName())
+    with OtherWay(_LOG, f"Spark's logs are written by {name}"):
+        name = defined_beside(spark, simple, _CHECKPOINT_FILES)
+    spark.conf.set(_FILE_MANAGER, name)
+    return partial(_set_back, spark, name, before)
+
+
+def _simple_manager(spark: SparkSession) -> Any:
+    """Spark's class that writes logs through Hadoop's FileSystem; None where there is none."""
     jvm: Any = spark._jvm
     for package in ("checkpointing.", ""):  # Spark has moved it
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
-        try:
-            jvm.org.apache.spark.util.Utils.classForName(name, True, False)
-        except Exception:
-            continue
-        spark.conf.set(_FILE_MANAGER, name)
-        return partial(_unset_file_manager, spark, name)
-    return lambda: None
+        with suppress(Exception):
+            return jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+    return None
 
 
-def _unset_file_manager(spark: SparkSession, manager: str) -> None:
-    if spark.conf.get(_FILE_MANAGER, None) == manager:
+def _set_back(spark: SparkSession, manager: str, before: str | None) -> None:
+    if spark.conf.get(_FILE_MANAGER, None) != manager:
+        return
+    if before is None:
         spark.conf.unset(_FILE_MANAGER)
+    else:
+        spark.conf.set(_FILE_MANAGER, before)
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:

@@ -344,6 +344,27 @@ def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
         return here[named]
 
 
+def defined_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
+    """The name of the class of a source once the class loader of another one has it, in its package: for a class that
+    Spark looks up by its name. Raises one of FAILURES."""
+    jvm: Any = spark._jvm
+    package = str(neighbour.getPackageName())
+    source = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
+    named = f"{file.stem}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    loader, whole = neighbour.getClassLoader(), f"{package}.{named}"
+    with _ONE_AT_A_TIME:
+        with suppress(Py4JJavaError):
+            return str(loader.loadClass(whole).getName())  # since an earlier run
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(source.replace(file.stem, named))
+        handles, classes = jvm.java.lang.invoke.MethodHandles, compiler.getBytecodes()
+        lookup = handles.privateLookupIn(neighbour, handles.lookup())
+        for each in sorted(classes, key=len, reverse=True):  # one within another before that, which needs it
+            lookup.defineClass(classes[each])
+    return whole
+
+
 def one_source(*files: Path) -> str:
     """Several sources as one: their package, and what they import, stand before all else."""
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]

@@ -6,8 +6,10 @@ from typing import Any, cast
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from topologies.spark import classic_session
 from topologies.spark.classic_session import simple_checkpoints
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -23,17 +25,34 @@ class Conf(dict[str, str]):
         del self[name]
 
 
+SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
 def session(settings: Conf) -> SparkSession:
+    """One whose Java has Spark's class, and compiles none of windbolt's."""
     made: Any = MagicMock()
     made.conf = settings
+    found = made._jvm.org.apache.spark.util.Utils.classForName.return_value
+    found.getName.return_value = SPARKS
+    found.getPackageName.side_effect = Py4JError("no such method")
     return cast("SparkSession", made)
 
 
 def test_in_a_folder_the_query_that_starts_has_it_and_the_session_has_it_no_more() -> None:
     settings = Conf()
     with simple_checkpoints(session(settings), "/shared/ck"):
-        assert settings[MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
+        assert settings[MANAGER] == SPARKS
     assert settings == {}
+
+
+def test_a_class_of_windbolts_own_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the session has Spark's class already, which it has again afterwards."""
+    monkeypatch.setattr(classic_session, "defined_beside", lambda *_: "CheckpointFiles")
+    for before in ({}, {MANAGER: SPARKS}):
+        settings = Conf(before)
+        with simple_checkpoints(session(settings), "/shared/ck"):
+            assert settings[MANAGER] == "CheckpointFiles"
+        assert settings == before
 
 
 def test_a_query_that_does_not_start_leaves_nothing_behind() -> None:
