@@ -235,10 +235,8 @@ def own_column(column: pa.Array) -> pa.Array:
 
 def own_table(table: pa.Table) -> pa.Table:
     """Returns a copy of a table, which nobody else can change."""
-    if all(column.num_chunks == 1 for column in table.columns):
-        return pa.concat_tables([table, table.slice(0, 0)]).combine_chunks()  # columns one by one take twice the time
-    columns = [pa.chunked_array(map(own_column, column.chunks), column.type) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    batches = [pa.concat_batches([batch, batch.slice(0, 0)]) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, table.schema) if batches else table
 
 
 # Takes rows from tables of any size.
