@@ -33,7 +33,7 @@ from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, u
 from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
 from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
-from topologies.io.paths import leading, locate_file, look, passed_over
+from topologies.io.paths import is_never_input, leading, locate_file, look
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
@@ -697,7 +697,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
             do="correct the paths, or put files there",
         )
     folder, is_pattern = leading(spout.path)
-    others = sorted(entry for entry in os.listdir(folder) if not passed_over(entry)) if os.path.isdir(folder) else []
+    others = sorted(entry for entry in os.listdir(folder) if not is_never_input(entry)) if os.path.isdir(folder) else []
     beside = (
         f"{folder} holds {', '.join(others[:3])}{', ...' if others[3:] else ''}" if others else "the folder is empty"
     )

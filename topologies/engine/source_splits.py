@@ -39,7 +39,7 @@ from topologies.io.formats.event_files import (
     without_compression,
 )
 from topologies.io.formats.lines import BOM
-from topologies.io.paths import find, locate_file, passed_over, shown_path
+from topologies.io.paths import find, is_never_input, locate_file, shown_path
 from topologies.io.spout_columns import FileMetadata
 from topologies.io.spouts import AnySpout
 from windowing.errors import DataError, MissingError, UnreachableError
@@ -67,7 +67,7 @@ def undecodable_names(spout: AnySpout) -> Iterator[str]:
     if not isinstance(spout, FileSpout) or not spout.is_here:
         return
     for path in sorted(entry.path for entry in find(spout.paths)):
-        if passed_over(path) or not os.path.isfile(path):
+        if is_never_input(path) or not os.path.isfile(path):
             continue
         try:
             path.encode()

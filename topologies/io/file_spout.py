@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.declared_times import Times
 from topologies.io.formats.event_files import OnTruncation, reached
-from topologies.io.paths import Entry, find, passed_over, shown_path
+from topologies.io.paths import Entry, find, is_never_input, shown_path
 from topologies.io.spout_columns import Partition, checked_partition_columns, with_file_metadata, with_partition_columns
 from windowing.errors import ConfigError, DataError, UnreachableError, did_you_mean
 from windowing.reprs import of_fields
@@ -264,7 +264,7 @@ def chunks_of(
 
 def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
     """Lists the files of paths, in no order, without excluded ones; ``here`` as for ``find``."""
-    return [each for each in find(paths, here) if not passed_over(each.path) and _is_text(each.path)]
+    return [each for each in find(paths, here) if not is_never_input(each.path) and _is_text(each.path)]
 
 
 def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:

@@ -89,7 +89,7 @@ class Entry(NamedTuple):
     """Size and time, if a listing has them too, as in stores."""
 
 
-def passed_over(path: str) -> bool:
+def is_never_input(path: str) -> bool:
     """True for a file that is never input, for its name."""
     name = os.path.basename(path)
     return name.startswith(("_", ".")) or name.endswith(PASSED_OVER)
@@ -517,7 +517,7 @@ def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
         for entry in folders.inside(folder)
         if entry.is_folder
         and not _is_link(entry.path)
-        and (is_partition(name := _name(entry.path)) or not passed_over(name))
+        and (is_partition(name := _name(entry.path)) or not is_never_input(name))
     ]
 
 
@@ -534,7 +534,7 @@ def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entr
         entry
         for entry in folders.inside(folder)
         if pattern.fullmatch(name := _name(entry.path))
-        and (not entry.is_folder or is_partition(name) or not passed_over(name) or _is_meant(part, name))
+        and (not entry.is_folder or is_partition(name) or not is_never_input(name) or _is_meant(part, name))
     ]
 
 
@@ -562,7 +562,7 @@ def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
     if not parts:
         return all(map(is_partition, names[:-1]))
     if parts[0] == _ANY_FOLDERS:
-        within = len(list(takewhile(lambda name: not passed_over(name), names)))
+        within = len(list(takewhile(lambda name: not is_never_input(name), names)))
         most = min(within, len(names) - (len(parts) == 1))
         return any(_stands_for(parts[1:], names[number:]) for number in range(most + 1))
     return bool(names) and _fits(parts[0], names[0]) and _stands_for(parts[1:], names[1:])
@@ -572,7 +572,7 @@ def _fits(part: str, name: str) -> bool:
     """True if a part may stand for a name, whatever else there is."""
     if part == name or _compiled(part).fullmatch(name) is None:
         return part == name
-    return not passed_over(name) or _is_meant(part, name)
+    return not is_never_input(name) or _is_meant(part, name)
 
 
 def _unescaped(part: str) -> str:

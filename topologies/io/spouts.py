@@ -29,7 +29,7 @@ from topologies.io.kafka import (
     checked_topics,
     spout_options,
 )
-from topologies.io.paths import PASSED_OVER, find, passed_over
+from topologies.io.paths import PASSED_OVER, find, is_never_input
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import (
     Defaults,
@@ -314,7 +314,7 @@ def _check_name(text: str) -> None:
             do=f"compress them in another way: {', '.join(COMPRESSIONS)}",
         )
     files = format_of(text) is not None or text.endswith(PASSED_OVER)
-    if files and passed_over(text) and not os.path.isdir(text):
+    if files and is_never_input(text) and not os.path.isdir(text):
         raise ConfigError(
             f"files({text!r}) would read nothing",
             why="names that begin with _ or . or end in " + ", ".join(PASSED_OVER) + " are passed over: programs give "
@@ -600,7 +600,7 @@ def _formats_inside(path: str) -> set[str]:
     """Returns the formats of the files in a folder, as far as their names show them."""
     if not os.path.isdir(path):
         return set()
-    formats = {format_of(entry.path) for entry in find([path]) if not passed_over(entry.path)}
+    formats = {format_of(entry.path) for entry in find([path]) if not is_never_input(entry.path)}
     return {each for each in formats if each is not None}
 
 

@@ -21,7 +21,7 @@ from pyspark import cloudpickle
 from manager.storage.files import delete_folder, make_folder, path_exists, read_bytes, write_private
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout, KeptRows
-from topologies.io.paths import find, leading, locate, passed_over, shown_path
+from topologies.io.paths import find, is_never_input, leading, locate, shown_path
 from topologies.io.sinks import FileSink
 from topologies.run import clock
 from topologies.run.clock import system_clock
@@ -117,7 +117,7 @@ def _input(path: str) -> Iterator[str]:
     yield folder
     if "://" not in folder:
         names = (entry.path for entry in find([path]))
-        yield from islice((name for name in names if not passed_over(name) and os.path.isfile(name)), 1)
+        yield from islice((name for name in names if not is_never_input(name) and os.path.isfile(name)), 1)
 
 
 def _reason(error: Exception) -> str:
