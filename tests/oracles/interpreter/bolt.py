@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tests.oracles.interpreter import panes
 from tests.oracles.interpreter.kinds import (
@@ -211,6 +211,10 @@ class Bolt:
                 self.known[tuple(None if each is None else str(each) for each in key)] = self.rules.listed_keys.since
 
     @property
+    def bolts(self) -> list[Bolt]:
+        return [self]
+
+    @property
     def event_time(self) -> bool:
         return self.rules.reads_timestamps
 
@@ -381,7 +385,7 @@ class Bolt:
         column = self.rules.watermark_partition
         if column is SOURCE and self.source:
             return f"={partition_of(self.source[stream], fields, self.batch)}"
-        return f"={_text(fields[column])}" if isinstance(column, str) and column in fields else None
+        return f"={_text(fields.get(column))}" if isinstance(column, str) else None
 
     def meet_partitions(self) -> None:
         """Those that the plan of this batch is the first to have ("Partitions": which exist)."""
@@ -987,6 +991,45 @@ class Bolt:
             "rows": sorted((row for _, row in self.emitted), key=str),
             "standing": sorted((row for _, row in self.standing), key=str),
         }
+
+
+class Played(Protocol):
+    """A bolt, or a topology."""
+
+    batch: int
+    stops: bool
+    stopped: Stop | None
+
+    @property
+    def bolts(self) -> list[Bolt]: ...
+
+
+P = TypeVar("P", bound=Played)
+
+
+def settled(begin: Callable[[], P], play: Callable[[P], None]) -> P:
+    """Plays a case; to its end before that where rules ask which arrivals of a batch are still to come, and once more
+    without the batch in which a rule stops it."""
+    coming: list[dict[int, int]] = [{} for _ in begin().bolts]
+    if any(bolt.looks_ahead for bolt in begin().bolts):
+        ahead = begin()
+        ahead.stops = False
+        for bolt in ahead.bolts:
+            bolt.stops = False
+        play(ahead)
+        coming = [bolt.still_to_come() for bolt in ahead.bolts]
+    stop: Stop | None = None
+    while True:
+        played = begin()
+        played.stopped = stop
+        for bolt, known in zip(played.bolts, coming, strict=True):
+            bolt.coming = known
+        try:
+            play(played)
+        except Stop as found:
+            stop, found.batch = found, played.batch
+        else:
+            return played
 
 
 def _text(value: Any) -> str | None:

@@ -7,12 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
 from tests.oracles.interpreter import asking, graph_bolts, graph_cases
-from tests.oracles.interpreter.bolt import Bolt, Stop
+from tests.oracles.interpreter.bolt import Bolt, settled
 from tests.oracles.interpreter.driving import Driven, Played, driven
 from tests.oracles.interpreter.graphs import Graph, Node, Unsaid
 from tests.oracles.interpreter.holding import accounts, first_problem, shown, unlike, unlike_stop
@@ -132,34 +132,8 @@ def of_keys(opened: list[Json]) -> list[Json]:
 def interpreted(case: Json, drove: Driven) -> Graph:
     """What the interpreter makes of it. Which task has the events of a key is the product's choice: it is taken from
     there.
-
-    The case is played before that where a bolt asks which arrivals of a batch are still to come; where a rule stops it,
-    once more without the batch in which it does.
     """
-    graph = begun(case, drove)
-    if any(node.bolt and node.bolt.looks_ahead for node in graph.nodes):
-        ahead = begun(case, drove)
-        ahead.may_stop_in = None
-        for node in ahead.nodes:
-            if node.bolt is not None:
-                node.bolt.stops = False
-        play(ahead, case)
-        coming = {node.name: node.bolt.still_to_come() for node in ahead.nodes if node.bolt and node.bolt.looks_ahead}
-    else:
-        coming = {}
-    try:
-        return play(looking_ahead(graph, coming), case)
-    except Stop as stop:
-        again = looking_ahead(begun(case, drove), coming)
-        again.stopped, stop.batch = stop, graph.batch
-        return play(again, case)
-
-
-def looking_ahead(graph: Graph, coming: dict[str, dict[int, int]]) -> Graph:
-    for node in graph.nodes:
-        if node.bolt is not None:
-            node.bolt.coming = coming.get(node.name, {})
-    return graph
+    return settled(partial(begun, case, drove), partial(play, case))
 
 
 def begun(case: Json, drove: Driven) -> Graph:
@@ -208,7 +182,7 @@ def times_of(case: Json, stream: str) -> Iterator[Any]:
                 yield from times_of(case, before)
 
 
-def play(graph: Graph, case: Json) -> Graph:
+def play(case: Json, graph: Graph) -> None:
     """Up to the batch that stops it, where one does."""
     steps = case["steps"]
     if steps and "event" in steps[-1]:
@@ -218,7 +192,6 @@ def play(graph: Graph, case: Json) -> Graph:
         steps = steps[: [0, *ends][graph.stopped.batch]]
     for step in steps:
         graph.take(step)
-    return graph
 
 
 class Assigned:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from tests.oracles.interpreter.bolt import Bolt, Repairs, Source, Stop, resolved
+from tests.oracles.interpreter.bolt import Bolt, Repairs, Source, resolved, settled
 from tests.oracles.interpreter.values import COLUMNS, Json, moment
 from topologies.scenarios.scenario_model import read_scenario
 from windowing.settings import WindowSettings
@@ -34,24 +34,8 @@ def source_of(scenario: Json) -> Source | None:
 
 
 def run(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None = None) -> Bolt:
-    """Play it; first to the end where the rules ask which arrivals of a batch are still to come, and where it stops
-    once more without the batch in which it does."""
-    bolt = _begun(scenario, repairs, look)
-    if bolt.looks_ahead:
-        ahead = _begun(scenario, repairs, None)
-        ahead.stops = False
-        _play(ahead, scenario)
-        bolt.coming = ahead.still_to_come()
-    try:
-        _play(bolt, scenario)
-    except Stop as stop:
-        again = _begun(scenario, repairs, look)
-        again.coming, again.stopped, stop.batch = bolt.coming, stop, bolt.batch
-        if stop.batch:
-            with suppress(_Over):
-                _play(again, scenario)
-        return again
-    return bolt
+    """Play it."""
+    return settled(partial(_begun, scenario, repairs, look), partial(_play, scenario))
 
 
 class _Over(Exception):
@@ -69,13 +53,15 @@ def _begun(scenario: Json, repairs: Repairs, look: Callable[[Bolt], Any] | None)
     return bolt
 
 
-def _play(bolt: Bolt, scenario: Json) -> None:
+def _play(scenario: Json, bolt: Bolt) -> None:
     player = _Player(bolt)
-    for step in scenario["steps"]:
-        player.take(step)
-        bolt.counts()
-    if bolt.rows_in_batch:
-        player.end_batch()
+    with suppress(_Over):
+        player.begin()
+        for step in scenario["steps"]:
+            player.take(step)
+            bolt.counts()
+        if bolt.rows_in_batch:
+            player.end_batch()
 
 
 class _Player:
@@ -91,6 +77,11 @@ class _Player:
         by_arrival = not bolt.event_time and bool(rules.kinds or rules.key)
         return idle or rules.estimate_arrival or by_clock or by_arrival
 
+    def begin(self) -> None:
+        """Another batch, if there is one."""
+        if self.bolt.stopped is not None and self.bolt.batch == self.bolt.stopped.batch:
+            raise _Over
+
     def end_batch(self, *, tick: bool = False, clock: bool = False, close: bool = False) -> None:
         bolt = self.bolt
         moved = bolt.end_batch(tick=tick, close=close)
@@ -98,8 +89,7 @@ class _Player:
             bolt.ticks.append(moved)
         if clock:
             bolt.clocks.append(bolt.times.watermark(None))
-        if bolt.stopped is not None and bolt.batch == bolt.stopped.batch:
-            raise _Over
+        self.begin()
 
     def take(self, step: Json) -> None:
         bolt = self.bolt
