@@ -56,6 +56,7 @@ SECTIONS = {
     "drain": Section(throughput.drain, "a backlog, each system at its best batch size", "W1 W2 W3 W4"),
     "keys": Section(throughput.keys, "100,000 keys", "W2 W3"),
     "frames": Section(throughput.frames, "input through a DataFrame", "W1 W2"),
+    "frames-drain": Section(throughput.frames_drain, "a backlog of it", "W1 W2"),
     "queries": Section(throughput.queries, "sessions, joins, bolts of one's own over wide rows, chains",
                        "sessions highest joined hottest"),
     "growth": Section(throughput.growth, "speed and memory by live events and by overlap", "W2 W4"),
@@ -136,7 +137,7 @@ def left_out(options: argparse.Namespace) -> list[str]:
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Returns the options of the command line."""
-    about = [f"    {name:9} {each.about}" + (f": {each.questions}" if each.questions else "")
+    about = [f"    {name:12} {each.about}" + (f": {each.questions}" if each.questions else "")
              for name, each in SECTIONS.items()]  # fmt: skip
     parser = argparse.ArgumentParser(
         prog="benchmarks", description=f"{__doc__}\n" + "\n".join(about),
