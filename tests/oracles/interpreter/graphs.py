@@ -205,8 +205,8 @@ class Graph:
             if task is None and grouping == "shuffle" and row.place is not None:
                 task = row.place % node.tasks
             node.tasks_are_known &= task is not None
-            if task is None and any(kind is None or kind.counts for kind in bolt.kinds):
-                raise Unsaid("on which task an event counts that no window shows")
+            if task is None and any(kind is None or kind.counts or kind.merges for kind in bolt.kinds):
+                raise Unsaid("on which task an event counts, or joins others, that no window shows")
         bolt.receive(row.fields, stream, own, arrived, task=task or 0)
 
     def named(self, row: Row, columns: list[str]) -> Json:
