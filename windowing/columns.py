@@ -228,14 +228,21 @@ def as_compared(column: pa.Array) -> pa.Array:
 # Columns that code of users has made: over arrays of NumPy, say, into which it may write again.
 
 
+_MOST_PIECES = 16
+"""More pieces of a table are made one, which copies them as well."""
+
+
 def own_column(column: pa.Array) -> pa.Array:
     """Returns a copy of a column, which nobody else can change."""
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
 def own_table(table: pa.Table) -> pa.Table:
-    """Returns a copy of a table, which nobody else can change."""
-    batches = [pa.concat_batches([batch, batch.slice(0, 0)]) for batch in table.to_batches()]
+    """Returns a copy of a table, whose values nobody else can change; dictionaries are shared."""
+    pieces = table.to_batches()
+    if len(pieces) > _MOST_PIECES:
+        return own_table(table.combine_chunks())
+    batches = [pa.concat_batches([batch, batch.slice(0, 0)]) for batch in pieces]
     return pa.Table.from_batches(batches, table.schema) if batches else table
 
 

@@ -453,7 +453,13 @@ def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
     change a list that it has returned and keeps, such as one of its state."""
     if _FIXED.issuperset(map(type, row)):
         return row
-    return tuple(deepcopy(value) if isinstance(value, _CHANGEABLE) else value for value in row)
+    return tuple(map(_copied, row))
+
+
+def _copied(value: Any) -> Any:
+    if type(value) in (list, tuple) and _FIXED.issuperset(map(type, value)):
+        return value[:]  # at a small part of the time
+    return deepcopy(value) if isinstance(value, _CHANGEABLE) else value
 
 
 def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:

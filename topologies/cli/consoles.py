@@ -177,7 +177,7 @@ def warn_unread() -> None:
 
 @contextmanager
 def only_json() -> Iterator[Callable[[Any], bool]]:
-    """Yield a function that prints a value as a line of JSON, and Returns True if anybody still reads.
+    """Yield a function that prints a value as a line of JSON, and returns True if anybody still reads.
 
     All other output meanwhile, by users' code or by processes that Spark starts, goes to standard error.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
@@ -709,7 +709,7 @@ class GraphBuilder:
         """Add a bolt with ``parallelism`` tasks, as it is now: one that is changed may be added again. Call a
         ``..._grouping`` method of the result for each stream it reads."""
         with suppress(*USER_EXCEPTIONS):  # what cannot be copied is told by build()
-            bolt = copy(bolt)
+            bolt = deepcopy(bolt)
         declarer = BoltDeclarer(name, bolt, parallelism)
         self._declared.bolts.append(declarer)
         return declarer

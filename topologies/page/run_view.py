@@ -369,18 +369,17 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
     that are idle last."""
     state = kept[-1].bolts[name]
     sources = state.watermark.sources
-    holding = {(each.input, each.partition): each for each in blocking_inputs_of(name, rules, kept)}
+    holding = {each.source: each for each in blocking_inputs_of(name, rules, kept)}
     idle = {source: sources.marks[source].mark for source in sources.idle if source in sources.marks}
     rows = []
     for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
         stream = input_of(source)
-        partition = partition_of(source)
-        holder = holding.get((stream, partition))
+        holder = holding.get(source)
         stands = sources.seen_at.get(source, since.get(source, None if holder is None else holder.since))
         rows.append(
             {
                 "input": stream,
-                "partition": partition,
+                "partition": partition_of(source),
                 "at": known(None if mark is None or mark <= NONE else mark),
                 "since": stands,
                 "since_exactly": source in sources.seen_at,

@@ -369,11 +369,14 @@ public class KafkaRanges {
             try {
                 flush();
                 this.writer.end();
-            } finally {
-                this.writer.close();
-                this.columns.close();
-                this.memory.close();
-                this.channel.close();
+            } finally { // where the thread was interrupted, the channel fails, and so may the writer
+                try {
+                    this.writer.close();
+                } finally {
+                    this.columns.close();
+                    this.memory.close();
+                    this.channel.close();
+                }
             }
         }
 

@@ -29,7 +29,7 @@ from manager.remote import hadoop_name, has_query, place_name, s3a_settings
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.io.paths import shown_path
-from topologies.run.options import LOCAL, REMOTE, RunOptions, on_this_machine
+from topologies.run.options import LOCAL, REMOTE, RunOptions, is_cluster, on_this_machine
 from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
@@ -528,14 +528,17 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     unless this is set already. Returns a function that takes it back.
 
     Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none.
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none. That class
+    is only in the driver: on a cluster a query of the user's, which starts at the same moment, would send its name to
+    the executors.
     """
     before, simple = spark.conf.get(_FILE_MANAGER, None), _simple_manager(spark)
     if simple is None or before not in (None, simple.getName()):
         return lambda: None
     name = str(simple.getName())
-    with OtherWay(_LOG, f"Spark's logs are written by {name}"):
-        name = defined_beside(spark, simple, _CHECKPOINT_FILES)
+    if not is_cluster(str(spark.sparkContext.master)):
+        with OtherWay(_LOG, f"Spark's logs are written by {name}"):
+            name = defined_beside(spark, simple, _CHECKPOINT_FILES)
     spark.conf.set(_FILE_MANAGER, name)
     return partial(_set_back, spark, name, before)
 

@@ -130,7 +130,7 @@ class ConnectExecutor:
         return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
-        """Yields the answer of each executor, as far as Spark gives each of them a task with two tasks for each
+        """Returns the answer of each executor, as far as Spark gives each of them a task with two tasks for each
         slot."""
         numbers = list(range(2 * self.slots))
         answers = self._results(lambda share: list(probe(share)), [[number] for number in numbers])

@@ -72,7 +72,7 @@ class SparkFrames:
         self._tables = Appenders(spark)
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
-        """Yields a DataFrame with one partition per reference, read whenever it is used."""
+        """Returns a DataFrame with one partition per reference, read whenever it is used."""
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:

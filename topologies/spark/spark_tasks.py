@@ -334,7 +334,7 @@ class SparkExecutor:
         self.paths = own_paths()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
-        """Yields the results of the tasks, in the order of the items."""
+        """Returns the results of the tasks, in the order of the items."""
         if not items:
             return []
         if runs_in_driver(function, items, context):

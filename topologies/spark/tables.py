@@ -227,9 +227,9 @@ class Appender:
         delta = self._table.format == "delta"
         if delta and not any(each.serial <= batch.after and each.undone_by is None for each in found):
             found = list(self._batches(batch, None))  # the one that is committed is further back, or there is none
-        path_exists = self._has(batch, found)
+        has_batch = self._has(batch, found)
         self._tried = batch.serial
-        if path_exists:
+        if has_batch:
             return
         if not delta and self._may_be_expired(batch, found):
             raise CheckpointError(

@@ -358,11 +358,11 @@ def collected(returned: Iterator[Any]) -> Any:
     values: list[Any] = []
     if not isinstance(returned, Generator):
         for value in returned:  # no list(returned), which nothing could interrupt
-            values.append(_as_yielded(value))  # noqa: PERF401
+            values.append(as_yielded(value))  # noqa: PERF401
         return values
     while True:
         try:
-            values.append(_as_yielded(next(returned)))
+            values.append(as_yielded(next(returned)))
         except StopIteration as end:
             status = end.value if isinstance(end.value, str) else None
             if status in (DECLINE, PASSTHROUGH) or not values:
@@ -374,11 +374,11 @@ def collected(returned: Iterator[Any]) -> Any:
             ) from None
 
 
-def _as_yielded(value: Any) -> Any:
+def as_yielded(value: Any) -> Any:
     """Returns an event that a rule yields, which may be a dict that it fills anew for the next one."""
     if isinstance(value, Out):
         headers = dict(value.headers) if isinstance(value.headers, dict) else value.headers
-        return replace(value, value=_as_yielded(value.value), headers=headers)
+        return replace(value, value=as_yielded(value.value), headers=headers)
     return deepcopy(value) if isinstance(value, (dict, list, tuple, bytearray)) else value
 
 

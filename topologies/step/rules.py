@@ -29,6 +29,7 @@ from topologies.step.rule_values import (
     RuleError,
     as_key,
     as_outputs,
+    as_yielded,
     as_time,
     collected,
 )
@@ -341,7 +342,7 @@ def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(returned, Iterator):
             returned = collected(returned)
         if isinstance(call.out, Iterator):
-            call.out = list(call.out)
+            call.out = [as_yielded(each) for each in call.out]
         return returned
 
     return collecting

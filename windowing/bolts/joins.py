@@ -425,7 +425,7 @@ class TemporalJoin(Join, Operator):
         return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
 
     def _lefts(self, window: TupleWindow) -> pa.Table:
-        """Yields left events with their own columns: when they meet their first partner, or when they end without
+        """Returns left events with their own columns: when they meet their first partner, or when they end without
         one."""
         rows = pa.array(np.arange(len(window)))
         starts = window.timestamps

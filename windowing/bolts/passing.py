@@ -136,7 +136,7 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns the passed rows with which later rows are compared."""
+        """Returns which of the passed rows later rows are compared with."""
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:

@@ -1,4 +1,4 @@
-"""Inspection of users' code: True if a bolt asks its windows for expired events, the names in it, and the methods that
+"""Inspection of users' code: whether a bolt asks its windows for expired events, the names in it, and the methods that
 nobody calls."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
     The search covers its methods, and the functions that they name. An attribute of ``self`` with such a name does not
     count. Names that are put together at run time are not found.
     """
-    functions = (value for value in islice(_reached(bolt), _MOST) if type(value) is FunctionType)
+    functions = (value for value in islice(_reached(bolt), _MOST) if _is_a(value, FunctionType))
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
@@ -55,10 +55,9 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
     for visited, each in enumerate(_reached(bolt, objects=True)):
         if visited >= _MOST:
             return None
-        kind = type(each)
-        if issubclass(kind, str):
+        if issubclass(type(each), str):
             names.add(each)
-        elif kind is FunctionType and _is_users(each):
+        elif _is_a(each, FunctionType) and _is_users(each):
             names.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
     return frozenset(names)
 
@@ -187,15 +186,15 @@ def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
         seen[id(value)] = value  # an object that is kept keeps its id to itself
         yield value
         parts = _parts_of(value, objects)
-        waiting.extend(parts if objects else [each for each in parts if issubclass(type(each), _LEAD_ON)])
+        waiting.extend(parts if objects else [each for each in parts if _is_a(each, _LEAD_ON)])
 
 
 def _parts_of(value: Any, objects: bool) -> Iterable[Any]:
     """Returns what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
     contents of containers and other objects."""
-    kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
+    kind = type(value)
     parts: Iterable[Any] = ()
-    if kind is FunctionType:
+    if _is_a(value, FunctionType):
         parts = _named(value) if _is_users(value) else ()
     elif issubclass(kind, type):
         users = [each for each in value.__mro__ if _is_users(each)] if _is_users(value) else ()
@@ -209,6 +208,15 @@ def _parts_of(value: Any, objects: bool) -> Iterable[Any]:
     elif not issubclass(kind, ModuleType | CodeType) and (issubclass(kind, _WRAPPERS) or (objects and _is_open(kind))):
         parts = gc.get_referents(value)
     return parts
+
+
+def _is_a(value: Any, kinds: Any) -> bool:
+    """True for a value of these types, and for one that says so, as the wrappers of ``wrapt`` do. Others fail when they
+    are asked, as Flask's ``request`` does while no request is served."""
+    try:
+        return isinstance(value, kinds)
+    except Exception:
+        return False
 
 
 def _is_open(kind: type) -> bool:
@@ -249,7 +257,7 @@ def _calls_super(method: Any) -> bool:
         if id(value) in seen or issubclass(type(value), type):
             continue
         seen.add(id(value))
-        if type(value) is not FunctionType:
+        if not _is_a(value, FunctionType):
             waiting.extend(_parts_of(value, objects=False))
         elif any("super" in code.co_names for code in _codes(value.__code__)):
             return True

@@ -794,6 +794,33 @@ def test_a_bolt_is_taken_as_it_is_when_it_is_added() -> None:
     assert [row["n"] for row in out.rows] == [2, 3]
 
 
+def test_a_bolt_that_is_added_keeps_its_lists_and_its_own_methods() -> None:
+    class Counts(Bolt):
+        outputs = "key string, n long"
+
+        def __init__(self) -> None:
+            self.keys = ["a"]
+            self.by_key = {"a": self.on_a}
+
+        def prepare(self, context: Any) -> None:
+            self.count = 0
+
+        def execute(self, tuple: Any) -> Any:
+            return [self.by_key["a"](key) for key in self.keys]
+
+        def on_a(self, key: str) -> Any:
+            self.count += 1
+            return key, self.count
+
+    builder, out, bolt = TopologyBuilder("counts"), sinks.memory(), Counts()
+    builder.set_spout("numbers", spouts.memory("n long", [(1,), (2,)]))
+    builder.set_bolt("counts", bolt).global_grouping("numbers")
+    bolt.keys.append("b")
+    builder.set_sink("out", out).from_("counts")
+    run_local(builder.build())
+    assert [tuple(row.values()) for row in out.rows] == [("a", 1), ("a", 2)]
+
+
 def test_a_sink_in_memory_under_two_names_is_refused() -> None:
     """The rows of a batch of the one would replace those of the other."""
     builder, out = TopologyBuilder("numbers"), sinks.memory()

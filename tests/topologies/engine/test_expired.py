@@ -205,6 +205,32 @@ class BesideARequest(Gone):
         return request
 
 
+class Wrapped:
+    """As wrappers of the package ``wrapt`` do, it says that it is the function that it wraps."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["function"], name)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self.function.__get__(instance, owner)
+
+
+class GoneByAWrapper(WindowedBolt):
+    outputs = "n long"
+    execute = Wrapped(lambda self, window: (len(window.expired),))  # type: ignore[assignment]
+
+
+def test_a_function_in_a_wrapper_is_read() -> None:
+    assert asks_for_expired(GoneByAWrapper())
+
+
 def test_values_that_cannot_be_looked_at_are_passed_over() -> None:
     bolt = BesideARequest()
     assert asks_for_expired(bolt)

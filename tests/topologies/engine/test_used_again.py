@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -297,6 +297,25 @@ def test_a_test_pushes_what_it_fills_anew(way: Callable[[], Callable[[float], An
     assert driver.read("sums") == [{"sum": 7.0}]
 
 
+def test_tables_of_states_are_those_of_each_key() -> None:
+    class Last(StatefulBatchBolt):
+        outputs = "k long, x double"
+        state_types: ClassVar[Any] = {"last": "x double"}
+
+        def prepare(self, context: Any) -> None:
+            self.memory = np.zeros(1)
+
+        def execute(self, batch: Any) -> Any:
+            told = [(self.key["k"] if isinstance(self.key, dict) else batch["k"][0].as_py(), x) for x in
+                    self.state["last"]["x"].to_pylist()]
+            self.memory[0] = batch["v"][-1].as_py()
+            self.state["last"] = pa.table({"x": self.memory})
+            return told
+
+    bolt = Last().with_key("k")
+    assert run_bolt(bolt, ROWS[:4], SCHEMA, rows_per_batch=2).rows == [{"k": 0, "x": 0.0}, {"k": 1, "x": 1.0}]
+
+
 def test_a_sink_in_memory_has_the_rows_of_the_last_run(tmp_path: Path) -> None:
     """A run without a checkpoint numbers its batches anew: batches of a longer run before would stand among them."""
 
@@ -339,6 +358,9 @@ def test_a_sink_in_memory_keeps_what_is_of_the_checkpoint(tmp_path: Path) -> Non
         (place / f"{number}.jsonl").unlink()
     run_local(topology, RunOptions(str(tmp_path / "second")))
     assert [row["n"] for row in out.rows] == [2]
+    (place / "3.jsonl").write_text('{"n": 3}\n')
+    run_local(topology, RunOptions(str(tmp_path / "first")))
+    assert [row["n"] for row in out.rows] == [3]
 
 
 def test_rows_of_a_generator_are_there_in_each_run() -> None:

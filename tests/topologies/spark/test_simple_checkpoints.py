@@ -28,10 +28,11 @@ class Conf(dict[str, str]):
 SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
-def session(settings: Conf) -> SparkSession:
+def session(settings: Conf, master: str = "local[2]") -> SparkSession:
     """One whose Java has Spark's class, and compiles none of windbolt's."""
     made: Any = MagicMock()
     made.conf = settings
+    made.sparkContext.master = master
     found = made._jvm.org.apache.spark.util.Utils.classForName.return_value
     found.getName.return_value = SPARKS
     found.getPackageName.side_effect = Py4JError("no such method")
@@ -53,6 +54,14 @@ def test_a_class_of_windbolts_own_is_taken_where_there_is_one(monkeypatch: pytes
         with simple_checkpoints(session(settings), "/shared/ck"):
             assert settings[MANAGER] == "CheckpointFiles"
         assert settings == before
+
+
+def test_executors_are_not_told_of_a_class_that_only_the_driver_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query of the user's that starts at the same moment has the setting too, and its tasks look the class up."""
+    monkeypatch.setattr(classic_session, "defined_beside", lambda *_: "CheckpointFiles")
+    settings = Conf()
+    with simple_checkpoints(session(settings, "spark://host:7077"), "/shared/ck"):
+        assert settings[MANAGER] == SPARKS
 
 
 def test_a_query_that_does_not_start_leaves_nothing_behind() -> None:

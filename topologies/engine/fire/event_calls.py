@@ -24,7 +24,7 @@ from topologies.engine.task_data import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
-from windowing.columns import take_rows
+from windowing.columns import own_table, take_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
 from windowing.reprs import cut
@@ -266,6 +266,9 @@ class EventCalls(BoltCalls):
         self._events: RetainedEvents | None = None
         """The events for which the bolt is called one by one; errors refer to one by its index here."""
         self._columns = node.schema.names
+        types = cast("StatefulBolt", node.bolt).state_types
+        self._tables = [name for name, kind in types.items() if not isinstance(kind, type)]
+        """The states that are tables."""
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Call the bolt for the events of the task, and with the clock if it asks for it."""
@@ -318,7 +321,7 @@ class EventCalls(BoltCalls):
             first = bolt.initial_state()
             if type(bolt).initial_state is StatefulTaskBolt.initial_state:
                 return first
-            return {each: value if isinstance(value, pa.Table) else deepcopy(value) for each, value in first.items()}
+            return {each: _own(value) for each, value in first.items()}
         except USER_EXCEPTIONS as error:
             where = self._in_task(f"in initial_state of key {name!r:.80}")
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
@@ -330,12 +333,14 @@ class EventCalls(BoltCalls):
         execute, add, keys = bolt.execute, self._outputs.add, keyed.of_events.tolist()
         plain = self.node.outputs.get(DEFAULT_STREAM)
         width = -1 if plain is None else len(plain)
-        place = 0
+        place, before = 0, list[Any]()
         try:  # a context manager for each event would cost as much as all the rest
             for event in self._tuples(events):
                 if states is not None:
                     key = keys[place]
                     bolt.state, bolt.key = states[key], names[key]
+                    if self._tables:
+                        before = self._tables_of(states[key])
                 given = execute(event)
                 if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
                     loose = self._outputs.loose(DEFAULT_STREAM)
@@ -345,7 +350,7 @@ class EventCalls(BoltCalls):
                 elif given is not None:
                     add(given, event.timestamp, place)
                 if states is not None:
-                    states[key] = bolt.state
+                    states[key] = self._with_own_tables(bolt.state, before) if self._tables else bolt.state
                 place += 1
         except BoltError:
             raise
@@ -395,8 +400,10 @@ class EventCalls(BoltCalls):
     ) -> None:
         """Call a method of the bolt once, with the state of the key at a place where there are states."""
         self._called += 1
+        before = list[Any]()
         if states is not None:
             bolt.state, bolt.key = states[place], where.key
+            before = self._tables_of(states[place])
         method, given = called
         try:
             self._outputs.add(method(given), time, where)
@@ -405,7 +412,18 @@ class EventCalls(BoltCalls):
         except USER_EXCEPTIONS as error:
             raise self._failed(where, error) from error
         if states is not None:
-            states[place] = bolt.state
+            states[place] = self._with_own_tables(bolt.state, before)
+
+    def _tables_of(self, state: Mapping[str, Any]) -> list[Any]:
+        return [state.get(name) for name in self._tables]
+
+    def _with_own_tables(self, state: dict[str, Any], before: Sequence[Any]) -> dict[str, Any]:
+        """Returns the state that a call has left. New tables in it are copied, since the bolt may fill their memory anew
+        for the next key."""
+        if isinstance(state, dict):  # another one is refused when it is kept
+            changed = [name for name, old in zip(self._tables, before, strict=True) if state.get(name) is not old]
+            state.update({name: _own(state[name]) for name in changed if name in state})
+        return state
 
     # -- by the clock
 
@@ -462,6 +480,11 @@ class EventCalls(BoltCalls):
 
     def _in_task(self, words: str) -> str:
         return f"in task {self.task} {words}"
+
+
+def _own(value: Any) -> Any:
+    """Returns a copy of a value of a state."""
+    return own_table(value) if isinstance(value, pa.Table) else deepcopy(value)
 
 
 _AT_ONCE = 1 << 14
