@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.helpers.examples import examples
 from tests.spark.kafka import json_texts
 from tests.spark.kafka.json_texts import COLUMNS, ODD_OBJECTS, ODD_VALUES, PLAIN_VALUES, objects
-from topologies.graph import frame_sums
+from topologies.graph import java_sums
 from topologies.io.topics.declared import TopicRows
 from topologies.io.topics.decode import decode
 from topologies.spark import frame_sums as summed
@@ -95,7 +95,7 @@ def in_java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     body = [line for line in lines if not line.startswith("import ")]
     source = tmp_path_factory.mktemp("java") / "OneByOne.java"
     source.write_text(READER.replace("IMPORTS", "\n".join(imports)).replace("OBJECTS", "\n".join(body)), "utf-8")
-    letters = [str(frame_sums._key_letter(field.type)) for field in SCHEMA]
+    letters = [str(java_sums._key_letter(field.type)) for field in SCHEMA]
     columns = " ".join(letter + name.encode().hex() for letter, name in zip(letters, SCHEMA.names, strict=True))
     reader = made(spark, compiled(spark, source), columns, "".join(letters))
 
