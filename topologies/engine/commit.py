@@ -321,7 +321,7 @@ def write_rows(
     refs = [rows.ref for rows in sink_rows]
     match sink:
         case MemorySink():
-            sink.batches[key], sink.checkpoint = _table(store, refs), batch.origin
+            sink.keep(key, _table(store, refs), batch.origin)
         case ConsoleSink():
             _show(node.name, key, store, refs, sink.rows)
         case FunctionSink(_, "spark"):

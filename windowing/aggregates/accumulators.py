@@ -161,7 +161,7 @@ class Total(DenseAccumulator):
 
 @dataclass(frozen=True)
 class Extreme(DenseAccumulator):
-    """The least or the greatest of the values that are not null; NaN if one of them is."""
+    """The least or the greatest of the values that are not null; NaN if one of them is. -0.0 is less than 0.0."""
 
     field: str
     kind: str
@@ -174,17 +174,34 @@ class Extreme(DenseAccumulator):
 
     def fold(self, events: Folded, groups: Groups) -> State:
         values, valid = events.numbers(self.field)
-        return [groups.reduced(self._function, values if valid is None else np.where(valid, values, self._none),
-                               self._none)]  # fmt: skip
+        return [self._reduced(values if valid is None else np.where(valid, values, self._none), groups)]
 
     def merge(self, state: State, groups: Groups) -> State:
-        return [groups.reduced(self._function, state[0], self._none)]
+        return [self._reduced(state[0], groups)]
+
+    def _reduced(self, values: NDArray[Any], groups: Groups) -> NDArray[Any]:
+        found = groups.reduced(self._function, values, self._none)
+        if values.dtype.kind != "f" or not (found == 0).any():
+            return found
+        return self._signed(found, groups.reduced(np.maximum, self._are_beyond(values), np.False_))
 
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.full(count, self._none, np.dtype(self.kind))]
 
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        return [self._function(earlier[0], later[0])]
+        found = self._function(earlier[0], later[0])
+        if found.dtype.kind == "f" and (found == 0).any():
+            found = self._signed(found, self._are_beyond(earlier[0]) | self._are_beyond(later[0]))
+        return [found]
+
+    def _are_beyond(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Returns which values are the zero that counts if both are there: NumPy finds either."""
+        return (values == 0) & (np.signbit(values) != self.greatest)
+
+    def _signed(self, found: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
+        """Returns results with the right zeros; ``beyond`` says of each whether the zero that counts is there."""
+        zero = found.dtype.type(0)
+        return np.where(found == 0, np.where(beyond == self.greatest, zero, -zero), found)
 
     @property
     def _function(self) -> np.ufunc:

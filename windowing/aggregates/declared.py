@@ -285,8 +285,6 @@ class Min(OneOfThem):
         if len(states) == 1:
             return states[0][0]
         (found,), (present,) = states
-        if found.dtype.kind == "f":
-            found = found + found.dtype.type(0)  # of 0.0 and -0.0, which are equal, either may have been found
         return nulled(found, present == 0).cast(self.result)
 
 

@@ -199,7 +199,7 @@ def test_a_chain_goes_on_with_the_arrivals_where_each_key_has_its_own_watermark(
     step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
     for number, table in enumerate(spout.tables()):
         report = step.run(BatchPlan(number, TimeAdvance(60_000_000 * number), [TableSource("events", table, number)]))
-    assert report.bolts["second"].watermark == 54_999_999
+    assert report.bolts["second"].watermark == 54_999_998, "Azure's windows wait until time is past their end"
     assert [row["value"] for row in out.rows] == [1], "before the end of the streams"
 
 

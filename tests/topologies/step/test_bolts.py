@@ -426,7 +426,7 @@ def test_declined_events_are_gone_and_other_returns_send_what_there_is() -> None
 
 def test_a_generator_may_fill_one_dict_anew() -> None:
     lines = "def rows(row):", "    for row['n'] in (1, 2):", "        yield row", "call.out = rows({})", "return 'x'"
-    assert Calls(rule("dsl", *lines))(message()) == {"default": [sent(b'{"n": 1}'), sent(b'{"n": 2}')]}
+    assert Calls(rule("dsl", *lines))(message()) == {"default": [sent(b'{"n":1}'), sent(b'{"n":2}')]}
 
 
 @pytest.mark.feature("UH-27")
