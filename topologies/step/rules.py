@@ -29,8 +29,8 @@ from topologies.step.rule_values import (
     RuleError,
     as_key,
     as_outputs,
-    as_yielded,
     as_time,
+    as_yielded,
     collected,
 )
 from windowing.errors import ConfigError, WindboltError

@@ -196,7 +196,8 @@ class Extreme(DenseAccumulator):
 
     def _are_beyond(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Returns which values are the zero that counts if both are there: NumPy finds either."""
-        return (values == 0) & (np.signbit(values) != self.greatest)
+        beyond: NDArray[np.bool_] = (values == 0) & (np.signbit(values) != self.greatest)
+        return beyond
 
     def _signed(self, found: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
         """Returns results with the right zeros; ``beyond`` says of each whether the zero that counts is there."""

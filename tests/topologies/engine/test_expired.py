@@ -224,7 +224,7 @@ class Wrapped:
 
 class GoneByAWrapper(WindowedBolt):
     outputs = "n long"
-    execute = Wrapped(lambda self, window: (len(window.expired),))  # type: ignore[assignment]
+    execute = Wrapped(lambda self, window: (len(window.expired),))
 
 
 def test_a_function_in_a_wrapper_is_read() -> None:

@@ -306,8 +306,10 @@ def test_tables_of_states_are_those_of_each_key() -> None:
             self.memory = np.zeros(1)
 
         def execute(self, batch: Any) -> Any:
-            told = [(self.key["k"] if isinstance(self.key, dict) else batch["k"][0].as_py(), x) for x in
-                    self.state["last"]["x"].to_pylist()]
+            told = [
+                (self.key["k"] if isinstance(self.key, dict) else batch["k"][0].as_py(), x)
+                for x in self.state["last"]["x"].to_pylist()
+            ]
             self.memory[0] = batch["v"][-1].as_py()
             self.state["last"] = pa.table({"x": self.memory})
             return told

@@ -418,8 +418,8 @@ class EventCalls(BoltCalls):
         return [state.get(name) for name in self._tables]
 
     def _with_own_tables(self, state: dict[str, Any], before: Sequence[Any]) -> dict[str, Any]:
-        """Returns the state that a call has left. New tables in it are copied, since the bolt may fill their memory anew
-        for the next key."""
+        """Returns the state that a call has left. New tables in it are copied, because the bolt may fill their memory
+        anew for the next key."""
         if isinstance(state, dict):  # another one is refused when it is kept
             changed = [name for name, old in zip(self._tables, before, strict=True) if state.get(name) is not old]
             state.update({name: _own(state[name]) for name in changed if name in state})
