@@ -99,7 +99,7 @@ def prepare_folders(
     topology: Graph, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
 ) -> None:
     """Creates the folders of file sinks, and checks their contents before a run writes there. Sinks in memory forget
-    what an earlier run in this process has left, unless it is of this checkpoint.
+    the batches after the last one, which an earlier run in this process has left.
 
     ``committed``: the manifest that was committed last. Its files are published, in case the run before died between
     the commit and that. None for a new run, which must not mix its files with those of another. ``planned``: True if a
@@ -110,7 +110,8 @@ def prepare_folders(
     last = None if committed is None else batch_key(committed.batch, committed.closing)
     for node in topology.sinks.values():
         if isinstance(node.sink, MemorySink):
-            node.sink.keep_until(last, "" if committed is None else committed.origin)
+            for key in [key for key in node.sink.batches if last is None or key > last]:
+                del node.sink.batches[key]
         elif isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             with naming_owner(f"sink {node.name!r}"):
@@ -321,7 +322,7 @@ def write_rows(
     refs = [rows.ref for rows in sink_rows]
     match sink:
         case MemorySink():
-            sink.keep(key, _table(store, refs), batch.origin)
+            sink.batches[key] = _table(store, refs)
         case ConsoleSink():
             _show(node.name, key, store, refs, sink.rows)
         case FunctionSink(_, "spark"):

@@ -60,21 +60,9 @@ class MemorySink:
     """Keeps all rows in the driver's memory. For tests and examples."""
 
     batches: dict[str, pa.Table] = field(default_factory=dict)
-    checkpoint: str = field(default="", repr=False, compare=False)
-    """Id of the checkpoint of these batches."""
 
     def check(self) -> None:
         """Does nothing: there is nothing to check."""
-
-    def keep_until(self, last: str | None, checkpoint: str) -> None:
-        """Forgets the batches that are not of a checkpoint, or come after its last one; None if it has none yet."""
-        for key in [key for key in self.batches if last is None or checkpoint != self.checkpoint or key > last]:
-            del self.batches[key]
-
-    def keep(self, key: str, rows: pa.Table, checkpoint: str) -> None:
-        """Keeps the rows of a batch of a checkpoint."""
-        self.batches[key] = rows
-        object.__setattr__(self, "checkpoint", checkpoint)
 
     @property
     def table(self) -> pa.Table | None:
