@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from benchmarks import contest
 from benchmarks.contest import (
+    CORES,
     MAIN,
     Arm,
     Bench,
@@ -294,41 +299,98 @@ def cluster(bench: Bench) -> None:
             session.stop()
 
 
-# Cost of a micro-batch before any window: two queries of Spark with ``foreachBatch``. No engine in Python that is
-# called by it can be faster than the first, and none whose input is a DataFrame faster than the second.
+# Cost of a micro-batch before any window: queries of Spark with ``foreachBatch``. No engine in Python that is called by
+# it can be faster than the first, and none whose input is a DataFrame faster than the second. The others read the files
+# of the highest row with Arrow, in as many processes as there are cores: all columns, or those that the query names.
+
+
+EachBatch = Callable[[DataFrame, int], None]
+NAMED = ["event_time", "key", "value", "id", "url"]
+"""Columns that the query of the highest row names."""
 
 
 def limits(bench: Bench) -> None:
-    """The rows are not asked for; and they are handed to Python as Arrow, which counts them."""
+    """What Spark does around a batch, passing rows to Python, and reading, sorting and writing them with Arrow."""
+    narrow, wide = Events(bench.some(EVENTS)), WideEvents(bench.some(EVENTS))
+    with ProcessPoolExecutor(CORES, get_context("spawn")) as pool:
 
-    def nothing(frame: DataFrame, batch: int) -> None:
-        pass
+        def processes(job: Job, columns: Sequence[str] | None, folder: Path | None) -> EachBatch:
+            def each(frame: DataFrame, batch: int) -> None:
+                list(pool.map(partial(_rows_of, columns=columns, folder=folder), _files(job, batch)))
 
-    def handed_over(frame: DataFrame, batch: int) -> None:
-        def count(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch({"n": [sum(batch.num_rows for batch in rows)]})
+            return each
 
-        frame.select("event_time", "key", "value").mapInArrow(count, "n long").collect()
+        def tasks(job: Job, columns: Sequence[str] | None, folder: Path | None) -> EachBatch:
+            def each(frame: DataFrame, batch: int) -> None:
+                files = frame.sparkSession.sparkContext.parallelize(_files(job, batch), job.batch_files)
+                files.map(partial(_rows_of, columns=columns, folder=folder)).collect()
 
-    def arm(name: str, each_batch: Callable[[DataFrame, int], None]) -> Arm:
-        def run(job: Job) -> Taken:
-            spark = bench.session.settle()
-            with measured() as taken:
-                writer = read(spark, job).writeStream.foreachBatch(each_batch).trigger(availableNow=True)
-                query = writer.option("checkpointLocation", str(job.scratch / "checkpoint")).start()
-                query.awaitTermination()
-            taken.batches = contest.batches_of(query)
-            taken.note = {"ms a batch": [1_000 * median(batch.seconds for batch in taken.batches)]}
-            return taken
+            return each
 
-        return Arm(name, run, by_itself, ours=False)
+        arms: dict[str, tuple[Callable[[Job], EachBatch], Events]] = {
+            "does nothing": (lambda job: lambda frame, batch: None, narrow),
+            "hands the rows to Python": (lambda job: _hand_over, narrow),
+        }
+        for name, columns in {"eight columns": None, "five columns": NAMED}.items():
+            arms[f"reads {name}"] = (partial(processes, columns=columns, folder=None), wide)
+            arms[f"reads {name}, as Spark's tasks"] = (partial(tasks, columns=columns, folder=None), wide)
+            arms[f"reads {name}, sorts and writes them"] = (
+                lambda job, columns=columns: processes(job, columns, job.scratch),  # type: ignore[misc]
+                wide,
+            )
+        entries = [
+            Entry(
+                _of_batches(bench, name, each), Question(_LIMITS[events is wide], "foreachBatch"), events, BATCH, events
+            )
+            for name, (each, events) in arms.items()
+        ]
+        bench.contest("limits", entries, "data batches", lambda notes: {
+            "ms a batch": ", ".join(f"{ms:.0f}" for note in notes for ms in note["ms a batch"])
+        })  # fmt: skip
 
-    events = Events(bench.some(EVENTS))
-    arms = [arm("does nothing", nothing), arm("hands the rows to Python", handed_over)]
-    entries = [Entry(arm, Question("W2", "foreachBatch"), events, BATCH, events) for arm in arms]
-    bench.contest("limits", entries, "data batches", lambda notes: {
-        "ms a batch": ", ".join(f"{ms:.0f}" for note in notes for ms in note["ms a batch"])
-    })  # fmt: skip
+
+_LIMITS = {False: "W2", True: HIGHEST.name}
+
+
+def _of_batches(bench: Bench, name: str, each_batch: Callable[[Job], EachBatch]) -> Arm:
+    """Returns an arm that calls a function with each batch of a query of Spark's."""
+
+    def run(job: Job) -> Taken:
+        spark = bench.session.settle()
+        with measured() as taken:
+            writer = read(spark, job).writeStream.foreachBatch(each_batch(job)).trigger(availableNow=True)
+            query = writer.option("checkpointLocation", str(job.scratch / "checkpoint")).start()
+            query.awaitTermination()
+        taken.batches = contest.batches_of(query)
+        taken.note = {"ms a batch": [1_000 * median(batch.seconds for batch in taken.batches)]}
+        return taken
+
+    return Arm(name, run, by_itself, ours=False)
+
+
+def _hand_over(frame: DataFrame, batch: int) -> None:
+    """Passes the rows of W2 to Python as Arrow, which counts them."""
+
+    def count(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [sum(batch.num_rows for batch in rows)]})
+
+    frame.select("event_time", "key", "value").mapInArrow(count, "n long").collect()
+
+
+def _files(job: Job, batch: int) -> list[Path]:
+    """Returns the files of a batch."""
+    return sorted(Path(job.source).glob("*.parquet"))[batch * job.batch_files : (batch + 1) * job.batch_files]
+
+
+def _rows_of(file: Path, columns: Sequence[str] | None, folder: Path | None) -> int:
+    """Reads columns of a file with Arrow, all of them for None; writes the rows to ``folder``, if given, in order of
+    time. Returns the number of rows."""
+    rows = pq.read_table(file, columns=columns, use_threads=False).combine_chunks()
+    if folder is not None:
+        rows = rows.take(pc.sort_indices(rows, [("event_time", "ascending")]))
+        with pa.OSFile(str(folder / file.name), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+    return rows.num_rows
 
 
 # The rules of time, beside Storm's plain windows: watermarks per event, substreams, sessions.

@@ -276,14 +276,15 @@ def with_needed_columns(topology: Graph) -> Graph:
 
 
 def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
-    """Returns the columns of a bolt's windows: those that it declares (``reads``), and those that its rules name.
+    """Returns the columns of a bolt's windows: those that it declares, by ``reads`` or as a join by ``outputs``, and
+    those that its rules name.
 
     Raises ConfigError if there are no such columns.
     """
     declared = bolt.declared_columns
     if declared is None:
         return schema
-    if type(bolt).for_inputs is not Component.for_inputs:
+    if bolt.reads is not None and type(bolt).for_inputs is not Component.for_inputs:
         raise ConfigError(
             f"bolt {name!r}: {type(bolt).__name__} has reads",
             why="what it reads and emits follows from its input",

@@ -23,7 +23,7 @@ from topologies.io.spouts import AnySpout, FrameSpout, MemorySpout
 from topologies.io.topics.encode import TopicRecords
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt
-from windowing.bolts.joins import WindowJoin
+from windowing.bolts.joins import Join, WindowJoin
 from windowing.bolts.passing import AlterLifetime, Passing, ShiftTime, Union
 from windowing.durations import Count, Duration
 from windowing.reprs import repr_of
@@ -434,7 +434,8 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
         if isinstance(node.bolt, StatefulTaskBolt):
             yield "state", _state_in_words(node.bolt)
         if node.bolt.declared_columns is not None:
-            yield "columns", f"{format_schema(node.schema)}: those of reads, and those that its rules name"
+            of = "its outputs" if isinstance(node.bolt, Join) else "reads"
+            yield "columns", f"{format_schema(node.schema)}: those of {of}, and those that its rules name"
         if node.remembers:
             yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
         if isinstance(node.bolt, WindowJoin):

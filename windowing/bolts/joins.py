@@ -291,6 +291,19 @@ class Join(WindowedBolt):
         self._columns: dict[str, JoinColumn] = {}
 
     @property
+    def declared_columns(self) -> frozenset[str] | None:
+        """The columns of ``outputs`` and of the key, once the inputs are known; None, which is all, without
+        ``outputs``, for a subclass, whose code may read others, and where rows leave the bolt as they came."""
+        settings = self.settings
+        whole_rows = settings.late_stream is not None or settings.refused_stream is not None
+        by_bytes = settings.capacity is not None and settings.capacity.bytes is not None
+        own_code = type(self).__module__ != __name__
+        if self._wanted is None or self.reads is not None or own_code or whole_rows or by_bytes:
+            return super().declared_columns
+        chosen = {column.source for column in self._columns.values() if column.source}
+        return frozenset({*chosen, *self.keys.left, *self.keys.right})
+
+    @property
     def keys_by_stream(self) -> dict[str, tuple[str, ...]]:
         """The key columns of each of the two streams."""
         return {self.left: self.keys.left, self.right: self.keys.right}

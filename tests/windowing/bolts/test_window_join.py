@@ -144,11 +144,17 @@ PERSON_ROWS = st.lists(st.tuples(KEYS, TIMES), max_size=12)
     auctions=PERSON_ROWS,
     tasks=st.integers(1, 3),
     cut=st.integers(1, 12),
+    few=st.booleans(),
 )
-def test_a_join_is_every_pair_of_every_window(how: Any, persons: Any, auctions: Any, tasks: int, cut: int) -> None:
+def test_a_join_is_every_pair_of_every_window(
+    how: Any, persons: Any, auctions: Any, tasks: int, cut: int, few: bool
+) -> None:
     people = [{"id": key, "name": f"p{at}", "ts": ts} for at, (key, ts) in enumerate(persons)]
     sales = [{"id": at, "seller": key, "price": 1.0, "ts": ts} for at, (key, ts) in enumerate(auctions)]
-    bolt = WindowJoin("persons", "auctions", on=ON, how=how, start="since").with_tumbling_window("10ms")
+    sided = how not in ("semi", "anti")
+    outputs = "since timestamp, name string" + (", auctions_id long" if sided else "") if few else None
+    bolt = WindowJoin("persons", "auctions", on=ON, how=how, start="since", outputs=outputs)
+    bolt = bolt.with_tumbling_window("10ms")
     bolt = bolt.with_alignment(bounds="[start, end)").with_timestamp_field("ts").with_lag("1s")
     builder, out = TopologyBuilder("join"), sinks.memory()
     builder.set_spout("persons", spouts.memory(PERSONS, *_cut(people, cut)))
@@ -157,7 +163,6 @@ def test_a_join_is_every_pair_of_every_window(how: Any, persons: Any, auctions: 
     declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
     builder.set_sink("out", out).from_("join")
     run_local(builder.build(), RunOptions())
-    sided = how not in ("semi", "anti")
     found = [
         (round(row["since"].timestamp() * 1000), row["name"], row["auctions_id"] if sided else None) for row in out.rows
     ]
@@ -319,3 +324,40 @@ def test_a_moment_that_the_outputs_leave_out_is_refused(join_of: Any, moment: st
 def test_a_moment_that_the_outputs_name_is_there() -> None:
     rows = rows_of(join(outputs="name string, since timestamp", start="since"), PEOPLE, SALES)
     assert {str(row["since"])[:19] for row in rows} == {"1970-01-01 00:00:00"}
+
+
+class Kept(WindowJoin):
+    """A join with code of its own."""
+
+
+@pytest.mark.parametrize(
+    ("bolt", "columns"),
+    [
+        (join(outputs="name string, seller int"), "id name ts seller"),
+        (join(), "id name ts seller price"),
+        (join(outputs="name string").with_late_tuple_stream("late"), "id name ts seller price"),
+        (
+            Kept("persons", "auctions", on=ON, outputs="name string").with_tumbling_window("10s"),
+            "id name ts seller price",
+        ),
+        (
+            TemporalJoin("persons", "auctions", on=ON, outputs="name string")
+            .with_lifetime("price")
+            .with_timestamp_field("ts"),
+            "id name ts seller price",
+        ),
+        (
+            TemporalJoin("persons", "auctions", on=ON, versions=True, outputs="name string").with_timestamp_field("ts"),
+            "id name ts seller",
+        ),
+    ],
+    ids=["few", "all", "with late events", "of a user", "with lifetimes", "of versions"],
+)
+def test_a_run_reads_and_keeps_the_columns_of_the_outputs_and_the_rules(bolt: Any, columns: str) -> None:
+    builder = TopologyBuilder("join")
+    builder.set_spout("persons", spouts.memory(PERSONS))
+    builder.set_spout("auctions", spouts.memory(AUCTIONS.replace("price double", "price timestamp")))
+    declared = builder.set_bolt("join", bolt)
+    declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
+    builder.set_sink("out", sinks.memory()).from_("join")
+    assert sorted(builder.build().windowed["join"].schema.names) == sorted(columns.split())
