@@ -174,7 +174,7 @@ def frames_drain(bench: Bench) -> None:
 
 
 AS_SPARK_TASKS = f"{MAIN}, Spark's tasks"
-QUERIES_GOALS = {"sessions": (4.0, 2.0), "highest": (4.0, 2.0), "joined": (5.0, 2.5), "hottest": (4.0, 2.0)}
+QUERIES_GOALS = {"sessions": (4.0, 3.0), "highest": (3.0, 2.0), "joined": (8.0, 5.0), "hottest": (4.0, 2.0)}
 
 
 def queries(bench: Bench) -> None:
