@@ -668,7 +668,7 @@ keeps its window shows the same events again and again."""
 
 
 class DueKeyWindows:
-    """The windows that fire, and the keys that are forgotten, in order of (end, key); iterate over it once.
+    """The windows that fire, and the keys that are forgotten, in order of (end, start, key); iterate over it once.
 
     Events on which a rule failed are in no window.
     """
@@ -690,9 +690,10 @@ class DueKeyWindows:
         ends = np.array(firings.ends + [moment for moment, _ in firings.forgotten], np.int64)
         keys = [arrivals.keys[block] for block in arrivals.block_of(np.array(firings.lows, np.int64)).tolist()]
         hashes = np.array(keys + [key for _, key in firings.forgotten], np.int64)
-        numbers = np.arange(len(ends))
+        numbers, starts = np.arange(len(ends)), ends.copy()
         numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window, and may fill it at once
-        order = np.lexsort((numbers, hashes, ends))
+        starts[:count] = arrivals.times[self._first_members(np.array(firings.lows, np.int64))]
+        order = np.lexsort((numbers, hashes, starts, ends))
         stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
         for before, stop in pairwise(stops):
             yield from self._fire(order[before + 1 : stop])
@@ -712,6 +713,13 @@ class DueKeyWindows:
         for start, stop in pairwise(edges):
             piece = self._piece(lows[start:stop], highs[start:stop], ends[start:stop])
             yield from self._tuple_windows.of(piece, causes=[CODES[cause] for cause in causes[start:stop].tolist()])
+
+    def _first_members(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the first event of each window that no rule has failed on."""
+        if not len(self._refusals):
+            return lows
+        good = np.flatnonzero(~self._refusals.mask)
+        return good[np.searchsorted(good, lows)]
 
     @cached_property
     def _at_once(self) -> int:
@@ -794,8 +802,8 @@ class TriggeredWindows:
         return len(np.unique(self._arrivals.block_of(alive)))
 
     def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
-        """Yields, in order of (end, key), the windows that are due to fire at a clock (microseconds), and the keys that
-        are forgotten.
+        """Yields, in order of (end, start, key), the windows that are due to fire at a clock (microseconds), and the
+        keys that are forgotten.
 
         ``close``: the streams end at that clock, and all windows still open then fire.
         """

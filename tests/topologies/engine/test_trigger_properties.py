@@ -481,17 +481,17 @@ def assert_rows(case: Case, found: Found, topology: Graph) -> None:
 
 
 def assert_order(found: Found) -> None:
-    """Within an evaluation firings come by end, then by key in an order that is always the same."""
+    """Within an evaluation firings come by end, then by start, then by key in an order that is always the same."""
     before: set[tuple[Any, Any]] = set()
     for firings in found.evaluations:
         for task in {task for task, _ in firings}:
             of_task = [firing for which, firing in firings if which == task]
-            ends = [firing.end for firing in of_task]
-            assert ends == sorted(ends)
-            for end in set(ends):
-                keys = [firing.key for firing in of_task if firing.end == end]
+            spans = [(firing.end, firing.start) for firing in of_task]
+            assert spans == sorted(spans)
+            for span in set(spans):
+                keys = [firing.key for firing in of_task if (firing.end, firing.start) == span]
                 blocks = [key for place, key in enumerate(keys) if place == 0 or keys[place - 1] != key]
-                assert len(blocks) == len(set(blocks)), "the firings of a key at one time follow each other"
+                assert len(blocks) == len(set(blocks)), "the firings of a key for one span follow each other"
                 before |= {(left, right) for place, left in enumerate(blocks) for right in blocks[place + 1 :]}
     assert not any((right, left) in before for left, right in before)
 
