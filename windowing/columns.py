@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import deepcopy
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -225,7 +228,26 @@ def as_compared(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), pa.array(values, column.type), pa.scalar(None, column.type))
 
 
-# Columns that code of users has made: over arrays of NumPy, say, into which it may write again.
+# What code of users has made: columns over arrays of NumPy, say, into which it may write again, and lists that it keeps.
+
+
+_FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
+_CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
+
+
+def own_value(value: Any) -> Any:
+    """Returns a copy of a value, which nobody else can change; the value itself if it cannot be changed. Of a tuple,
+    such as a row, each value is copied."""
+    kind = type(value)
+    if kind is tuple:  # rows are many, and most of them are of plain values
+        return value if _FIXED.issuperset(map(type, value)) else tuple(map(own_value, value))
+    if kind in _FIXED:
+        return value
+    if kind is list and _FIXED.issuperset(map(type, value)):
+        return value[:]  # at a small part of the time
+    if isinstance(value, pa.Table):
+        return own_table(value)
+    return deepcopy(value) if isinstance(value, _CHANGEABLE) else value
 
 
 _MOST_PIECES = 16

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from windowing.calls import checked_on_failure
-from windowing.columns import own_table
+from windowing.columns import own_table, own_value
 from windowing.conversion import REFUSED, by_their_names, converted, of_values
 from windowing.errors import ConfigError, SchemaError
 from windowing.reprs import of_fields, repr_of
@@ -434,32 +430,17 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
     if isinstance(row, tuple):
         if len(row) != len(names):
             raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
-        return as_returned(row if type(row) is tuple else by_their_names(row, names))
-    if len(row) != len(names) or any(name not in row for name in names):
+        values = row if type(row) is tuple else tuple(by_their_names(row, names))
+    elif len(row) != len(names) or any(name not in row for name in names):
         missing = [name for name in names if name not in row]
         unknown = [name for name in row if name not in names]
         absent = [f"there is no {_quoted_names(missing)}"] if missing else []
         more = [f"{_quoted_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not declared"] if unknown else []
         raise _mismatch(list(row), schema, "; ".join(absent + more))
-    return as_returned(tuple(row[name] for name in names))
-
-
-_FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
-_CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
-
-
-def as_returned(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns a row whose values can no longer change: many rows are converted at once, and until then the bolt may
-    change a list that it has returned and keeps, such as one of its state."""
-    if _FIXED.issuperset(map(type, row)):
-        return row
-    return tuple(map(_copied, row))
-
-
-def _copied(value: Any) -> Any:
-    if type(value) in (list, tuple) and _FIXED.issuperset(map(type, value)):
-        return value[:]  # at a small part of the time
-    return deepcopy(value) if isinstance(value, _CHANGEABLE) else value
+    else:
+        values = tuple(row[name] for name in names)
+    own: tuple[Any, ...] = own_value(values)  # many rows are converted at once, and the bolt may change it until then
+    return own
 
 
 def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:

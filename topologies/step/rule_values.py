@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Final
 
 from windowing.calls import checked_on_failure
+from windowing.columns import own_value
 from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import ConfigError, WindboltError
 from windowing.reprs import of_fields
@@ -378,8 +378,8 @@ def as_yielded(value: Any) -> Any:
     """Returns an event that a rule yields, which may be a dict that it fills anew for the next one."""
     if isinstance(value, Out):
         headers = dict(value.headers) if isinstance(value.headers, dict) else value.headers
-        return replace(value, value=as_yielded(value.value), headers=headers)
-    return deepcopy(value) if isinstance(value, (dict, list, tuple, bytearray)) else value
+        return replace(value, value=own_value(value.value), headers=headers)
+    return own_value(value)
 
 
 def _out(value: Any) -> Out:

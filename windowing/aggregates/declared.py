@@ -30,10 +30,11 @@ from windowing.aggregates.accumulators import (
     can_be_ranked,
 )
 from windowing.aggregates.groups import Groups
+from windowing.columns import own_value
 from windowing.conversion import REFUSED, converted, of_values
 from windowing.errors import ConfigError, SchemaError, did_you_mean_column
 from windowing.reprs import repr_of
-from windowing.schema import TIMESTAMP, as_returned, format_schema, parse_schema, value_type
+from windowing.schema import TIMESTAMP, format_schema, parse_schema, value_type
 from windowing.timestamps import to_column
 
 if TYPE_CHECKING:
@@ -378,7 +379,7 @@ class Combined(Accumulator):
         rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
         values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
         runs = (values[low:high] for low, high in pairwise(edges.tolist()))
-        states = [_as_returned(self.folding(run)) if len(run) else None for run in runs]
+        states = [own_value(self.folding(run)) if len(run) else None for run in runs]
         return [_column(states, self.kind, f"combine({self.field!r}): fold={_name(self.folding)}")]
 
     def merge(self, state: State, groups: Groups) -> State:
@@ -391,7 +392,7 @@ class Combined(Accumulator):
     def _merged(self, states: list[Any]) -> Any:
         if len(states) < 2:
             return states[0] if states else None
-        return _as_returned(self.merging(states))
+        return own_value(self.merging(states))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,7 +442,7 @@ class Combine(Aggregate):
         ((column,),) = states
         if self.finishing is None:
             return column if column.type == self.result else _cast(column, self.result, str(self))
-        found = [None if state is None else _as_returned(self.finishing(state)) for state in column.to_pylist()]
+        found = [None if state is None else own_value(self.finishing(state)) for state in column.to_pylist()]
         return _column(found, self.result, f"{self}: finish={_name(self.finishing)}", "result")
 
     def __str__(self) -> str:
@@ -464,11 +465,6 @@ def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
             do="combine them into one: struct<a: double, n: long>",
         )
     return fields.field(0).type
-
-
-def _as_returned(value: Any) -> Any:
-    """What a function has returned, which may be a list that it fills anew in its next call."""
-    return as_returned((value,))[0]
 
 
 def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state") -> pa.Array:

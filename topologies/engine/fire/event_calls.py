@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -24,11 +23,11 @@ from topologies.engine.task_data import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
-from windowing.columns import own_table, take_rows
+from windowing.columns import own_value, take_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
 from windowing.reprs import cut
-from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, as_returned, emissions, from_rows, parse_schema
+from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, emissions, from_rows, parse_schema
 from windowing.timestamps import show, to_datetime
 
 if TYPE_CHECKING:
@@ -321,7 +320,7 @@ class EventCalls(BoltCalls):
             first = bolt.initial_state()
             if type(bolt).initial_state is StatefulTaskBolt.initial_state:
                 return first
-            return {each: _own(value) for each, value in first.items()}
+            return {each: own_value(value) for each, value in first.items()}
         except USER_EXCEPTIONS as error:
             where = self._in_task(f"in initial_state of key {name!r:.80}")
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
@@ -344,7 +343,7 @@ class EventCalls(BoltCalls):
                 given = execute(event)
                 if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
                     loose = self._outputs.loose(DEFAULT_STREAM)
-                    loose.rows.append(as_returned(given))
+                    loose.rows.append(own_value(given))
                     loose.times.append(event.timestamp)
                     loose.origins.append(place)
                 elif given is not None:
@@ -422,7 +421,7 @@ class EventCalls(BoltCalls):
         anew for the next key."""
         if isinstance(state, dict):  # another one is refused when it is kept
             changed = [name for name, old in zip(self._tables, before, strict=True) if state.get(name) is not old]
-            state.update({name: _own(state[name]) for name in changed if name in state})
+            state.update({name: own_value(state[name]) for name in changed if name in state})
         return state
 
     # -- by the clock
@@ -480,11 +479,6 @@ class EventCalls(BoltCalls):
 
     def _in_task(self, words: str) -> str:
         return f"in task {self.task} {words}"
-
-
-def _own(value: Any) -> Any:
-    """Returns a copy of a value of a state."""
-    return own_table(value) if isinstance(value, pa.Table) else deepcopy(value)
 
 
 _AT_ONCE = 1 << 14
