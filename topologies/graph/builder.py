@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
@@ -67,7 +65,7 @@ from windowing.bolts.read_code import check_hooks
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
-from windowing.errors import USER_EXCEPTIONS, ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
+from windowing.errors import ConfigError, TopologyError, WindboltError, did_you_mean_column, nearest
 from windowing.reprs import one_line, repr_of
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import SOURCE_ONLY
@@ -533,7 +531,10 @@ class _Compilation:
             outputs = bolt.output_schemas()
             if isinstance(bolt, StatefulTaskBolt):
                 check_types(bolt.state_types)
-            copied(bolt)
+            if declarer.problem is not None:
+                raise declarer.problem
+            if type(bolt).for_inputs is not Component.for_inputs:
+                copied(bolt)  # which may hold more than it did when it was set
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {name!r}", error)
             return None
@@ -708,9 +709,13 @@ class GraphBuilder:
     ) -> BoltDeclarer:
         """Add a bolt with ``parallelism`` tasks, as it is now: one that is changed may be added again. Call a
         ``..._grouping`` method of the result for each stream it reads."""
-        with suppress(*USER_EXCEPTIONS):  # what cannot be copied is told by build()
-            bolt = deepcopy(bolt)
-        declarer = BoltDeclarer(name, bolt, parallelism)
+        problem = None
+        if isinstance(bolt, Component):
+            try:
+                bolt = copied(bolt)
+            except ConfigError as error:
+                problem = error
+        declarer = BoltDeclarer(name, bolt, parallelism, problem=problem)
         self._declared.bolts.append(declarer)
         return declarer
 

@@ -75,6 +75,8 @@ class BoltDeclarer:
     bolt: Bolt | BatchBolt | TaskBolt
     parallelism: int
     inputs: list[Input] = field(default_factory=list)
+    problem: ConfigError | None = field(default=None, repr=False)
+    """Error for a bolt that cannot be copied, which ``build`` reports."""
 
     def __repr__(self) -> str:
         return of_fields(self)

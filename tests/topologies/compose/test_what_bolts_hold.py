@@ -89,6 +89,42 @@ def test_so_is_what_its_settings_hold() -> None:
         builder.build()
 
 
+class Model:
+    """Counts its copies."""
+
+    copies = 0
+
+    def __deepcopy__(self, memo: Any) -> Model:
+        Model.copies += 1
+        return Model()
+
+
+def test_a_large_model_is_copied_once() -> None:
+    """And not again by ``build()``: a bolt stays as it was when it was set."""
+    builder, held, Model.copies = TopologyBuilder("held"), Holds(Model()), 0
+    builder.set_spout("events", spouts.memory("ts timestamp"))
+    bolt = held.with_tumbling_window("1m").with_timestamp_field("ts")
+    assert Model.copies == 0
+    builder.set_bolt("windows", bolt).global_grouping("events")
+    held.name = bolt.name = "changed"
+    topology = builder.build()
+    assert Model.copies == 1
+    kept: Any = topology.windowed["windows"].bolt
+    assert (kept.name, kept.held is held.held) == ("plain", False)
+
+
+def test_what_a_bolt_holds_of_its_inputs_is_looked_at_too() -> None:
+    class HoldsInputs(HoldsByTuple):
+        def for_inputs(self, inputs: Any) -> Any:
+            return HoldsInputs(threading.Lock())
+
+    builder = TopologyBuilder("held")
+    builder.set_spout("events", spouts.memory("ts timestamp"))
+    builder.set_bolt("tuples", HoldsInputs(None)).shuffle_grouping("events")
+    with pytest.raises(TopologyError, match=r"HoldsInputs holds in self\.held what cannot be copied"):
+        builder.build()
+
+
 def test_a_function_that_names_a_lock_cannot_be_sent_and_its_attribute_is_told() -> None:
     """Copies of functions are the functions themselves, so only Spark minds."""
     lock = threading.Lock()
