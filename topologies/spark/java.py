@@ -331,15 +331,12 @@ def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
     The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
     call those of another class that has the same name.
     """
-    name, source = file.stem, one_source(file, *used)
-    named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    named, source = _renamed(file.stem, one_source(file, *used))
     with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
         here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
         if named not in here:
             jvm: Any = spark._jvm
-            compiler = jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-            compiler.cook(source.replace(name, named))
+            compiler = _compiler(jvm, jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), source)
             here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
         return here[named]
 
@@ -349,20 +346,31 @@ def defined_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
     Spark looks up by its name. Raises one of FAILURES."""
     jvm: Any = spark._jvm
     package = str(neighbour.getPackageName())
-    source = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
-    named = f"{file.stem}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    given = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
+    named, source = _renamed(file.stem, given)
     loader, whole = neighbour.getClassLoader(), f"{package}.{named}"
     with _ONE_AT_A_TIME:
         with suppress(Py4JJavaError):
             return str(loader.loadClass(whole).getName())  # since an earlier run
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(source.replace(file.stem, named))
-        handles, classes = jvm.java.lang.invoke.MethodHandles, compiler.getBytecodes()
+        handles, classes = jvm.java.lang.invoke.MethodHandles, _compiler(jvm, loader, source).getBytecodes()
         lookup = handles.privateLookupIn(neighbour, handles.lookup())
         for each in sorted(classes, key=len, reverse=True):  # one within another before that, which needs it
             lookup.defineClass(classes[each])
     return whole
+
+
+def _renamed(name: str, source: str) -> tuple[str, str]:
+    """The name of a class with the digest of its source, and the source with that name."""
+    named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return named, source.replace(name, named)
+
+
+def _compiler(jvm: Any, parent: Any, source: str) -> Any:
+    """A compiler of Janino's that has compiled a source, whose classes find others by a class loader."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(parent)
+    compiler.cook(source)
+    return compiler
 
 
 def one_source(*files: Path) -> str:
