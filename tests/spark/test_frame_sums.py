@@ -212,7 +212,7 @@ def way_of(spark: SparkSession, way: str) -> Iterator[list[str]]:
     def noted(*given: Any) -> Any:
         there = columns(*given)
         found.append("rows" if there is None else "columns")
-        return there
+        return replace(there, of_files=False) if there is not None and way == "columns, files" else there
 
     def noted_job(*given: Any) -> Any:
         found[-1] += ", job"
@@ -223,7 +223,6 @@ def way_of(spark: SparkSession, way: str) -> Iterator[list[str]]:
         patch.object(SummedFrame, "_columns", noted),
         patch.object(summed._Java, "_summed", noted_job),
         as_on_a_cluster() if way.endswith("results") else nullcontext(),
-        patch.object(summed._Columns, "in_driver", False) if way == "columns, files" else nullcontext(),
     ):
         try:
             yield found

@@ -189,7 +189,7 @@ class SummedFrame:
         columns = rows if isinstance(rows, _Columns) else None
         with _private_files(context, rows.partitions) as place:
             plan = self._plan(place, context, sys.maxsize, columns=columns)
-            if columns is None or not columns.in_driver:
+            if columns is None or not columns.of_files:
                 java.run(rows.for_job, plan)
                 return self._taken_in(place, rows.partitions, executor, context)
             read = columns.found.addUp(java.code, plan, self._threads)
@@ -282,7 +282,7 @@ class _Columns:
     """What Java has found (ScannedColumns.java)."""
     partitions: int
     of_files: bool
-    """True if Spark itself reads Parquet or ORC there."""
+    """True if Spark itself reads Parquet or ORC there: then the driver's threads may read them without a job."""
     places: list[int]
     """Where among those that are read each column of the spout is."""
 
@@ -290,11 +290,6 @@ class _Columns:
     def of(cls, found: Any) -> _Columns:
         partitions, of_files, *places = map(int, found.described().split())
         return cls(found, partitions, bool(of_files), places)
-
-    @property
-    def in_driver(self) -> bool:
-        """True if the driver's threads may read them without a job."""
-        return self.of_files
 
     @property
     def for_job(self) -> Any:
