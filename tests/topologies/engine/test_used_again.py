@@ -23,6 +23,7 @@ from windbolt import (
     RunOptions,
     Spout,
     StatefulBatchBolt,
+    StatefulBolt,
     TopologyBuilder,
     WindowedBolt,
     aggregates,
@@ -316,6 +317,38 @@ def test_tables_of_states_are_those_of_each_key() -> None:
 
     bolt = Last().with_key("k")
     assert run_bolt(bolt, ROWS[:4], SCHEMA, rows_per_batch=2).rows == [{"k": 0, "x": 0.0}, {"k": 1, "x": 1.0}]
+
+
+@pytest.mark.parametrize("rows_per_batch", [1, None])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("base", [StatefulBolt, StatefulBatchBolt])
+def test_lists_of_states_are_those_of_each_key(base: Any, whole: bool, rows_per_batch: int | None) -> None:
+    """Keys shared a list until the end of the batch, and then no more."""
+
+    class Last(base):  # type: ignore[misc]
+        outputs = "k long, last array<double>"
+        state_types: ClassVar[Any] = {"last": list, "count": int}
+
+        def prepare(self, context: Any) -> None:
+            self.shared: list[float] = []
+            self.all = {"last": self.shared, "count": 0}
+
+        def execute(self, given: Any) -> Any:
+            values = given["v"].to_pylist() if base is StatefulBatchBolt else [given["v"]]
+            before = list(self.state["last"])
+            self.shared[:] = values[-1:]
+            self.all["count"] += 1
+            if whole:
+                self.state = self.all
+            else:
+                self.state["last"] = self.shared
+            return self.key, before
+
+    rows = [(key, float(number), BASE) for number, key in enumerate([0, 1, 0, 1])]
+    found = run_bolt(Last().with_key("k"), rows, SCHEMA, rows_per_batch=rows_per_batch).rows
+    told = [(row["k"], row["last"]) for row in found]
+    once = base is StatefulBatchBolt and rows_per_batch is None  # a call has all events of a key
+    assert told == [(0, []), (1, [])] + ([] if once else [(0, [0.0]), (1, [1.0])])
 
 
 def test_a_sink_in_memory_has_the_rows_of_the_last_run(tmp_path: Path) -> None:

@@ -266,8 +266,8 @@ class EventCalls(BoltCalls):
         """The events for which the bolt is called one by one; errors refer to one by its index here."""
         self._columns = node.schema.names
         types = cast("StatefulBolt", node.bolt).state_types
-        self._tables = [name for name, kind in types.items() if not isinstance(kind, type)]
-        """The states that are tables."""
+        self._changeable = [name for name, kind in types.items() if kind not in (int, float, str, bool)]
+        """The states that can be changed where they are: lists, dicts and tables."""
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Call the bolt for the events of the task, and with the clock if it asks for it."""
@@ -338,8 +338,7 @@ class EventCalls(BoltCalls):
                 if states is not None:
                     key = keys[place]
                     bolt.state, bolt.key = states[key], names[key]
-                    if self._tables:
-                        before = self._tables_of(states[key])
+                    before = self._values_of(states[key])
                 given = execute(event)
                 if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
                     loose = self._outputs.loose(DEFAULT_STREAM)
@@ -349,7 +348,7 @@ class EventCalls(BoltCalls):
                 elif given is not None:
                     add(given, event.timestamp, place)
                 if states is not None:
-                    states[key] = self._with_own_tables(bolt.state, before) if self._tables else bolt.state
+                    states[key] = self._own_state(bolt.state, states[key], before)
                 place += 1
         except BoltError:
             raise
@@ -402,7 +401,7 @@ class EventCalls(BoltCalls):
         before = list[Any]()
         if states is not None:
             bolt.state, bolt.key = states[place], where.key
-            before = self._tables_of(states[place])
+            before = self._values_of(states[place])
         method, given = called
         try:
             self._outputs.add(method(given), time, where)
@@ -411,17 +410,25 @@ class EventCalls(BoltCalls):
         except USER_EXCEPTIONS as error:
             raise self._failed(where, error) from error
         if states is not None:
-            states[place] = self._with_own_tables(bolt.state, before)
+            states[place] = self._own_state(bolt.state, states[place], before)
 
-    def _tables_of(self, state: Mapping[str, Any]) -> list[Any]:
-        return [state.get(name) for name in self._tables]
+    def _values_of(self, state: Any) -> list[Any]:
+        """Returns the values of a state that can be changed where they are."""
+        known = state if isinstance(state, dict) else {}  # another one is refused when it is kept
+        return [known.get(name) for name in self._changeable]
 
-    def _with_own_tables(self, state: dict[str, Any], before: Sequence[Any]) -> dict[str, Any]:
-        """Returns the state that a call has left. New tables in it are copied, because the bolt may fill their memory
-        anew for the next key."""
-        if isinstance(state, dict):  # another one is refused when it is kept
-            changed = [name for name, old in zip(self._tables, before, strict=True) if state.get(name) is not old]
-            state.update({name: own_value(state[name]) for name in changed if name in state})
+    def _own_state(self, state: Any, given: Any, before: Sequence[Any]) -> Any:
+        """Returns the state that a call has left. What the call has put there is copied: the bolt may put the same list
+        into the state of the next key, or fill the memory of a table anew.
+
+        ``given``: the state that the bolt had before the call, and ``before`` the values in it.
+        """
+        if state is not given and isinstance(state, dict):
+            state = dict(state)
+        if self._changeable:
+            for name, value, old in zip(self._changeable, self._values_of(state), before, strict=True):
+                if value is not old and value is not None:
+                    state[name] = own_value(value)
         return state
 
     # -- by the clock
