@@ -260,12 +260,22 @@ def own_column(column: pa.Array) -> pa.Array:
 
 
 def own_table(table: pa.Table) -> pa.Table:
-    """Returns a copy of a table, whose values nobody else can change; dictionaries are shared."""
+    """Returns a copy of a table, whose values nobody else can change."""
+    if any(map(_has_dictionary, table.schema.types)):  # pieces put together would share it
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+        return pa.ipc.open_stream(stream.getvalue()).read_all()
     pieces = table.to_batches()
     if len(pieces) > _MOST_PIECES:
         return own_table(table.combine_chunks())
     batches = [pa.concat_batches([batch, batch.slice(0, 0)]) for batch in pieces]
     return pa.Table.from_batches(batches, table.schema) if batches else table
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    inside = (kind.field(number).type for number in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inside))
 
 
 # Takes rows from tables of any size.

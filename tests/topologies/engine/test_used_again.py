@@ -155,6 +155,25 @@ def test_bolts_return_what_they_fill_anew(way: Callable[[], Callable[[float], An
         assert [row["x"] for row in run_bolt(bolt, ROWS, SCHEMA).rows] == values, type(bolt)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_dictionaries_are_filled_anew_too(nested: bool) -> None:
+    encoded = pa.dictionary(pa.int8(), pa.float64())
+
+    class PerWindow(WindowedBolt):
+        outputs = pa.schema([("x", pa.struct([("y", encoded)]) if nested else encoded)])
+
+        def prepare(self, context: Any) -> None:
+            self.memory = np.zeros(1)
+
+        def execute(self, window: Any) -> Any:
+            self.memory[0] = window.column("v").sum()
+            column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(self.memory))
+            return pa.table({"x": pa.StructArray.from_arrays([column], ["y"]) if nested else column})
+
+    found = [row["x"] for row in run_bolt(seconds_of(PerWindow()), ROWS, SCHEMA).rows]
+    assert [value["y"] if nested else value for value in found] == [1.0, 5.0, 9.0]
+
+
 def test_many_windows_at_once_return_what_they_fill_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bolt_calls, "_WINDOWS_AT_ONCE", 2)
 
