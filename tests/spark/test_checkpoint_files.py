@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import psutil
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -68,20 +69,34 @@ def test_files_checksums_and_rights_are_the_same(spark: SparkSession, names: tup
     assert len(found[0]) == 12
 
 
+@contextmanager
+def noted_programs(spark: SparkSession, file: Path) -> Iterator[list[str]]:
+    """The commands of the programs that Java starts, by its own recorder; there at the end of the block."""
+    jvm: Any = spark._jvm
+    recording, found = jvm.jdk.jfr.Recording(), list[str]()
+    recording.enable("jdk.ProcessStart")
+    recording.start()
+    try:
+        yield found
+        recording.stop()
+        recording.dump(jvm.java.io.File(str(file)).toPath())
+    finally:
+        recording.close()
+    events = jvm.jdk.jfr.consumer.RecordingFile.readAllEvents(jvm.java.io.File(str(file)).toPath())
+    found += [str(event.getString("command")) for event in events]
+
+
 def test_no_program_is_started(spark: SparkSession, names: tuple[str, str], tmp_path: Path) -> None:
-    """By the time of ended programs, which the system adds to that of Java."""
-    gateway: Any = spark.sparkContext._gateway
-    java, spent = psutil.Process(gateway.proc.pid), []
+    started = []
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
         by = manager(spark, name, folder)
-        before = java.cpu_times()
-        for number in range(50):
-            written(spark, by, folder / str(number), "x")
-        after = java.cpu_times()
-        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert spent[1] < spent[0] / 2
+        with noted_programs(spark, tmp_path / f"{name}.jfr") as commands:
+            for number in range(3):
+                written(spark, by, folder / str(number), "x")
+        started.append([command.split()[0] for command in commands if str(folder) in command])
+    assert started == [["chmod"] * 6, []]
 
 
 @pytest.mark.parametrize("compiles", [True, False])
