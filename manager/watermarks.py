@@ -166,10 +166,16 @@ def input_of(source: str) -> str:
 def partition_of(source: str) -> str:
     """Returns the partition of a source of marks under the name that users know; "" for an input as a whole.
 
-    The name of a source's partition begins with its spout, which is left out where that is the input itself.
+    The name of a source's partition begins with its spout, which is left out where that is the input itself. ``null``
+    stands for events without a partition; a partition that is called so, or has no name, is in quotes: ``'null'``.
     """
-    stream, _, partition = source.partition(_PARTITION)
-    return "null" if partition == NO_PARTITION else partition.removeprefix(f"{stream}{_PARTITION}").replace("\t", "/")
+    stream, of_partition, partition = source.partition(_PARTITION)
+    if not of_partition:
+        return ""
+    if partition == NO_PARTITION:
+        return "null"
+    name = partition.removeprefix(f"{stream}{_PARTITION}").replace("\t", "/")
+    return f"'{name}'" if name in ("", "null") or name.startswith("'") else name
 
 
 def in_words(source: str) -> str:

@@ -295,7 +295,7 @@ def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]
     for source, mark in report.inputs.items():
         stream = input_of(source)
         if source == stream or named:
-            label = stream, partition_of(source)  # of a partition "null", and of events without one, the same
+            label = stream, partition_of(source)  # of names that differ in a tab alone, the same
             marks[label] = min(mark, marks.get(label, mark))
         elif source not in report.idle:
             marks[stream, ""] = min(mark, marks.get((stream, ""), mark))

@@ -118,8 +118,12 @@ def test_it_never_goes_back(moves: list[tuple[str, int, bool]], lag: int) -> Non
         ("orders\torders\torders/3", "orders/3", "orders/orders/3"),
         ("plain\torders\torders/3", "orders/orders/3", "plain/orders/orders/3"),
         ("orders\t\0", "null", "orders/null"),
+        ("orders\tnull", "'null'", "orders/'null'"),
+        ("orders\t'null'", "''null''", "orders/''null''"),
+        ("orders\t", "''", "orders/''"),
     ],
 )
 def test_a_partition_has_the_name_that_users_know(source: str, partition: str, words: str) -> None:
-    """Of a source's partition without the spout, where that is the input itself; null where an event has none."""
+    """Of a source's partition without the spout, where that is the input itself; null where an event has none. No two
+    have one name."""
     assert (partition_of(source), in_words(source)) == (partition, words)

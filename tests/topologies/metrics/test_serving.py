@@ -137,11 +137,9 @@ def test_counts_begin_at_zero(folder: Path, port: int) -> None:
 
 
 def test_partitions_have_watermarks_of_their_own_where_they_are_listed(tmp_path: Path, port: int) -> None:
-    def run(settings: dict[str, Any], name: str) -> dict[Any, float]:
+    def run(settings: dict[str, Any], name: str, *wheres: str | None) -> dict[Any, float]:
         builder = TopologyBuilder(name)
-        rows = [
-            order(minute, partition=where) for minute, where in [(0, "north"), (5, "south"), (1, "north"), (6, "south")]
-        ]
+        rows = [order(minute, partition=where) for minute, where in zip([0, 5, 1, 6], wheres, strict=True)]
         builder.set_spout("orders", spouts.memory("user string, amount double, ts timestamp, partition string", rows))
         bolt = Revenue().with_window("1m", "1m").with_timestamp_field("ts").with_watermark(every=1, **settings)
         builder.set_bolt("revenue", bolt).global_grouping("orders")
@@ -151,9 +149,11 @@ def test_partitions_have_watermarks_of_their_own_where_they_are_listed(tmp_path:
         return values(found, "windbolt_watermark_timestamp_seconds", "input", "partition")
 
     noon = NOON / 1e6
-    listed = run({"partition": "partition", "partitions": ["north", "south"]}, "listed")
+    listed = run({"partition": "partition", "partitions": ["north", "south"]}, "listed", *["north", "south"] * 2)
     assert listed == {("orders", "north"): noon + 60, ("orders", "south"): noon + 360}
-    found = run({"partition": "partition"}, "found")
+    listed = run({"partition": "partition", "partitions": ["null"]}, "null", *["null", None] * 2)
+    assert listed == {("orders", "'null'"): noon + 60, ("orders", "null"): noon + 360}
+    found = run({"partition": "partition"}, "found", *["north", "south"] * 2)
     assert found == {("orders", ""): noon + 60}, "as many as there are keys: the one that is furthest behind"
 
 
