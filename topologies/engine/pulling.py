@@ -23,6 +23,7 @@ from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.graph import Graph
 from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
+from windowing.bolts.read_code import rebound
 from windowing.errors import SchemaError, SpoutError
 from windowing.reprs import cut, printable
 from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
@@ -395,7 +396,7 @@ def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
     """Returns a copy of a user's spout to be called: each process and each task has its own copy."""
     caller = Caller(name, spout)
     with caller.raising_spout_errors("__copy__()", "nothing was read"):
-        return Caller(name, copy.copy(spout))
+        return Caller(name, rebound(copy.copy(spout), spout))
 
 
 # Ranges of partitions are read by tasks.

@@ -61,7 +61,7 @@ from windowing.bolts.bolt import (
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
-from windowing.bolts.read_code import check_hooks
+from windowing.bolts.read_code import check_hooks, rebound
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
@@ -503,7 +503,7 @@ class _Compilation:
         if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
             return declarer
         try:
-            return replace(declarer, bolt=declarer.bolt.for_inputs(inputs))
+            return replace(declarer, bolt=rebound(declarer.bolt.for_inputs(inputs), declarer.bolt))
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {declarer.name!r}", error)
             self._check_time(declarer)

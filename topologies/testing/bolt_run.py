@@ -29,6 +29,7 @@ from windowing.bolts.bolt import (
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import AlterLifetime
+from windowing.bolts.read_code import rebound
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import stable_order
@@ -165,7 +166,7 @@ def prepared(
     ready = copied(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
-        ready = ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()})
+        ready = rebound(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)
     if isinstance(ready, StatefulTaskBolt):
         ready.state = ready.initial_state()
     ready.prepare(TaskContext(name, 0, 1))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from windowing.bolts.read_code import rebound
 from windowing.calls import checked_value
 from windowing.conversion import changed_by_json
 from windowing.durations import Count, Duration, Time, as_duration
@@ -98,7 +99,7 @@ def copied(bolt: Copied) -> Copied:
     """Returns a copy of a bolt, as each of its tasks has one. Raises ConfigError if the bolt holds something that
     cannot be copied."""
     try:
-        return deepcopy(bolt)
+        made = deepcopy(bolt)
     except USER_EXCEPTIONS as error:
         raise ConfigError(
             f"{type(bolt).__name__} holds{holder_of(bolt, deepcopy)} what cannot be copied",
@@ -106,6 +107,7 @@ def copied(bolt: Copied) -> Copied:
             do="let it hold parameters only: a bolt makes locks and opens files in prepare(), which is called on each "
             "copy, and a policy does so in its hooks",
         ) from error
+    return rebound(made, bolt)
 
 
 def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
@@ -281,7 +283,7 @@ class ConfiguredBolt(Component):
     def configured(self, settings: WindowSettings) -> Self:
         """Returns the bolt with other settings, all at once, as ``build()`` does when it settles those that follow from
         the inputs."""
-        configured = copy(self)
+        configured = rebound(copy(self), self)
         configured.settings = settings
         return configured
 
@@ -617,7 +619,7 @@ class StatefulBolt(StatefulTaskBolt):
         interval = as_duration(every)
         if interval.micros <= 0:
             raise ConfigError(f"with_clock({every!r})", do='give a duration above zero, such as "10s"')
-        configured = copy(self)
+        configured = rebound(copy(self), self)
         configured.clock_every = interval
         return configured
 

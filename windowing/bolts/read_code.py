@@ -1,5 +1,5 @@
-"""Inspection of users' code: whether a bolt asks its windows for expired events, the names in it, and the methods that
-nobody calls."""
+"""Inspection of users' code: whether a bolt asks its windows for expired events, the names in it, the methods that
+nobody calls, and objects that hold themselves."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
+from copy import deepcopy
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from windowing.errors import ConfigError, nearest
+from windowing.errors import USER_EXCEPTIONS, ConfigError, nearest
 
 if TYPE_CHECKING:
     from windowing.bolts.bolt import TaskBolt
@@ -323,3 +324,69 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from _codes(each)
+
+
+# Objects that hold themselves, as in ``self.rule = self.by_day``: a copy holds itself as well, and not the first one.
+
+
+Copy = TypeVar("Copy")
+
+
+def rebound(made: Copy, first: object) -> Copy:
+    """Has a copy of a user's object hold itself wherever the first object holds itself, and returns it. All else is
+    shared, as before.
+
+    Raises ConfigError for a function that refers to the first object, as a lambda does that names ``self``: copies of
+    functions are the functions themselves.
+    """
+    held: dict[str, Any] = {} if made is first else getattr(made, "__dict__", {})
+    own = {name: value for name, value in held.items() if name != "settings"}
+    found, leading = _leading_to(first, own.values())
+    if not leading:
+        return made
+    memo = {key: value for key, value in found.items() if key not in leading} | {id(first): made}
+    for name, value in own.items():
+        if id(value) not in leading:
+            continue
+        try:
+            bound = deepcopy(value, memo)
+        except USER_EXCEPTIONS:  # told where the whole object is copied
+            continue
+        if _leading_to(first, [bound])[1]:
+            owner = type(first).__name__
+            raise ConfigError(
+                f"{owner} holds in self.{name} a function that refers to the {owner} itself",
+                why="it would go on using this one, and not the copy that each task has",
+                do=f"write a method, and hold that: self.{name} = self.its_name; or make the function in prepare()",
+            )
+        held[name] = bound
+    return made
+
+
+def _leading_to(wanted: object, values: Iterable[Any]) -> tuple[dict[int, Any], set[int]]:
+    """Returns what values lead to, through methods, functions, containers and other objects, by its id, and the ids of
+    all that leads to an object; the object itself is among these if it is found."""
+    waiting, found, holders = list(values), dict[int, Any](), dict[int, list[int]]()
+    while waiting and len(found) < _MOST_BESIDE:
+        value = waiting.pop()
+        if id(value) in found:
+            continue
+        found[id(value)] = value  # an object that is kept keeps its id to itself
+        for part in () if value is wanted else _held_by(value):
+            holders.setdefault(id(part), []).append(id(value))
+            waiting.append(part)
+    leading, ids = set[int](), [id(wanted)] if id(wanted) in found else []
+    while ids:
+        leading.add(each := ids.pop())
+        ids += [holder for holder in holders.pop(each, ()) if holder not in leading]
+    return found, leading
+
+
+def _held_by(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is FunctionType:
+        return (*_wrapped(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    leads_on = issubclass(kind, (MethodType, *_WRAPPERS)) or _is_open(kind)
+    if not leads_on or issubclass(kind, type | ModuleType | CodeType):
+        return ()
+    return islice(filter(gc.is_tracked, gc.get_referents(value)), _MOST_BESIDE)  # numbers and texts hold nothing
