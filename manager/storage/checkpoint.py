@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -127,6 +128,8 @@ class Checkpoint(Protocol):
     def segments(self) -> SegmentStore: ...
     @property
     def epoch(self) -> int: ...
+    @property
+    def place(self) -> str: ...
     def latest(self) -> Manifest | None: ...
     def planned(self, key: str) -> bool: ...
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
@@ -144,6 +147,8 @@ class MemoryCheckpoint:
 
     segments: MemorySegments = field(default_factory=MemorySegments)
     epoch: int = 0
+    place: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Stands for where it is: no other checkpoint has the same."""
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     _committed: list[str] = field(default_factory=list)
     _segments: dict[str, set[str]] = field(default_factory=dict)
@@ -230,6 +235,11 @@ class FileCheckpoint:
     def epoch(self) -> int:
         """The number of this run's claim; 0 where a lock keeps others off, and before the claim."""
         return 0 if self._log is None else self._log.epoch
+
+    @property
+    def place(self) -> str:
+        """Where it is, by which runs on it are told from others."""
+        return os.path.realpath(self.root) if self.uri is None else self.uri
 
     def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
         """Take the checkpoint over from its owner, if there is no lock; the old owner can no longer commit.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.kafka import local_tools
 from tests.spark.shop import SCHEMA, at
 from tests.spark.tools import drafts, file_rows, in_order, published, run
 from topologies.io.sinks import Sink
@@ -67,6 +68,26 @@ def test_files_and_memory_hold_every_row_once(tmp_path: Path) -> None:
     assert in_order(memory.rows) == in_order(ROWS) == file_rows(tmp_path / "out")
     assert published(tmp_path / "out") == ["batch-0000000000-0000.parquet", "batch-0000000002-0000.parquet"]
     assert drafts(tmp_path / "out") == []
+
+
+def test_a_sink_in_memory_has_the_rows_of_one_checkpoint(tmp_path: Path) -> None:
+    """On either engine: rows of another checkpoint stood for those of the first batches."""
+    builder, memory = TopologyBuilder("plain"), sinks.memory()
+    builder.set_spout("numbers", spouts.files(tmp_path / "in", "n long", format="csv"))
+    builder.set_sink("memory", memory).from_("numbers")
+    topology = builder.build()
+
+    def told(number: int, checkpoint: str, engine: Any) -> list[int]:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / f"in/{number}.csv").write_text(f"n\n{number}\n")
+        engine(topology, tmp_path / checkpoint)
+        return sorted(row["n"] for row in memory.rows)
+
+    assert told(0, "one", run) == [0]
+    assert told(1, "one", local_tools.run) == [0, 1]
+    assert told(2, "another", run) == [0, 1, 2]
+    assert told(3, "one", run) == [2, 3]
+    assert told(4, "one", local_tools.run) == [2, 3, 4]
 
 
 def test_the_files_of_another_run_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from manager.storage import hdfs, object_store
+from manager.storage.checkpoint import Checkpoint
 from manager.storage.files import (
     as_storage_error,
     entries,
@@ -42,12 +43,12 @@ from windowing.errors import CheckpointError, ConfigError, SinkError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
 
-# Exclusive locks on the folders of a run's file sinks.
+# Exclusive locks on the sinks of a run: on folders, and on sinks in memory.
 
 
 class Claims:
-    """Locks the folders of a topology's file sinks against other runs, from ``take`` until ``release`` or the end of
-    this process.
+    """Locks a topology's sinks in memory, and the folders of its file sinks, against other runs, from ``take`` until
+    ``release`` or the end of this process.
 
     Local folders only. The folder itself is locked, not a file in it, so nothing is left behind that a reader could
     find or that could outlive the process.
@@ -56,14 +57,17 @@ class Claims:
     def __init__(self, topology: Graph) -> None:
         self.topology = topology
         self._held: list[int] = []
+        self._memories: list[MemorySink] = []
 
     def take(self) -> None:
-        """Locks all folders. Raises ConfigError if another run has locked one of them; then no folder stays locked."""
+        """Locks all of them. Raises ConfigError if another run has locked one; then none stays locked."""
         try:
             for node in self.topology.sinks.values():
                 if isinstance(node.sink, FileSink):
                     with naming_owner(f"sink {node.name!r}"):
                         self._claim(node.name, node.sink.path)
+                elif isinstance(node.sink, MemorySink):
+                    self._claim_memory(node.name, node.sink)
         except BaseException:
             self.release()
             raise
@@ -72,6 +76,17 @@ class Claims:
         """Release all locks."""
         while self._held:
             os.close(self._held.pop())
+        while self._memories:
+            self._memories.pop().release()
+
+    def _claim_memory(self, name: str, sink: MemorySink) -> None:
+        if not sink.claim():
+            raise ConfigError(
+                f"sink {name!r}: another run is writing into this sinks.memory()",
+                why="the rows of both would be mixed, and those of one would replace some of the other",
+                do="stop that run, wait for its end, or build the topology with another sinks.memory()",
+            )
+        self._memories.append(sink)
 
     def _claim(self, sink: str, path: str) -> None:
         filesystem, folder, uri = locate(path)
@@ -95,23 +110,19 @@ class Claims:
 # The folders of file sinks: what lies there before a run, the files that it publishes, and what it tidies up.
 
 
-def prepare_folders(
-    topology: Graph, committed: Manifest | None, planned: Callable[[str], bool], epoch: int = 0
-) -> None:
+def prepare_sinks(topology: Graph, committed: Manifest | None, checkpoint: Checkpoint) -> None:
     """Creates the folders of file sinks, and checks their contents before a run writes there. Sinks in memory forget
-    the batches after the last one, which an earlier run in this process has left.
+    what is not of this checkpoint.
 
     ``committed``: the manifest that was committed last. Its files are published, in case the run before died between
-    the commit and that. None for a new run, which must not mix its files with those of another. ``planned``: True if a
-    batch has been planned. ``epoch``: the number of the run's claim.
+    the commit and that. None for a new run, which must not mix its files with those of another.
     """
     if committed is not None:
         publish(committed, again=True)
     last = None if committed is None else batch_key(committed.batch, committed.closing)
     for node in topology.sinks.values():
         if isinstance(node.sink, MemorySink):
-            for key in [key for key in node.sink.batches if last is None or key > last]:
-                del node.sink.batches[key]
+            node.sink.begin(checkpoint.place, last)
         elif isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             with naming_owner(f"sink {node.name!r}"):
@@ -119,11 +130,11 @@ def prepare_folders(
                 if isinstance(filesystem, pafs.LocalFileSystem):
                     refresh_listing(folder)
                     sync_names(os.path.dirname(folder), folder)  # an earlier process may have died before it did so
-                if last is None and not planned(batch_key(0, False)):
+                if last is None and not checkpoint.planned(batch_key(0, False)):
                     _refuse_files_of_another_run(node.name, filesystem, folder)
                 else:
-                    refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), planned)
-    tidy_folders(topology, epoch)
+                    refuse_later(node.name, filesystem, folder, last or batch_key(-1, True), checkpoint.planned)
+    tidy_folders(topology, checkpoint.epoch)
 
 
 def ready(topology: Graph, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:

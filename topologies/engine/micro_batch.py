@@ -20,7 +20,7 @@ from manager.storage.task_state import TaskState
 from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
 from topologies.engine.commit import (
     Frames,
-    prepare_folders,
+    prepare_sinks,
     publish,
     ready,
     tells_others,
@@ -294,7 +294,7 @@ class MicroBatch:
         repeats them."""
         self._seen: set[tuple[str, str]] = set()
         """Bolts and input streams that have had events with times in this run."""
-        prepare_folders(topology, committed, checkpoint.planned, checkpoint.epoch)
+        prepare_sinks(topology, committed, checkpoint)
 
     def tidy(self) -> None:
         """Delete the files that failed attempts left in the folders of sinks. Called at the end of a run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
@@ -60,9 +61,28 @@ class MemorySink:
     """Keeps all rows in the driver's memory. For tests and examples."""
 
     batches: dict[str, pa.Table] = field(default_factory=dict)
+    _place: list[str] = field(default_factory=list, init=False)
+    """The place of the checkpoint whose runs wrote these batches; empty before the first run."""
+    _claim: Lock = field(default_factory=Lock, init=False)
+    """Locked by the run that writes into it."""
 
     def check(self) -> None:
         """Does nothing: there is nothing to check."""
+
+    def begin(self, place: str, last: str | None) -> None:
+        """Called when a run begins: forgets the rows of runs on other checkpoints, and of batches that the checkpoint
+        lacks. ``last``: key of its last batch; None if it is new."""
+        for key in [key for key in self.batches if last is None or self._place != [place] or key > last]:
+            del self.batches[key]
+        self._place[:] = [place]
+
+    def claim(self) -> bool:
+        """Returns True if no other run was writing into it, and this one may until ``release``."""
+        return self._claim.acquire(blocking=False)
+
+    def release(self) -> None:
+        """Lets other runs write into it."""
+        self._claim.release()
 
     @property
     def table(self) -> pa.Table | None:
@@ -197,7 +217,11 @@ def console(rows: int = 20) -> ConsoleSink:
 
 @checked_value
 def memory() -> MemorySink:
-    """Keep the rows: ``sink.rows`` and ``sink.table``."""
+    """Keep the rows: ``sink.rows`` and ``sink.table``.
+
+    They are those of the runs on one checkpoint, in this process: a run on a new checkpoint, on another one than the
+    run before, or without one, begins with an empty sink.
+    """
     return MemorySink()
 
 

@@ -46,6 +46,25 @@ def test_a_folder_of_output_belongs_to_one_run_at_a_time(folder: Path) -> None:
     again.release()  # it is free again, and nothing of the claim is left
 
 
+def test_a_sink_in_memory_belongs_to_one_run_at_a_time(folder: Path) -> None:
+    """The runs of one topology have one sink."""
+    refused: list[str] = []
+
+    def meanwhile(report: object) -> None:
+        with pytest.raises(ConfigError, match="sink 'out': another run is writing into this sinks.memory") as error:
+            run_local(made, RunOptions(str(folder / "other")))
+        refused.append(str(error.value))
+
+    builder, out = TopologyBuilder("copy"), sinks.memory()
+    builder.set_spout("in", spouts.files(folder / "in", "x long", format="csv"))
+    builder.set_sink("out", out).from_("in")
+    made = builder.build()
+    for _ in range(2):
+        run_local(made, RunOptions(on_report=meanwhile))
+    assert len(refused) == 4
+    assert out.rows == [{"x": 1}]
+
+
 def test_a_claim_ends_with_its_process(folder: Path) -> None:
     code = (
         "import os, sys\nfrom pathlib import Path\n"

@@ -412,6 +412,13 @@ def test_a_sink_in_memory_keeps_what_is_of_the_checkpoint(tmp_path: Path) -> Non
         (place / f"{number}.jsonl").unlink()
     run_local(topology, RunOptions(str(tmp_path / "second")))
     assert [row["n"] for row in out.rows] == [2]
+    (place / "3.jsonl").write_text('{"n": 3}\n')
+    (tmp_path / "moved").symlink_to(tmp_path / "first")
+    run_local(topology, RunOptions(str(tmp_path / "first")))
+    assert [row["n"] for row in out.rows] == [3], "the first rows of the second checkpoint stood for those of the first"
+    (place / "4.jsonl").write_text('{"n": 4}\n')
+    run_local(topology, RunOptions(str(tmp_path / "moved")))
+    assert [row["n"] for row in out.rows] == [3, 4], "one checkpoint under two names"
 
 
 def test_rows_of_a_generator_are_there_in_each_run() -> None:
