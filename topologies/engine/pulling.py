@@ -225,6 +225,7 @@ class Puller:
                 do="return rows, offset",
             )
         rows, offset = answer
+        table = self._caller.table(call, rows, self._schema, self._defaults)  # a generator may count in its offset
         stored = self._caller.as_stored(call, offset)
         if stored is None:
             raise self._caller.error(
@@ -232,7 +233,7 @@ class Puller:
                 why="that is the offset of the beginning, from which all rows would be read again",
                 do="return the offset behind the rows; or None alone, where there are none",
             )
-        return self._caller.table(call, rows, self._schema, self._defaults), stored
+        return table, stored
 
 
 # Ranges of partitions are planned, in the process that plans batches.

@@ -253,6 +253,30 @@ def test_a_spout_yields_dicts_that_it_fills_anew(zone: str | None, filled: dict[
     assert [tuple(row.values()) for row in out.rows] == [(0, [0]), (0, [0]), (1, [0, 1]), (1, [0, 1])]
 
 
+def test_a_generator_of_a_spout_counts_in_its_offset(tmp_path: Path) -> None:
+    """The offset was stored before the rows were read, so the same rows came again without end."""
+
+    class Lines(Spout):
+        schema = "n long"
+
+        def read(self, offset: Any, limit: int) -> Any:
+            after = offset or {"n": 0}
+
+            def rows() -> Iterator[Any]:
+                for _ in range(min(2, 5 - after["n"])):
+                    after["n"] += 1
+                    yield (after["n"],)
+
+            return (rows(), after) if after["n"] < 5 else None
+
+    for checkpoint in (None, str(tmp_path / "checkpoint")):
+        builder, out = TopologyBuilder("lines"), sinks.memory()
+        builder.set_spout("lines", Lines())
+        builder.set_sink("out", out).from_("lines")
+        run_local(builder.build(), RunOptions(checkpoint))
+        assert [row["n"] for row in out.rows] == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize(("most", "rows_per_batch"), [(6, 2), (1, None)])
 def test_an_extractor_returns_times_that_it_fills_anew(most: int, rows_per_batch: int | None) -> None:
     """Of one batch after the other; and of events one by one, since it fails on more."""
