@@ -20,7 +20,9 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
+import pyarrow as pa
 import pyarrow.fs as pafs
+from pyarrow import ipc
 
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
 from manager.storage.files import UNREADABLE, as_storage_error, during, make_private, sync_folders_below
@@ -339,7 +341,7 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
                     do="use a file spout, or a local checkpoint",
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
-            _write(node.spout, folder)
+            _write(name, node.spout, folder)
             files = KeptRows(
                 (literal(folder),),
                 declared=node.spout.declared,
@@ -352,7 +354,9 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
     return replace(topology, spouts=spouts)
 
 
-def _write(spout: MemorySpout, folder: str) -> None:
+def _write(name: str, spout: MemorySpout, folder: str) -> None:
+    """Writes the batches of a spout in memory as files, which keep their names and times: the next run reads those that
+    are new. Raises ConfigError for a batch that was given before, with other rows."""
     with as_storage_error(folder, "made"):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     for number, table in enumerate(spout.tables()):
@@ -364,9 +368,26 @@ def _write(spout: MemorySpout, folder: str) -> None:
             if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
                 os.remove(draft)
                 continue
+            before = _rows_of(path)
+            if before is not None and before.schema.equals(table.schema) and not before.equals(table):
+                os.remove(draft)
+                raise ConfigError(
+                    f"spout {name!r}: batch {number} in memory has other rows than in an earlier run on this checkpoint",
+                    why="batches are known by their numbers: these rows would not be read",
+                    do="give new batches behind the old ones, spouts.memory(schema, old, new); or use another checkpoint",
+                )
             moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
             os.utime(draft, ns=(moment, moment))
             os.rename(draft, path)
+
+
+def _rows_of(path: str) -> pa.Table | None:
+    """Returns the rows of such a file; None if there is none, or if it is damaged and is to be written again."""
+    try:
+        with pa.OSFile(path) as source:
+            return ipc.open_file(source).read_all()
+    except (OSError, pa.ArrowException):
+        return None
 
 
 # Deletes files that a batch has made superfluous, while the engine works between two batches.

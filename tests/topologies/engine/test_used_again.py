@@ -32,6 +32,7 @@ from windbolt import (
     spouts,
 )
 from windbolt.testing import TopologyDriver, run_bolt
+from windowing.errors import ConfigError
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
 ROWS = [(number % 2, float(number), BASE + timedelta(seconds=number)) for number in range(6)]
@@ -443,6 +444,24 @@ def test_a_sink_in_memory_keeps_what_is_of_the_checkpoint(tmp_path: Path) -> Non
     (place / "4.jsonl").write_text('{"n": 4}\n')
     run_local(topology, RunOptions(str(tmp_path / "moved")))
     assert [row["n"] for row in out.rows] == [3, 4], "one checkpoint under two names"
+
+
+def test_other_rows_in_memory_are_not_passed_over(tmp_path: Path) -> None:
+    """A batch that an earlier run on the checkpoint had read was not read again, whatever its rows were."""
+    out, options = sinks.memory(), RunOptions(str(tmp_path / "checkpoint"))
+
+    def topology(*batches: Any) -> Any:
+        builder = TopologyBuilder("days")
+        builder.set_spout("numbers", spouts.memory("n long", *batches))
+        builder.set_sink("out", out).from_("numbers")
+        return builder.build()
+
+    run_local(topology([(1,)]), options)
+    with pytest.raises(ConfigError, match="spout 'numbers': batch 0 in memory has other rows than in an earlier run"):
+        run_local(topology([(2,)]), options)
+    run_local(topology([(1,)], [(2,)]), options)
+    run_local(topology([(1,)]), options)
+    assert [row["n"] for row in out.rows] == [1, 2]
 
 
 def test_rows_of_a_generator_are_there_in_each_run() -> None:
