@@ -515,13 +515,14 @@ _NESTED: list[tuple[Callable[[pa.DataType], bool], Callable[[Sequence[Any], Any]
 _PLAIN = (int, float, bool, type(None))
 
 
-def changed_by_json(values: dict[str, Any], where: str) -> str:
+def changed_by_json(values: dict[str, Any], where: str, places: dict[int, str] | None = None) -> str:
     """Describes the first part of some values, by name, that JSON would change; empty if there is none.
 
     ``where``: the name of the dict of values in the user's code. A list or dict at two places is such a part too: JSON
-    would make two of it, so that a change at one place would no longer change the other.
+    would make two of it, so that a change at one place would no longer change the other. ``places``: where the lists
+    and dicts of other values stand, by their ids; those of these values are added.
     """
-    places: dict[int, str] = {}
+    places = {} if places is None else places
     try:
         return next(filter(None, (_of_value(each, f"{where}[{name!r}]", places) for name, each in values.items())), "")
     except RecursionError:

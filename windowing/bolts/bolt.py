@@ -212,8 +212,16 @@ def _names(names: Iterable[object]) -> str:
     return f"[{', '.join(sorted(map(repr_of, names)))}]"
 
 
-def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tuple[str, dict[str, pa.Table]]:
-    """Returns the JSON part as text, and the tables, of a state; raises SchemaError if the state is not as declared."""
+def pack_state(
+    state: Mapping[str, Any],
+    types: Mapping[str, StateType],
+    where: str = "self.state",
+    places: dict[int, str] | None = None,
+) -> tuple[str, dict[str, pa.Table]]:
+    """Returns the JSON part as text, and the tables, of a state; raises SchemaError if the state is not as declared.
+
+    ``where`` names the state in an error; ``places`` as for ``changed_by_json``, where there are other states.
+    """
     if not isinstance(state, Mapping):
         raise SchemaError(
             f"self.state is {type(state).__name__} {repr_of(state):.60}",
@@ -246,7 +254,8 @@ def pack_state(state: Mapping[str, Any], types: Mapping[str, StateType]) -> tupl
             )
         plain[name] = value
     # A number that is declared as one stands for itself, also NumPy's.
-    if wrong := changed_by_json({k: v for k, v in plain.items() if not isinstance(v, int | float)}, "self.state"):
+    nested = {name: value for name, value in plain.items() if not isinstance(value, int | float)}
+    if wrong := changed_by_json(nested, where, places):
         raise SchemaError(
             "the bolt's state would change when it is saved as JSON",
             why=wrong,

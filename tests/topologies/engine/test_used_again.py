@@ -32,7 +32,7 @@ from windbolt import (
     spouts,
 )
 from windbolt.testing import TopologyDriver, run_bolt
-from windowing.errors import ConfigError
+from windowing.errors import BoltError, ConfigError
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
 ROWS = [(number % 2, float(number), BASE + timedelta(seconds=number)) for number in range(6)]
@@ -361,6 +361,25 @@ def test_tables_of_states_are_those_of_each_key() -> None:
 
     bolt = Last().with_key("k")
     assert run_bolt(bolt, ROWS[:4], SCHEMA, rows_per_batch=2).rows == [{"k": 0, "x": 0.0}, {"k": 1, "x": 1.0}]
+
+
+def test_a_list_within_the_states_of_two_keys_is_refused() -> None:
+    class Seen(StatefulBolt):
+        outputs = "k long"
+        state_types: ClassVar[Any] = {"seen": dict}
+
+        def prepare(self, context: Any) -> None:
+            self.shared: list[float] = []
+
+        def execute(self, tuple: Any) -> Any:
+            self.state["seen"]["all"] = self.shared
+            self.shared.append(tuple["v"])
+
+    with pytest.raises(
+        BoltError,
+        match=r"self.state \(of key 1\)\['seen'\]\['all'\] is the same list as self.state \(of key 0\)\['seen'\]\['all'\]",
+    ):
+        run_bolt(Seen().with_key("k"), ROWS, SCHEMA)
 
 
 @pytest.mark.parametrize("rows_per_batch", [1, None])

@@ -405,12 +405,12 @@ class EventCalls(BoltCalls):
         method, given = called
         try:
             self._outputs.add(method(given), time, where)
+            if states is not None:
+                states[place] = self._own_state(bolt.state, states[place], before)
         except BoltError:
             raise
         except USER_EXCEPTIONS as error:
             raise self._failed(where, error) from error
-        if states is not None:
-            states[place] = self._own_state(bolt.state, states[place], before)
 
     def _values_of(self, state: Any) -> list[Any]:
         """Returns the values of a state that can be changed where they are."""
@@ -458,10 +458,10 @@ class EventCalls(BoltCalls):
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
         usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # which knows no keys
         first = pack_state(bolt.initial_state(), types) if usual else None
-        packed: list[StoredUserState | None] = []
+        packed, places = list[StoredUserState | None](), dict[int, str]()
         for key, state in zip(names, states, strict=True):
             try:
-                now = pack_state(state, types)
+                now = pack_state(state, types, f"self.state (of key {key!r:.40})", places)
                 packed.append(None if _equal(now, first or pack_state(self._first(bolt, key), types)) else now)
             except BoltError:
                 raise
