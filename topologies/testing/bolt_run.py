@@ -26,6 +26,7 @@ from windowing.bolts.bolt import (
     TaskBolt,
     TaskContext,
     copied,
+    first_state,
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import AlterLifetime
@@ -168,7 +169,7 @@ def prepared(
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
         ready = rebound(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)
     if isinstance(ready, StatefulTaskBolt):
-        ready.state = ready.initial_state()
+        ready.state = first_state(ready)
     ready.prepare(TaskContext(name, 0, 1))
     return ready
 

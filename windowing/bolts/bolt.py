@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from windowing.bolts.read_code import rebound
 from windowing.calls import checked_value
+from windowing.columns import own_value
 from windowing.conversion import changed_by_json
 from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import USER_EXCEPTIONS, ConfigError, SchemaError, together
@@ -570,6 +571,14 @@ class StatefulTaskBolt(TaskBolt):
         the grouping fields of the bolt's input. Returns the states of all new tasks: ``tasks`` of them.
         """
         raise NotImplementedError
+
+
+def first_state(bolt: StatefulTaskBolt) -> dict[str, Any]:
+    """Returns the first state of a task or a key: its own copy, even if the bolt returns the same lists again."""
+    first = bolt.initial_state()
+    if type(bolt).initial_state is StatefulTaskBolt.initial_state or not isinstance(first, dict):
+        return first  # new each time, or refused when it is kept
+    return {name: own_value(value) for name, value in first.items()}
 
 
 class StatefulBolt(StatefulTaskBolt):

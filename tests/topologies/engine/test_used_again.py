@@ -24,6 +24,7 @@ from windbolt import (
     Spout,
     StatefulBatchBolt,
     StatefulBolt,
+    StatefulWindowedBolt,
     TopologyBuilder,
     WindowedBolt,
     aggregates,
@@ -31,7 +32,7 @@ from windbolt import (
     sinks,
     spouts,
 )
-from windbolt.testing import TopologyDriver, run_bolt
+from windbolt.testing import TopologyDriver, prepared, run_bolt
 from windowing.errors import BoltError, ConfigError
 
 BASE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -361,6 +362,37 @@ def test_tables_of_states_are_those_of_each_key() -> None:
 
     bolt = Last().with_key("k")
     assert run_bolt(bolt, ROWS[:4], SCHEMA, rows_per_batch=2).rows == [{"k": 0, "x": 0.0}, {"k": 1, "x": 1.0}]
+
+
+FIRST: dict[str, Any] = {"seen": []}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_first_state_is_as_it_was_when_it_is_asked_for_again(parallelism: int) -> None:
+    """A dict of the module was that of all tasks of a process, and of its next run."""
+
+    class Seen(StatefulWindowedBolt):
+        outputs = "k long, seen long"
+        state_types: ClassVar[Any] = {"seen": list}
+
+        def initial_state(self) -> dict[str, Any]:
+            return FIRST
+
+        def execute(self, window: Any) -> Any:
+            self.state["seen"].append(len(window))
+            return int(window.column("k")[0]), len(self.state["seen"])
+
+    builder, out = TopologyBuilder("seen"), sinks.memory()
+    builder.set_spout("events", spouts.memory(SCHEMA, ROWS[::2], [(1, 0.0, BASE)]))
+    builder.set_bolt("seen", seconds_of(Seen()), parallelism).fields_grouping("events", "k")
+    builder.set_sink("out", out).from_("seen")
+    topology = builder.build()
+    for _ in range(2):
+        run_local(topology)
+        assert [row["seen"] for row in out.rows if row["k"] == 0] == [1, 2, 3]
+    assert FIRST == {"seen": []}
+    assert prepared(Seen()).state == FIRST
+    assert prepared(Seen()).state["seen"] is not FIRST["seen"]
 
 
 def test_a_list_within_the_states_of_two_keys_is_refused() -> None:

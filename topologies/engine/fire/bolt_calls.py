@@ -34,7 +34,7 @@ from topologies.engine.ledger import (
 )
 from topologies.engine.task_data import BoltWork, FireItem, Rows, memory_of_process
 from topologies.graph.graph import RETRACTED, WindowedNode
-from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, pack_state
+from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, first_state, pack_state
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
@@ -577,7 +577,7 @@ class BoltCalls:
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
             by_key = node.without_windows and bool(node.keys[0])  # a state for each key, and none of the task
             if isinstance(bolt, StatefulTaskBolt) and not by_key:
-                bolt.state = bolt.initial_state() if saved is None else saved
+                bolt.state = first_state(bolt) if saved is None else saved
             bolt.prepare(TaskContext(node.name, self.task, node.parallelism, context.run, self._counters))
         return bolt
 

@@ -22,7 +22,7 @@ from topologies.engine.ingest import Router
 from topologies.engine.task_data import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
-from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, pack_state
+from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, first_state, pack_state
 from windowing.columns import own_value, take_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
@@ -314,13 +314,10 @@ class EventCalls(BoltCalls):
         return [self._first(bolt, name) if state is None else state for name, state in zip(names, known, strict=True)]
 
     def _first(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
-        """Returns the first state of a key: its own copy, even if the bolt returns the same lists again."""
+        """Returns the first state of a key."""
         bolt.key = name
         try:
-            first = bolt.initial_state()
-            if type(bolt).initial_state is StatefulTaskBolt.initial_state:
-                return first
-            return {each: own_value(value) for each, value in first.items()}
+            return first_state(bolt)
         except USER_EXCEPTIONS as error:
             where = self._in_task(f"in initial_state of key {name!r:.80}")
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
