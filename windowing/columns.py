@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import MappingView
 from contextlib import suppress
 from copy import deepcopy
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from windowing.errors import USER_EXCEPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,7 +236,6 @@ def as_compared(column: pa.Array) -> pa.Array:
 
 
 _FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
-_CHANGEABLE = (list, dict, tuple, set, bytearray, np.ndarray)
 
 
 def own_value(value: Any) -> Any:
@@ -241,13 +244,20 @@ def own_value(value: Any) -> Any:
     kind = type(value)
     if kind is tuple:  # rows are many, and most of them are of plain values
         return value if _FIXED.issuperset(map(type, value)) else tuple(map(own_value, value))
-    if kind in _FIXED:
+    if kind in _FIXED or not hasattr(kind, "__len__"):
         return value
     if kind is list and _FIXED.issuperset(map(type, value)):
         return value[:]  # at a small part of the time
     if isinstance(value, pa.Table):
         return own_table(value)
-    return deepcopy(value) if isinstance(value, _CHANGEABLE) else value
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, MappingView):  # of a dict: it shows what the dict has later
+        return own_value(list(value))
+    try:
+        return deepcopy(value)
+    except USER_EXCEPTIONS:
+        return own_value(dict(value)) if isinstance(value, MappingProxyType) else value
 
 
 _MOST_PIECES = 16

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from array import array
+from collections import UserDict, deque, namedtuple
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -64,6 +67,48 @@ def test_a_row_is_as_it_was_when_it_was_yielded() -> None:
 
     ((_, table),) = tables(prefixes(), {"default": parse_schema("seen array<long>")})
     assert table.column("seen").to_pylist() == [[1], [1], [1, 2], [1, 2]]
+
+
+MEMORY, BYTES, COUNTS = np.ones(1), bytearray(b"a"), {"a": 1}
+
+
+def count() -> None:
+    COUNTS["b"] = 2
+
+
+def refill() -> None:
+    MEMORY[0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "change", "first", "second"),
+    [
+        ("array<long>", (recent := deque([1])), partial(recent.append, 2), [1], [1, 2]),
+        ("array<long>", (numbers := array("q", [1])), partial(numbers.append, 2), [1], [1, 2]),
+        ("array<double>", (series := pd.Series([1.0])), partial(series.iloc.__setitem__, 0, 2.0), [1.0], [2.0]),
+        ("array<double>", MEMORY, refill, [1.0], [2.0]),
+        ("array<double>", pa.array(MEMORY), refill, [1.0], [2.0]),
+        ("array<string>", COUNTS.keys(), count, ["a"], ["a", "b"]),
+        ("array<long>", COUNTS.values(), count, [1], [1, 2]),
+        ("map<string, long>", MappingProxyType(COUNTS), count, [("a", 1)], [("a", 1), ("b", 2)]),
+        ("map<string, long>", COUNTS, count, [("a", 1)], [("a", 1), ("b", 2)]),
+        ("struct<x: long>", (of_user := UserDict(x=1)), partial(of_user.update, x=2), {"x": 1}, {"x": 2}),
+        ("binary", memoryview(BYTES), lambda: BYTES.__setitem__(0, 98), b"a", b"b"),
+    ],
+)
+def test_so_are_values_of_all_types_that_change(
+    declared: str, value: Any, change: Any, first: Any, second: Any
+) -> None:
+    MEMORY[0], BYTES[0] = 1.0, 97
+    COUNTS.pop("b", None)
+
+    def rows() -> Any:
+        yield (value,)
+        change()
+        yield (value,)
+
+    ((_, table),) = tables(rows(), {"default": parse_schema(f"x {declared}")})
+    assert table.column("x").to_pylist() == [first, second]
 
 
 @pytest.mark.parametrize("returned", [None, [], [None], iter(()), Emit(None), Emit([], stream="alerts")])
