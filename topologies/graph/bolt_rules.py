@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
 
 
 def assigner_from(values: Mapping[str, Any]) -> WindowAssigner:
-    """Returns the assigner that ``plain`` was given. KeyError, TypeError or ValueError for any other values."""
+    """Returns the assigner that ``plain`` converted. Raises KeyError, TypeError or ValueError for any other values."""
     found: WindowAssigner = _ASSIGNERS[values["class"]](
         **{name: _value(given) for name, given in values["fields"].items()}
     )
@@ -80,7 +80,7 @@ def _value(given: Any) -> Any:
             return Duration(micros)
         case {"count": int(number)}:
             return Count(number)
-        case {"enum": chosen}:  # the only one that assigners have
+        case {"enum": chosen}:  # the only enum of assigners
             return Bounds(chosen)
         case {"tuple": list(items)}:
             return tuple(_value(each) for each in items)
@@ -114,10 +114,10 @@ the windows, their policies and the kind of time stay the same."""
 
 
 def _unchanging(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
-    """Declares a rule on which stored state depends, so that all runs on a checkpoint must have the same.
+    """Declares a rule that all runs on a checkpoint must share, because stored state depends on it.
 
-    ``called``: its name for users; empty if the field holds several rules by their names. ``of``: returns the part that
-    must not change, None if there is none; by default the value of the field.
+    ``called``: its name for users; empty if the field holds several rules by their names. ``of``: returns the part of
+    the rule that must not change, or None if there is no such part; by default the value of the field.
     """
     return field(metadata={"called": called, "of": of})
 
@@ -156,7 +156,7 @@ class BoltRules:
     window_length: str = _unchanging("window length")
     window_slide: str = _unchanging("slide")
     window_offset: str = _unchanging("offset")
-    """By how much windows are moved on, less than a slide: with slides of 10 s, 3 s back are 7 s on."""
+    """Shift of the windows to later times, less than a slide: with slides of 10 s, a shift by -3 s is stored as 7 s."""
     eviction: str = _unchanging("eviction")
     """The class of its eviction policy."""
     trigger: str = _unchanging("trigger")
@@ -164,8 +164,8 @@ class BoltRules:
     key_trigger: str | None = _unchanging("trigger of keys")
     """The class of the trigger that fires the windows of keys; None without such a trigger."""
     policies: list[str]
-    """The names of its trigger and its eviction if a user's own policies decide, with "" for a policy of windbolt's;
-    else empty."""
+    """The class names of its trigger policy and its eviction policy if a user wrote one of them ("" for a policy of
+    windbolt); else empty."""
     forget_after: int | None
     """Time for which its policies remember a key or a task without events; None for ever."""
     by_event: bool = _unchanging("called", lambda rules: "for events as they come" if rules.by_event else None)
@@ -201,11 +201,11 @@ class BoltRules:
     event_time: bool = _unchanging("time", lambda rules: "event time" if rules.event_time else "processing time")
     timestamp_field: str | None = _unchanging("timestamp field")
     past_end: int
-    """Time by which the watermark must be past the end of a window that is due: the allowed lateness, and 1 where an
-    event at the end belongs to the window."""
+    """How far the watermark must be past the end of a window before the window is due: the allowed lateness, plus 1 if
+    an event at the end belongs to the window."""
     first_past_end: int | None
-    """For windows that fire early or for late events: how far the watermark must be past the end of a window for its
-    firing at the end, after which it may fire again; None for other windows."""
+    """For windows that fire early or for late events: how far the watermark must be past the end of a window for the
+    firing at its end. After that firing, it may fire again. None for other windows."""
     fires_once: bool
     """True if the first firing of such a window is the only one."""
     least_at_end: int
@@ -224,13 +224,14 @@ class BoltRules:
     greatest: bool
     """True if the watermark is the greatest of the marks; False: the least."""
     marks: dict[str, dict[str, int | None]]
-    """For each input, the events that move its watermark. ``count``: one event of so many (0: only the source moves
-    it). ``span``: an event that is so much later than the last that moved it. Neither is set if ticks move it.
-    ``delay`` as above."""
+    """For each input, how its events move its watermark. ``count``: every so many events; 0 if only the source moves
+    the watermark. ``span``: with an event that is later by this than the event that moved it last. Both are None if
+    ticks move the watermark. ``delay``: as the field above."""
     imports: dict[str, str]
-    """For each input that takes the watermarks of another input, and makes none by its own events, that other input."""
+    """For each input without watermarks by its own events, the input whose watermarks it takes."""
     by_arrival: bool
-    """True if an event may be early or late by its arrival. Then its time does not move the watermark unchanged."""
+    """True if arrival times decide which events are early or late. The time of such an event does not move the
+    watermark unchanged."""
     idle_timeout: int | None
     idle_waits_for_end: bool
     """True if the idle timeout runs from the end of a window, if that is after the last event."""
@@ -246,8 +247,8 @@ class BoltRules:
     whole: list[str]
     """Reasons why the state of tasks can be joined as a whole, but not divided; empty if it can be divided."""
     state_keys: dict[str, list[str]]
-    """The states of a stateful bolt that are kept by key, and their columns, in the order of the fields of the first
-    input; None for a state that is the same in all tasks."""
+    """For each state of a stateful bolt that is kept by key, its key columns, in the order of the fields of the first
+    input. A state without columns is the same in all tasks."""
     state_by_method: bool
     """True if the bolt has a method that moves its state."""
 
@@ -438,7 +439,7 @@ def _past_end(node: WindowedNode) -> int:
     return node.due_at(0) + node.bolt.settings.allowed_lateness.micros
 
 
-# Whether, and how, the state of a bolt can be moved to other tasks.
+# Moving the state of a bolt to other tasks: how, or why not.
 
 
 def has_method(bolt: StatefulTaskBolt) -> bool:
@@ -447,8 +448,8 @@ def has_method(bolt: StatefulTaskBolt) -> bool:
 
 
 def _declared(kind: pa.DataType) -> pa.DataType:
-    """Returns the type that users can declare in place of this one and that has equal hashes for equal values, so that
-    these go to the same tasks; the type itself if there is no other."""
+    """Returns the type that users can declare in place of this one. Equal values of both types have equal hashes, so
+    they go to the same tasks. Returns the type itself if there is no other."""
     if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
         return pa.int64()
     return _SAME_HASHES.get(value_type(kind), value_type(kind))
@@ -489,14 +490,14 @@ def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[
 
 
 def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
-    """Yields a reason if rows are shuffled after this bolt: their tasks then depend on the number of rows that their
-    task has emitted before."""
+    """Yields a reason if rows are shuffled after this bolt: the task of a row then depends on the number of rows that
+    its bolt's task has emitted before."""
     waiting: list[Stream] = [(node.name, stream) for stream in node.outputs]
     seen = set(waiting)
     while waiting:
         for reader, index in topology.readers.get(waiting.pop(), ()):
             after = topology.windowed.get(reader)
-            if after is None or after.without_windows:  # which pass rows on in the order in which they come
+            if after is None or after.without_windows:  # which pass rows on in order
                 passing = after or topology.plain[reader]
                 new = {(reader, stream) for stream in passing.outputs} - seen
                 seen |= new
@@ -552,7 +553,7 @@ def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
-    """Yields reasons that do not apply if whole tasks are joined."""
+    """Yields reasons that hold for dividing a task, but not for joining whole tasks."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
     if not node.holds_events and node.partial_sums is None and asks:
@@ -617,7 +618,7 @@ class TopologyRules:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TopologyRules:
-        """Returns the rules that ``to_json`` gave."""
+        """Returns the rules that ``to_json`` converted."""
         return TopologyRules(
             values["name"],
             values["spouts"],
@@ -632,7 +633,7 @@ class TopologyRules:
 
     @property
     def tasks(self) -> dict[str, int]:
-        """Per windowed bolt, how many tasks it has."""
+        """Returns the number of tasks of each windowed bolt."""
         return {name: rules.parallelism for name, rules in self.bolts.items()}
 
     def with_tasks(self, tasks: Mapping[str, int]) -> TopologyRules:

@@ -99,12 +99,12 @@ def names(given: Sequence[object]) -> Iterator[ConfigError]:
             )
 
 
-# Inputs that are grouped by the key that their bolt has anyway: ``fields_grouping(component)`` without fields.
+# Inputs grouped by the bolt's key: ``fields_grouping(component)`` without fields.
 
 
 def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
-    """Returns the bolt with its own key as the fields of each input that is grouped by fields without naming any;
-    unchanged if the bolt has no key."""
+    """Returns the bolt with its key as the fields of each ``fields_grouping`` without fields; unchanged if the bolt has
+    no key."""
     bolt = declarer.bolt
     if not isinstance(bolt, TaskBolt):
         return declarer
@@ -124,15 +124,15 @@ def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
     return bolt.settings.key or bolt.groups_by or ()
 
 
-# Idle timeouts in a chain: a bolt that passes events on, and the one that reads it, have one or have none.
+# Idle timeouts in a chain: a bolt that passes events on, and the bolt that reads it, both have one, or neither.
 
 
 def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
     """Yields the mistakes in idle timeouts of bolts that read a union, or a bolt that passes some of its events on
     (AT-22).
 
-    Such a bolt releases an event once time is past it, so it releases its last event only by its own timeout. The next
-    bolt then has that event, but no watermark past it, and closes the event's windows only by its own timeout.
+    Such a bolt releases an event once time has passed it, so only its own timeout releases its last event. The next
+    bolt then has that event, but no watermark past it. Only the timeout of the next bolt closes the event's windows.
     """
     for reader in bolts.values():
         if not reader.event_time or reader.bolt.settings.watermark_per_key or not all(reader.origins):
@@ -166,11 +166,11 @@ def _idle_mistakes(passing: WindowedNode, reader: WindowedNode) -> Iterator[Conf
         )
 
 
-# Whether a bolt has the method that it is called with.
+# Does a bolt have the method that windbolt calls?
 
 
 class _CalledMethod(NamedTuple):
-    """The name of the method with which bolts of a kind are called."""
+    """The name of the method that windbolt calls on bolts of a kind."""
 
     kind: type[Component]
     method: str
@@ -186,7 +186,7 @@ _CALLED = (
     _CalledMethod(BatchBolt, "execute", "batch", "with the events as they come"),
     _CalledMethod(Bolt, "execute", "tuple", "for each event"),
 )
-"""The methods by kind of bolt, the most special kinds first."""
+"""The methods by kind of bolt; subclasses come before their base classes."""
 
 _HOOKS = (
     "execute", "execute_all", "prepare", "forget", "on_clock", "initial_state", "move_state", "for_inputs",
@@ -215,16 +215,16 @@ def missing_method(name: str, bolt: Component) -> ConfigError | None:
 
 
 def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
-    """True if a bolt replaces a method of its kind by its own."""
+    """True if a bolt overrides a method of its kind."""
     return getattr(type(bolt), method, None) is not getattr(kind, method, None) or method in vars(bolt)
 
 
-# Inputs from which no watermark can ever come: their source is to put watermarks in a column that they lack.
+# Inputs without watermarks: they wait for a watermark column that they lack.
 
 
 def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]) -> Iterator[ConfigError]:
-    """Yields an error for each bolt whose windows would stay open until the end of the streams, because all inputs must
-    bring watermarks and one of them has none. ``schemas``: the columns of all streams."""
+    """Yields an error for each bolt whose windows would stay open until the end of the streams, because every input
+    must bring watermarks and one has none. ``schemas``: the columns of all streams."""
     for node in bolts.values():
         settings = node.bolt.settings
         field, imports = settings.watermark_field, settings.watermark_imports or {}
@@ -250,7 +250,7 @@ def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[
     )
 
 
-# The sinks of a topology: what they take, and where they write.
+# The sinks of a topology: the streams they take, and the places they write to.
 
 
 def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -> SinkNode | None:
@@ -345,8 +345,8 @@ def build_graph(declared: DeclaredTopology) -> Graph:
 
 
 class _Compilation:
-    """Compiles the parts of a topology, each after the parts that it reads; mistakes that follow from earlier ones are
-    not reported."""
+    """Compiles the parts of a topology, each after the parts that it reads. Reports no mistakes that follow from
+    earlier ones."""
 
     def __init__(self, declared: DeclaredTopology) -> None:
         self.declared = declared
@@ -436,7 +436,7 @@ class _Compilation:
         return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
 
     def _check_its_own(self, name: str, source: Spout | PartitionedSpout) -> None:
-        """Checks that two spouts of a topology are two objects: each has its own connection, and its own offset."""
+        """Checks that two spouts of a topology are two objects, since each has its own connection and offset."""
         other = next((each for each, spout in self.declared.spouts if spout is source), name)
         if other != name:
             self.mistakes.tell(
@@ -493,11 +493,11 @@ class _Compilation:
                 self.mistakes.tell_of(f"bolt {name!r}", error)
         if node is None:
             known.broken.add(name)
-        known.add(name, (outputs or {}) if node is None else node.outputs)  # for its readers are checked as well
+        known.add(name, (outputs or {}) if node is None else node.outputs)  # readers are checked too
         return node
 
     def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
-        """Returns the bolt as it reads its streams, if all of them are known."""
+        """Returns the bolt adapted to the streams that it reads, if all of them are known."""
         found = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
         inputs = {label: schema for label, schema in found.items() if schema is not None}
         if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
@@ -583,7 +583,7 @@ class _Compilation:
         return True
 
     def _plain(self, declarer: BoltDeclarer, outputs: dict[str, pa.Schema]) -> PlainNode:
-        """Returns a plain bolt as a node; facts about its streams follow from its inputs."""
+        """Returns a plain bolt as a node, with the facts that its inputs give about its streams."""
         assert not isinstance(declarer.bolt, TaskBolt)
         name, inputs, known = declarer.name, tuple(declarer.inputs), self.known
         shift = declarer.bolt.time_shift
@@ -604,7 +604,7 @@ class _Compilation:
 
 
 def _readers(bolts: Iterable[PlainNode | WindowedNode]) -> dict[Stream, tuple[tuple[str, int], ...]]:
-    """Per stream: the bolts that read it, and which of their inputs it is."""
+    """Returns, for each stream, the bolts that read it, with the number of the input."""
     readers: dict[Stream, tuple[tuple[str, int], ...]] = {}
     for bolt in bolts:
         for index, each in enumerate(bolt.inputs):
@@ -613,7 +613,7 @@ def _readers(bolts: Iterable[PlainNode | WindowedNode]) -> dict[Stream, tuple[tu
 
 
 def _sinks_reading(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
-    """Per stream: the sinks that take it."""
+    """Returns, for each stream, the sinks that take it."""
     sinks_reading: dict[Stream, tuple[str, ...]] = {}
     for sink in sinks:
         for stream in sink.streams:
@@ -621,7 +621,7 @@ def _sinks_reading(sinks: Iterable[SinkNode]) -> dict[Stream, tuple[str, ...]]:
     return sinks_reading
 
 
-# A topology that is being composed, as a notebook shows it: what has been set so far, unchecked.
+# A topology that is being composed, as a notebook shows it: the parts set so far, unchecked.
 
 
 def declared_html(declared: DeclaredTopology) -> str:
@@ -659,13 +659,13 @@ class GraphBuilder:
         max_spout_pending: int | None = None,
         on_invalid: Literal["divert", "stop"] = "divert",
     ) -> None:
-        """``message_timeout``, ``max_spout_pending``: the longest that a window may hold events, and the most of them,
-        for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no limit: nothing is replayed
-        because a window is long, as Storm does after 30 s.
+        """``message_timeout``, ``max_spout_pending``: the longest time for which a window may hold events, and the
+        largest number of events, for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no
+        limit: a long window replays nothing, while Storm replays events after 30 s.
 
-        ``on_invalid``: what happens to input that cannot be read, or has no usable event time. ``"divert"``: it goes,
-        with its reason, to the ``errors`` stream of the component and is counted; ``"stop"``: the query stops with
-        an error, and the batch is not committed.
+        ``on_invalid``: the treatment of input that cannot be read, or has no usable event time. ``"divert"``: such
+        input goes, with its reason, to the ``errors`` stream of the component and is counted; ``"stop"``: the query
+        stops with an error, and the batch is not committed.
         """
         if on_invalid not in ("divert", "stop"):
             raise ConfigError(
@@ -695,10 +695,10 @@ class GraphBuilder:
         """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` or ``PartitionedSpout`` of
         your own.
 
-        ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads it and
-        does not call ``with_time`` itself (SI-17, SI-18). StreamInsight's sources may differ in how they make
-        watermarks and in what happens to late events, also where one bolt reads several; otherwise all sources of a
-        bolt must have the same rules.
+        ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads the spout
+        and does not call ``with_time`` itself (SI-17, SI-18). Sources with the rules of StreamInsight may make
+        watermarks differently and treat late events differently, even if one bolt reads several of them. All other
+        sources of a bolt must have the same rules.
         """
         self._declared.spouts.append((name, spout))
         self._declared.times[name] = time
@@ -707,7 +707,7 @@ class GraphBuilder:
     def set_bolt(
         self, name: str, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, parallelism: int = 1
     ) -> BoltDeclarer:
-        """Add a bolt with ``parallelism`` tasks, as it is now: one that is changed may be added again. Call a
+        """Add a bolt with ``parallelism`` tasks. The bolt is copied: change it afterwards to add another one. Call a
         ``..._grouping`` method of the result for each stream it reads."""
         problem = None
         if isinstance(bolt, Component):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 
-# Checks that events which a bolt looks at together come to one task.
+# Checks that events which a bolt processes together come to one task.
 
 
 def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -55,8 +55,7 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that equal values of the fields by which inputs are grouped come to one task, whichever input they come
-    from."""
+    """Checks that equal values of grouping fields come to one task, from whichever input."""
     grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
     if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
         return
@@ -75,7 +74,7 @@ def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Returns the fields by which an input is grouped, with their types; empty if the input lacks one, which another
+    """Returns the fields by which an input is grouped, with their types; empty if a field is missing, which another
     check reports."""
     assert isinstance(each.grouping, FieldsGrouping)
     names = each.grouping.fields
@@ -136,14 +135,14 @@ def _grouped_keys(grouping: Grouping, keys: tuple[str, ...]) -> tuple[int, ...] 
 
 
 def grouping_call(label: str, fields: Sequence[str]) -> str:
-    """Returns the call that groups a stream by fields; the name of a stream that is not the default one is an argument
-    of its own."""
+    """Returns the call that groups a stream by fields. The name of a stream is an extra argument, unless it is the
+    default stream."""
     component, _, stream = label.partition(".")
     named = [repr(component), *map(repr, fields), *([f"stream={stream!r}"] if stream else [])]
     return f"fields_grouping({', '.join(named)})"
 
 
-# Rules of watermarks and of late events that go together, or not.
+# Watermarks and late events: rules that conflict.
 
 
 def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -172,7 +171,7 @@ def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _ends_by_events(kind: WindowKind) -> bool:
-    """True for windows that may have closed, all of a time, although that time is not behind the watermark."""
+    """True for windows that may have closed although no watermark has passed their time."""
     return isinstance(kind, SlidingLog | Snapshot) or (isinstance(kind, Session) and kind.max_duration is not None)
 
 
@@ -181,7 +180,7 @@ def _named(kind: WindowKind) -> str:
 
 
 def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that lateness by window is used with windows whose end follows from an event (C-23)."""
+    """Checks that windows whose end follows from an event are used with lateness by window (C-23)."""
     settings = bolt.settings
     if not bolt.event_time:
         return
@@ -222,7 +221,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "a late event would divide windows that have fired",
             "use with_lateness(by='watermark')",
         )
-    by_policy = settings.eviction is not None or settings.trigger is not None  # refused for that reason
+    by_policy = settings.eviction is not None or settings.trigger is not None  # another check reports this
     by_count = not (by_policy or settings.kinds) and not (
         isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
     )
@@ -235,7 +234,7 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def late_stream(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for a late stream to which nothing can come."""
+    """Yields an error for a late stream that would stay empty."""
     settings, arrival = bolt.settings, bolt.settings.arrival
     if settings.late_stream is None or not bolt.event_time or settings.late_action is LateAction.DIVERT:
         return
@@ -250,7 +249,7 @@ def late_stream(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
 
 
-# The columns and streams that settings name: they are there, and of a type that fits.
+# The columns and streams that settings name exist, and have a suitable type.
 
 
 def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -280,7 +279,7 @@ def columns(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def retractions(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that rows that take others back are not counted as events."""
+    """Checks that retractions are not counted as events."""
     retracting = [stream_label(each.stream) for each, schema in bolt.inputs if RETRACT in schema.names]
     if retracting and not bolt.takes_retractions:
         yield bolt.fault(
@@ -336,8 +335,8 @@ def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that messages with equal ids meet in one task, and that there is a time at which no window needs them any
-    more (ST-27)."""
+    """Checks that messages with equal ids meet in one task, and that ids can be forgotten once no window needs their
+    messages (ST-27)."""
     settings = bolt.settings
     field = settings.message_id_field
     if field is None:
@@ -392,7 +391,7 @@ def _is_span(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_duration(kind))
 
 
-# How long, and how many, events a bolt holds, against what the topology allows (ST-22, ST-23).
+# Limits of the topology on the time for which a bolt holds events, and on their number (ST-22, ST-23).
 
 
 def limits(
@@ -423,9 +422,9 @@ def limits(
 
 
 def _lengths(settings: WindowSettings) -> list[Duration | Count]:
-    """Returns the lengths whose sum a bolt holds at least."""
+    """Returns lengths whose sum is the least time, or number of events, that a bolt holds."""
     if settings.key_trigger is not None:
-        return []  # its rules say when its windows end
+        return []  # its rules decide when its windows end
     if not settings.kinds:
         return [each for each in (settings.length, settings.slide) if each is not None]
     held = [kind.least_held for kind in settings.kinds]
@@ -434,10 +433,7 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
     return [max([Duration(0), *spans]), *counts[:1]]
 
 
-# What the settings of a windowed bolt ask of its streams and of each other; all mistakes of a bolt are found at once.
-#
-# A file for each subject. Each of ``CHECKS`` is given the bolt and returns the mistakes that it finds.
-# ``check_streams.py`` and ``builder.py`` are called from elsewhere, since they need something else.
+# All checks of a windowed bolt's settings, against its streams and against each other.
 
 
 def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Iterator[ConfigError]:
@@ -487,7 +483,7 @@ def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Itera
 def _takes_clock(bolt: StatefulBolt) -> bool:
     try:
         signature = inspect.signature(bolt.on_clock)
-    except (TypeError, ValueError):  # code that is not written in Python cannot be inspected
+    except (TypeError, ValueError):  # code of C cannot be inspected
         return True
     try:
         signature.bind(None)
@@ -508,7 +504,7 @@ CHECKS = (
 
 
 def mistakes_of(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors in the settings of a bolt; first the settings that change nothing (ST-18, AT-22)."""
+    """Yields errors in the settings of a bolt, beginning with settings that have no effect (ST-18, AT-22)."""
     yield from ineffective_settings(bolt.name, bolt.situation)
     for check in CHECKS:
         yield from check(bolt)

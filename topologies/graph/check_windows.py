@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 
-# A windowed bolt as the checks see it, and how a mistake in it is reported.
+# A windowed bolt in the form that the checks need.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +35,19 @@ class CheckedBolt:
     inputs: Sequence[tuple[Input, pa.Schema]] = ()
     """The streams that it reads, with their columns."""
     brings: Sequence[bool] = ()
-    """For each input, True if it brings the watermark of a windowed bolt; the others bring events from outside."""
+    """For each input, True if it brings the watermark of a windowed bolt; other inputs bring events from outside."""
     outputs: Sequence[pa.Schema] = ()
     """Columns of the rows that it emits."""
     parallelism: int = 1
     event_time: bool
     groups_by: tuple[str, ...] | None = None
-    """The columns by which it groups its events, if it does."""
+    """The columns by which it groups its events; empty if it does not group them."""
     rows_are_of_events: bool = False
     """True if it emits nothing for a window without events."""
     takes_retractions: bool = True
     """True if it handles retractions of rows by a bolt before it."""
     asks_for_expired: bool = False
-    """True if its settings or its code ask windows for expired events."""
+    """True if its settings or its code use the expired events of windows."""
     partitioned: bool = False
     """True if a source behind its inputs has partitions of its own."""
     parallel_windows: bool = False
@@ -59,12 +59,12 @@ class CheckedBolt:
 
     @property
     def temporal(self) -> bool:
-        """True for a temporal join, whose key is the key of the join."""
+        """True for a temporal join, whose key is also the key of the bolt."""
         return self.joined is not None and any(kind.of_temporal_join for kind in self.settings.kinds)
 
     @property
     def situation(self) -> Situation:
-        """Returns the facts that decide which of its settings have an effect."""
+        """Returns the facts that decide which settings have an effect."""
         from_outside = not self.brings or not all(self.brings)
         return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned, from_outside)
 
@@ -84,7 +84,7 @@ class CheckedBolt:
         return ConfigError(f"bolt {self.name!r}: {what}", why=why, do=do)
 
     def exclusions(self, has: str, others: Mapping[str, bool], why: str) -> Iterator[ConfigError]:
-        """Yields an error, by its call, for each given setting that this setting excludes."""
+        """Yields an error for each setting in ``others`` that is set, because this setting excludes it."""
         for call, given in others.items():
             if given:
                 yield self.fault(f"has {has}, and {call}", why, "leave one of the two out")
@@ -99,8 +99,8 @@ class CheckedBolt:
         everywhere: bool = False,
         inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
-        """Checks that the column that a call names is in an input, or ``everywhere`` in all, and that its type fits.
-        ``inputs``: the inputs of the call, if not all."""
+        """Checks that the column that a call names is in one input, or ``everywhere`` in all, and that its type fits.
+        ``inputs``: the inputs to check, if not all."""
         found = False
         for each, schema in self.inputs if inputs is None else inputs:
             label = stream_label(each.stream)
@@ -125,7 +125,7 @@ class CheckedBolt:
             yield self.fault(f"{call} names {field!r}{meant}", columns, how_to_have(field, "name a column of an input"))
 
 
-# Kinds of windows, and the other settings that fit them.
+# Kinds of windows, and settings that conflict with them.
 
 
 def _leaves_out_its_end(settings: WindowSettings) -> bool:
@@ -133,7 +133,7 @@ def _leaves_out_its_end(settings: WindowSettings) -> bool:
     if settings.key_trigger is not None:
         return False
     if settings.kinds:
-        # The times of what ready bolts emit at moments are theirs to choose.
+        # Ready bolts choose the times of rows that they emit at moments.
         return all(kind.bounds(settings.bounds) is Bounds.START and not kind.of_moments for kind in settings.kinds)
     return settings.bounds is Bounds.START and isinstance(settings.slide, Duration)
 
@@ -145,7 +145,7 @@ def windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _promised_ends(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error if rows have the start of their window as time and the watermark of the next bolt follows the
+    """Yields an error if rows have the start of their window as time while the watermark of the next bolt follows the
     ends of windows: the rows would be late there."""
     settings = bolt.settings
     ends_promised = settings.output_watermark is OutputTime.END
@@ -181,7 +181,7 @@ def _starts_that_move(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for several kinds of sessions, if each event has a gap of its own."""
+    """Yields an error if a bolt combines several kinds of sessions, and each event has a gap of its own."""
     sessions = [kind for kind in bolt.settings.kinds if isinstance(kind, Session)]
     if len(sessions) > 1 and any(kind.gap_field is not None for kind in sessions):
         yield bolt.fault(
@@ -192,7 +192,7 @@ def _gaps_of_events(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for edges beside rules of systems without edges."""
+    """Yields an error for edges, together with rules of systems that have no edges."""
     settings = bolt.settings
     if settings.lifetime is None or settings.lifetime.shape_field is None:
         return
@@ -211,7 +211,7 @@ def _edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for late events that last, if they would be moved past their end."""
+    """Yields an error for events with a lifetime, if late ones would be moved past their end."""
     settings, arrival = bolt.settings, bolt.settings.arrival
     by_arrival = arrival is not None and arrival.late is not None and arrival.action is LateAction.ADJUST
     adjusts = settings.late_action is LateAction.ADJUST or by_arrival
@@ -261,7 +261,7 @@ def _each_kind(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _anchor(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields an error for an anchor of windows that are not counted from one."""
+    """Yields an error for an anchor of windows that are not counted from an anchor."""
     kinds = bolt.settings.kinds
     if bolt.settings.anchor is not None and kinds and not any(kind.takes_offset for kind in kinds):
         yield bolt.fault(
@@ -276,7 +276,7 @@ _CHECKS = (
 """The checks, in the order in which their mistakes are reported."""
 
 
-# Other rules that may decide when windows fire: panes, policies of the user's own, triggers of keys.
+# Other rules that decide when windows fire: panes, users' policies, triggers of keys.
 
 
 def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
@@ -315,7 +315,7 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for windows that their first firing closes: later events for them are late."""
+    """Yields errors for windows that close with their first firing, so that later events are late."""
     settings = bolt.settings
     if not bolt.event_time:
         yield bolt.fault(
@@ -338,7 +338,7 @@ def _closing(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for rows that may be taken back, which are kept with their window, and marked."""
+    """Yields errors for retractable rows, which are kept with their window and marked."""
     own = (RETRACT, *RETRACTED)
     taken = dict.fromkeys(column for schema in bolt.outputs for column in schema.names if column in own)
     if taken:
@@ -376,7 +376,7 @@ def expired(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def parallel_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for a bolt whose windows are to be fired at the same time, although it has a state."""
+    """Yields errors for firing windows at the same time if the bolt has a state."""
     if not isinstance(bolt.parallel_windows, bool):
         yield bolt.fault(
             f"has parallel_windows = {bolt.parallel_windows!r:.60}", "it is a yes or a no", "write True or False"
@@ -424,12 +424,12 @@ NOT_WITH_A_POLICY: Final[Mapping[str, tuple[Callable[[CheckedBolt], bool], str]]
         "(partition_idle_timeout=), or ask for a moment (wake_at)",
     ),
 }
-"""Features that cannot be combined with a policy of a user's own: the test whether a bolt has one, and the reason.
-Message ids have their own check; all other settings, joins, aggregates and states of bolts are allowed."""
+"""Features that cannot be combined with a user's policy: a test for the feature, and the reason. Message ids have their
+own check; all other settings, joins, aggregates and states of bolts are allowed."""
 
 
 def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for features that conflict with a user's own policy, and for columns that it reads and inputs
+    """Yields errors for features that conflict with a user's policy, and for columns that the policy reads and inputs
     lack."""
     if bolt.settings.eviction is None and bolt.settings.trigger is None:
         return
@@ -449,8 +449,8 @@ def policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for columns of the key that cannot be stored, and for rows at starts of windows that are not known
-    before."""
+    """Yields errors for key columns that cannot be stored, and for rows timed at the start of windows whose start is
+    not known in advance."""
     settings, eviction = bolt.settings, bolt.settings.eviction
     yield from _recorded(bolt, "policies")
     if eviction is not None and settings.trigger is not None and settings.length is not None:
@@ -486,7 +486,7 @@ def _recorded(bolt: CheckedBolt, what: str) -> Iterator[ConfigError]:
 
 
 def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for rules beside a trigger of keys, which decides all that they would decide (UH-4)."""
+    """Yields errors for rules that conflict with a trigger of keys, which decides alone when windows fire (UH-4)."""
     settings = bolt.settings
     if settings.key_trigger is None:
         return
@@ -511,7 +511,7 @@ def key_trigger(bolt: CheckedBolt) -> Iterator[ConfigError]:
     yield from bolt.exclusions("a trigger", others, "the trigger alone decides when its windows fire")
 
 
-# Windows without events: of keys that are known, by a time that moves on without them.
+# Windows without events fire for known keys, as time advances.
 
 
 MOST = 1_000_000
@@ -519,7 +519,8 @@ MOST = 1_000_000
 
 
 def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Yields errors for settings that conflict with ``with_empty_windows``, unless the kind of window ignores it."""
+    """Yields errors for settings that conflict with ``with_empty_windows``, unless the kind of window ignores that
+    setting."""
     settings, until = bolt.settings, bolt.settings.empty_windows_until
     slide = shortest_slide(settings)
     if until is None or slide is None:
@@ -559,7 +560,7 @@ def empty_windows(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def _listed(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that the keys that a user lists have the columns of the key."""
+    """Checks that listed keys have the columns of the bolt's key."""
     listed, key = bolt.settings.listed_keys, bolt.settings.key
     if listed is None:
         return

@@ -1,4 +1,4 @@
-"""Compiles a declared windowed bolt to one of the topology: its time, its windows, its streams."""
+"""Compiles a declared windowed bolt to a node of the topology, with its time, its windows and its streams."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from windowing.settings import WindowSettings
 
 
-# Where the times of a windowed bolt's events come from: a field, an extractor, the bolts before it, or the clock.
+# Sources of event times: a field, an extractor, the bolts before, or the clock.
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class EventTimes:
     event_time: bool
     """True for event time; False for processing time."""
     carried: tuple[bool, ...]
-    """For each input, true if its events bring their time along, from a windowed bolt before this one."""
+    """For each input, True if its events already have times, from a windowed bolt before."""
 
 
 def event_times(
@@ -59,7 +59,7 @@ def event_times(
     brings: Sequence[bool],
     mistakes: Mistakes,
 ) -> EventTimes:
-    """Returns the kind of time of bolt ``name``; ``brings``: for each input, whether its events have times from a bolt
+    """Returns the kind of time of bolt ``name``. ``brings``: for each input, True if its events have times from a bolt
     before."""
     nowhere = (False,) * len(inputs)
     if settings.processing_time:
@@ -81,7 +81,8 @@ def event_times(
 def _without_field(
     name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings: Sequence[bool], mistakes: Mistakes
 ) -> tuple[bool, ...]:
-    """Returns, for each input, whether its events bring their time along, for inputs that lack the time field."""
+    """Returns, for each input, True if its events have times from a bolt before; for inputs that lack the time
+    field."""
     for (each, schema), has in zip(inputs, brings, strict=True):
         label = stream_label(each.stream)
         if field in schema.names:
@@ -101,16 +102,15 @@ def _without_field(
     return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings, strict=True))
 
 
-# Rules of time that are declared at the source: defaults for every bolt that reads it (SI-17, SI-18).
+# Time rules of a spout: defaults for every bolt that reads the spout (SI-17, SI-18).
 
 
 _PER_INPUT = ("watermark_every", "lag", "ahead", "late_action", "watermark_field", "close_fires")
-"""The rules that may differ between the inputs of a bolt, if all have StreamInsight's."""
+"""Rules that may differ between the inputs of a bolt, if all inputs have the rules of StreamInsight."""
 
 
 def checked_source_time(name: str, time: object) -> Preset | None:
-    """Returns the rules that a spout declares. Raises ConfigError for anything else, and for rules that name other
-    inputs."""
+    """Returns the time rules of a spout. Raises ConfigError for other objects, and for rules that name other inputs."""
     if time is None:
         return None
     if not isinstance(time, Preset):
@@ -133,11 +133,11 @@ def with_source_time(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> WindowSettings:
-    """Returns the settings of bolt ``name``, with the rules of its sources if it names none itself (SI-18).
+    """Returns the settings of bolt ``name``, with the rules of its sources unless it has its own (SI-18).
 
-    ``carried``: True for inputs that bring the times and the watermark of a windowed bolt along. ``times``: by
-    component, the rules of the spouts that it reads without a window between, None for a spout without rules. Raises
-    Raises ConfigError if these contradict each other.
+    ``carried``: True for inputs with the times and the watermark of a windowed bolt. ``times``: for each component, the
+    rules of the spouts that it reads with no window between; None for a spout without rules. Raises ConfigError if the
+    rules contradict each other.
     """
     if set(RULES) <= settings.given:
         return settings
@@ -161,15 +161,14 @@ def with_source_time(
 
 
 class SourceRules:
-    """The rules that were asked for at sources, and the bolts that take them from there.
+    """Time rules of spouts, and the bolts that use them.
 
-    A rule of a source is a default for all bolts that read it (SI-17): at least one of them must use it.
+    A rule of a spout is a default for all bolts that read the spout (SI-17): at least one of them must use it.
     """
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
-        """For each setting and call: for each bolt that takes it from a source, the reason why it changes nothing
-        there."""
+        """For each setting and call of a spout: the reasons why it has no effect, for each bolt that takes it over."""
 
     def note(
         self,
@@ -180,13 +179,13 @@ class SourceRules:
         carried: Sequence[bool],
         times: Mapping[str, tuple[Preset | None, ...]],
     ) -> None:
-        """Notes a bolt that reads sources; ``settings``: its own. The other arguments are as for
+        """Records the use of source rules by a bolt. ``settings``: the bolt's own; the other arguments are those of
         ``with_source_time``."""
         for rule, call in _asked_at_sources(settings, inputs, carried, times):
             self._idle.setdefault((rule, call), []).append(ineffective_setting(bolt, situation, rule, call))
 
     def without_use(self) -> Iterator[ConfigError]:
-        """Yields errors for the rules that none of the bolts uses."""
+        """Yields errors for rules that have no effect on any bolt."""
         for reasons in self._idle.values():
             if reasons[0] is not None and None not in reasons:
                 yield reasons[0]
@@ -198,8 +197,8 @@ def _asked_at_sources(
     carried: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> tuple[tuple[str, str], ...]:
-    """Returns the rules that were asked for by name at the sources of a bolt: (setting, argument), as in
-    ``WindowSettings``."""
+    """Returns the rules that the sources of a bolt set by name, as pairs of setting and argument
+    (``WindowSettings``)."""
     read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
     presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
     asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]
@@ -213,7 +212,8 @@ def _joined(
     found: Mapping[str, tuple[Preset | None, ...]],
     rules: Sequence[Preset],
 ) -> WindowSettings:
-    """Returns settings in which each input has the rules of its source, if the settings differ in nothing else."""
+    """Returns settings in which each input has the rules of its source, if the rules differ only where inputs may
+    differ."""
     shared = [{rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in rules]
     fields = sorted({each.rules["watermark_field"] for each in rules if each.rules.get("watermark_field")})
     mixed = [label for label, presets in found.items() if len(presets) > 1]
@@ -237,7 +237,7 @@ def _joined(
     return replace(
         settings,
         watermark_field=settings.watermark_field if "watermark_field" in settings.given else next(iter(fields), None),
-        # What is released at the end of the streams is up to the least of the inputs.
+        # The end of the streams releases events up to the least time of all inputs.
         close_fires=all(each.close_fires for each in of.values()),
         input_rules={
             label: InputRules(each.watermark_every, each.delay, each.late_action) for label, each in of.items()
@@ -246,10 +246,9 @@ def _joined(
 
 
 def _with_preset(settings: WindowSettings, preset: Preset) -> WindowSettings:
-    """Returns the settings with the rules of a preset, except for those that were given by name.
+    """Returns the settings with the rules of a preset, except for settings that the user gave by name.
 
-    How often watermarks are made may follow from another setting of the bolt: then the preset says it, if it says it at
-    all.
+    Another setting of the bolt may imply how often watermarks are made. The preset replaces that rule if it has one.
     """
     changes = preset.changes()
     if settings.every_is_derived and changes["watermark_every"] is not None:
@@ -258,23 +257,23 @@ def _with_preset(settings: WindowSettings, preset: Preset) -> WindowSettings:
     return replace(settings, **rules)
 
 
-# Which time a bolt goes by when it names none: each system has its own answer, and some have none.
+# The default time of a bolt without a time setting: it depends on the system, and some systems have none.
 
 
 RECORD_TIME = "kafka_timestamp"
-"""The column in which a topic's JSON objects have the time of their records."""
+"""The column with the time of the Kafka record, for topics of JSON objects."""
 
 
 def names_no_time(settings: WindowSettings) -> bool:
-    """True if no setting of the user's determines the time of events."""
+    """True if no setting of the user determines the time of events."""
     return not settings.reads_timestamps and not settings.processing_time
 
 
 def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
-    """Returns a spout as these bolts read it: JSON objects of a topic get the time of their records, if a bolt uses
+    """Returns a spout as its readers need it: JSON objects of a topic get the time of their records, if a bolt uses
     that time.
 
-    Like Atlas's ``_ts``, the time is then a column of the stream (AT-10). ``declared``: the spout's own time settings.
+    Like ``_ts`` of Atlas, this time is a column of the stream (AT-10). ``declared``: the time settings of the spout.
     """
     usual = None if declared is None else declared.rules.get("default_time")
     wanted = any(
@@ -289,10 +288,9 @@ def with_record_time(spout: object, declared: Preset | None, readers: Sequence[o
 
 
 def without_arrival(settings: WindowSettings) -> WindowSettings:
-    """Returns the settings of a bolt that reads only windowed bolts, without the rules by arrival that a preset brings
-    along.
+    """Returns the settings of a bolt that reads only windowed bolts, without a preset's rules about arrival.
 
-    Only events from outside have an arrival. Rules that the user asks for by name stay, and are refused.
+    Only events from outside have an arrival. Arrival rules that the user sets by name are kept here, and refused later.
     """
     asked = {rule for rule, _ in settings.asked}
     rules: dict[str, Any] = {"arrival": None, "estimate_arrival": False}
@@ -300,16 +298,10 @@ def without_arrival(settings: WindowSettings) -> WindowSettings:
 
 
 def settled_time(
-    name: str,
-    settings: WindowSettings,
-    inputs: Sequence[tuple[Input, pa.Schema]],
-    carried: Sequence[bool],
-    spouts: Mapping[str, object],
-) -> WindowSettings:
-    """Returns the settings of bolt ``name`` with the default time of its system, if the bolt names no time.
+    Returns the settings of bolt ``name``, with the default time of its system if the bolt sets no time.
 
-    ``carried``: True for inputs that bring the times of a windowed bolt along, and need no other. Raises ConfigError if
-    the system has no time for these inputs.
+    ``carried``: True for inputs whose events have times from a windowed bolt. Raises ConfigError if the system has no
+    default time for these inputs.
     """
     if not names_no_time(settings) or all(carried):
         return settings
@@ -364,11 +356,10 @@ def _column_of(source: object, schema: pa.Schema) -> str | None:
 
 
 def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
-    """Returns settings in which the time of an event is its arrival, and nothing is early, late or adjusted (AZ-1,
-    AZ-7).
+    """Returns settings with arrival as the time of events, so that nothing is early, late or adjusted (AZ-1, AZ-7).
 
-    Arrivals that go back, as with several partitions, keep their time: they are in those of their windows that are
-    open, and late only if none is open.
+    Arrivals that go back, as with several partitions, keep their time. Such an event is in those of its windows that
+    are still open, and late if all have closed.
     """
     assert settings.arrival is not None
     if settings.allowed_lateness.micros:
@@ -381,7 +372,7 @@ def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
         arrival=Arrival(settings.arrival.field, None, Duration(0), LateAction.DIVERT),
         lag=None,
         ahead=Duration(0),
-        # An unlimited tolerance estimates nothing; but here none is asked for, and arrival itself is estimated.
+        # An unlimited tolerance needs no estimate of arrivals; here arrival itself is estimated.
         estimate_arrival=settings.estimate_arrival or settings.arrival.late is None,
         late_action=LateAction.DIVERT,
         late_by=LateBy.WINDOW,
@@ -389,7 +380,7 @@ def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
     return by_arrival if late_by_window_fits(by_arrival) else replace(by_arrival, late_by=LateBy.WATERMARK)
 
 
-# From a windowed bolt as it is declared to one of the topology: its time, its windows, its streams.
+# Compiling a declared windowed bolt: its time, its windows, its streams.
 
 
 MAX_INPUTS = 127
@@ -405,7 +396,7 @@ class _Reading:
     schemas: tuple[pa.Schema, ...]
     """Per input: its columns."""
     origins: tuple[tuple[Origin, ...], ...]
-    """Per input: the windowed bolts whose watermark it carries."""
+    """For each input, the windowed bolts whose watermark it carries."""
 
     @classmethod
     def of(cls, declarer: BoltDeclarer, known: KnownStreams) -> Self:
@@ -419,7 +410,7 @@ class _Reading:
 
     @property
     def brings(self) -> list[bool]:
-        """For each input, whether its events bring their times along."""
+        """For each input, True if its events have times from a bolt before."""
         return [bool(origins) for origins in self.origins]
 
 
@@ -433,8 +424,8 @@ def windowed_node(
 ) -> WindowedNode | None:
     """Returns the bolt as a node; None after a mistake.
 
-    Three arguments are changed: ``known`` gets its streams, ``source_rules`` its use of the rules of its sources, and
-    ``mistakes`` its mistakes.
+    Changes three arguments: adds the bolt's streams to ``known``, its use of source rules to ``source_rules``, and its
+    mistakes to ``mistakes``.
     """
     before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
     assert isinstance(written, TaskBolt)
@@ -446,7 +437,7 @@ def windowed_node(
     settings = bolt.settings
     schema = _schema(bolt, reading, mistakes)
     times = event_times(name, settings, reading.streams, reading.brings, mistakes)
-    if not isinstance(bolt, StatefulBolt):  # which holds no events
+    if not isinstance(bolt, StatefulBolt):  # a stateful bolt holds no events
         mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
     if len(reading.inputs) > MAX_INPUTS:
         mistakes.tell(
@@ -481,9 +472,9 @@ def windowed_node(
 
 
 def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> TaskBolt:
-    """Returns the bolt with the rules of its sources, and with the default time of its system if it names none."""
+    """Returns the bolt with the rules of its sources, and with the default time of its system if it sets no time."""
     if isinstance(bolt, StatefulBolt):
-        return bolt  # whatever times there are pass through it
+        return bolt  # event times pass through unchanged
     name, streams, brings = reading.bolt, reading.streams, reading.brings
     settings = with_source_time(name, bolt.settings, streams, brings, known.source_times)
     if all(brings):
@@ -492,7 +483,7 @@ def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> Ta
 
 
 def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
-    """Returns the columns of the bolt's windows; None after a mistake, which is reported."""
+    """Returns the columns of the bolt's windows; None after a mistake, which is reported here."""
     name = reading.bolt
     try:
         schema = pa.unify_schemas(reading.schemas)
@@ -548,7 +539,7 @@ def _checked(
 def _all_outputs(
     name: str, settings: WindowSettings, outputs: Mapping[str, pa.Schema], schema: pa.Schema, mistakes: Mistakes
 ) -> dict[str, pa.Schema]:
-    """Returns the streams that the bolt emits, and those that its settings add. Conflicts are added to ``mistakes``."""
+    """Returns the output streams of the bolt, including those that its settings add. Adds conflicts to ``mistakes``."""
     found = dict(outputs)
     if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
         retract = pa.field(RETRACT, pa.bool_())

@@ -51,20 +51,20 @@ class Mistakes(list[ConfigError]):
         self.tell(f"{owner}: {error.what}", error.why, error.do)
 
 
-# What to do where a setting names a column that is not there.
+# Advice for a setting that names a missing column.
 
 
 _SPOUTS = {**dict.fromkeys([*METADATA, *CHANGES.names], "kafka"), **dict.fromkeys(FILE_METADATA.names, "files")}
 
 
 def how_to_have(field: str, otherwise: str) -> str:
-    """Says how to get the column, if it is one that spouts add with ``metadata=``; else returns ``otherwise``."""
+    """Returns advice how to get a column that spouts add with ``metadata=``; ``otherwise`` for other columns."""
     if field not in _SPOUTS:
         return otherwise
     return f"let the spout add it, spouts.{_SPOUTS[field]}(..., metadata=True), and bolts in between pass it on"
 
 
-# The parts of a topology before it is checked, and the streams that each part is given.
+# The parts of a topology before the checks, and the streams that each part reads.
 
 
 @dataclass
@@ -85,13 +85,13 @@ class BoltDeclarer:
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Read a stream; events with equal fields go to the same task.
 
-        Without fields, the bolt's own key is used: of ``with_key``, of ``by=...``, or of a join.
+        Without fields, the key of the bolt is used: of ``with_key``, of ``by=...``, or of a join.
         """
         return self._read(Input((component, stream), FieldsGrouping(fields)))
 
     @checked
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Read a stream; the tasks take turns, by the place of an event in its source."""
+        """Read a stream; the tasks get events in turn, by the place of an event in its source."""
         return self._read(Input((component, stream), ShuffleGrouping()))
 
     @checked
@@ -122,7 +122,7 @@ class SinkDeclarer:
 
     @checked
     def from_(self, component: str, stream: str = DEFAULT_STREAM) -> SinkDeclarer:
-        """Take a stream. Of several streams, all must have the same columns."""
+        """Take a stream. All streams of a sink must have the same columns."""
         self.streams.append((component, stream))
         return self
 
@@ -137,7 +137,7 @@ class DeclaredTopology:
     max_spout_pending: int | None = None
     spouts: list[tuple[str, AnySpout | PartitionedSpout | Spout]] = field(default_factory=list)
     times: dict[str, Preset | None] = field(default_factory=dict)
-    """For each spout, the time settings that it declares."""
+    """The time settings of each spout."""
     bolts: list[BoltDeclarer] = field(default_factory=list)
     sinks: list[SinkDeclarer] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
     return tuple(time for at, time in enumerate(times) if time not in times[:at])
 
 
-# The known facts about the streams of a topology while it is compiled, from the spouts on, component by component.
+# Facts about the streams of a topology, gathered while it is compiled, from the spouts on.
 
 
 class KnownStreams:
@@ -156,16 +156,16 @@ class KnownStreams:
     def __init__(self) -> None:
         self.schemas: dict[Stream, pa.Schema] = {}
         self.spouts: dict[str, object] = {}
-        """The spouts in their form for reading, by name."""
+        """The spouts by name, as they are read."""
         self.source_times: dict[str, tuple[Preset | None, ...]] = {}
-        """For each spout or plain bolt, the time settings that the spouts before it declare."""
+        """For each spout or plain bolt, the time settings of the spouts before it."""
         self.broken: set[str] = set()
-        """Components whose streams are not known because of a reported mistake; mistakes of their readers are not
+        """Components whose streams are unknown because of a reported mistake. Mistakes of their readers are not
         reported."""
         self.clocked: set[str] = set()
         """Components whose outputs come with a clock time, because a trigger has fired their windows."""
         self.partitioned: set[str] = set()
-        """Components whose rows come from a source with partitions of its own, with no window between."""
+        """Components whose rows come from a source with partitions, with no window between."""
         self._origins: dict[Stream, tuple[Origin, ...]] = {}
         self._levels: dict[str, int] = {}
 
@@ -179,13 +179,13 @@ class KnownStreams:
         self._origins.update({(component, stream): carried for stream in streams if stream != ERRORS})
 
     def origins(self, stream: Stream) -> tuple[Origin, ...]:
-        """Returns the windowed bolts whose watermark a stream carries, with event times; none for late and error
+        """Returns the windowed bolts whose watermark and event times a stream carries; none for late and error
         streams."""
         return self._origins.get(stream, ())
 
     def pass_on(self, component: str, outputs: Iterable[str], inputs: Sequence[Input], shift: int = 0) -> None:
-        """Records a component without windows: its streams carry what its inputs carry, with times moved by some
-        microseconds."""
+        """Records a component without windows: its output carries the watermarks and times of its inputs, moved by
+        ``shift`` microseconds."""
         origins = [self.origins(each.stream) for each in inputs]
         if all(origins):
             self.add_origins(
@@ -196,16 +196,17 @@ class KnownStreams:
         self.source_times[component] = distinct(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
-        """True if some of these inputs bring clock times, and none brings event times."""
+        """True if some of these inputs have clock times, and none has event times."""
         there = any(each.stream[0] in self.clocked for each in inputs)
         return there and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
-        """Returns the time rules that the spouts before these inputs declare, without a window between."""
+        """Returns the time rules of the spouts before these inputs, with no window between."""
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
-        """Records the number of windowed bolts on the longest way to a component, itself included, less one."""
+        """Records the level of a component: the number of windowed bolts on the longest way to it and including it,
+        minus one."""
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:
@@ -241,7 +242,7 @@ class KnownStreams:
 
 
 def _of_dotted(name: str, components: list[str]) -> str:
-    """Returns advice for a component that does not exist: ``rev.late`` may mean a stream of component ``rev``."""
+    """Returns advice for an unknown component: ``rev.late`` may mean stream ``late`` of component ``rev``."""
     component, _, stream = name.partition(".")
     if stream and component in components:
         return f"name a stream of {component!r} by an argument: ..._grouping({component!r}, ..., stream={stream!r})"
@@ -256,20 +257,19 @@ def read_twice(who: str, streams: Sequence[Stream]) -> Iterator[ConfigError]:
         )
 
 
-# The columns that a component, a sink or a rule asks for: a run reads, carries and stores no others (decision 44).
-#
-# What is built knows all columns. A run takes the topology that ``with_needed_columns`` makes of it.
+# The columns that readers need: a run reads, carries and stores no others (decision 44). A built topology has all
+# columns; ``with_needed_columns`` returns the topology of a run.
 
 
 ColumnNames = frozenset[str] | None
-"""Names of columns; None for all, whatever they are."""
+"""Names of columns; None means all columns."""
 
 
 def with_needed_columns(topology: Graph) -> Graph:
-    """Returns the graph for a run, without the columns that nothing asks for. Also takes a ``Topology``, which the
-    workers of a run need not import.
+    """Returns the graph for a run, without columns that nothing needs. Also takes a ``Topology``, so that workers need
+    not import that class.
 
-    The columns of stored events do not change: only bolts whose events are folded as they come get fewer columns.
+    The columns of stored events stay the same; only bolts that fold events as they come get fewer columns.
     """
     windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
     given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
@@ -305,9 +305,10 @@ def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Itera
 
 
 def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
-    """Returns the columns that the windows of a bolt would have if it declared these. None if it cannot declare any, if
-    none would be left out, or if more than its windows would change: late and refused events have these columns too,
-    and the bytes of all columns may fill a window."""
+    """Returns the columns that the windows of a bolt would have if it declared the columns ``asked``.
+
+    None if the bolt cannot declare any, if no column would be left out, or if more than its windows would change: late
+    and refused events have these columns too, and the bytes of all columns may fill a window."""
     settings = node.bolt.settings
     whole_rows = any(
         _is_read(topology, (node.name, stream))
@@ -326,9 +327,9 @@ def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) ->
 
 
 def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
-    """Returns all texts in a value, which include the names of its columns.
+    """Returns all texts in a value, among them all names of columns.
 
-    None if a function, or an object of the user's, may name others.
+    None if the value contains a function or an object of the user, which may name further columns.
     """
     match value:
         case str():
@@ -379,14 +380,14 @@ def _spout(topology: Graph, node: SpoutNode) -> SpoutNode:
 
 
 def _of_stream(topology: Graph, stream: Stream) -> ColumnNames:
-    """Returns the columns that the readers of a stream ask for."""
+    """Returns the columns that the readers of a stream need."""
     if topology.sinks_reading.get(stream):
         return None
     return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
 
 
 def _of_reader(topology: Graph, name: str) -> ColumnNames:
-    """Returns the columns that a bolt needs from its inputs; all for plain bolts, whose needs are not known."""
+    """Returns the columns that a bolt needs from its inputs; all for plain bolts, whose needs are unknown."""
     node = topology.windowed.get(name)
     return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)
 
@@ -402,7 +403,6 @@ def _is_read(topology: Graph, stream: Stream) -> bool:
 
 
 def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
-    """Returns the columns that are needed, one at least: a table without columns would not know how many rows it
-    has."""
+    """Returns the columns that are needed, at least one, because a table without columns has no number of rows."""
     kept = [field for field in schema if field.name in needed]
     return pa.schema(kept or [narrowest(schema)])

@@ -36,7 +36,7 @@ from windowing.settings.rules import Aligned, Bounds, LateAction
 from windowing.settings.triggers import CountTrigger, DailyByRule, DailyTrigger, KeyTrigger, RuleTrigger
 from windowing.settings.words import trigger_in_words
 
-# The windows and the time settings of a bolt, in words: what differs from Storm's, for people and for checkpoints.
+# The windows and the time settings of a bolt in words, for people and for checkpoints: only differences from Storm.
 
 
 _BESIDE_RULES = {
@@ -44,11 +44,11 @@ _BESIDE_RULES = {
     "extractor_on_truncation",
     *(name for name, declared in DECLARED.items() if declared.has_own_place),
 }  # fmt: skip
-"""Settings that have a place of their own in the JSON of a topology, beside the rules."""
+"""Settings that have their own place in the JSON of a topology, outside the rules."""
 
 
 def changed(settings: WindowSettings) -> dict[str, Any]:
-    """Returns the rules that are not Storm's, by their names, as plain JSON."""
+    """Returns the rules that differ from Storm, by name, as plain JSON."""
     return {
         each.name: _plain(getattr(settings, each.name))
         for each in fields(settings)
@@ -104,8 +104,7 @@ def _rule_name(rule: object) -> str:
 
 
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
-    """Describes windows that a policy of the user's own decides about; such a policy is called by the name of its
-    class."""
+    """Describes windows of a user's policy, which is called by the name of its class."""
     holds = fires = ""
     if not is_own(eviction):
         match eviction:
@@ -123,7 +122,7 @@ def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
 
 
 def policy_in_words(policy: Policy, *, keyed: bool) -> str:
-    """Describes a policy of the user's own: its parameters, its moments, and the columns and state that it has."""
+    """Describes a user's policy: its parameters, its moments, its columns and its state."""
     every = getattr(policy, "every", None)
     shift = getattr(policy, "offset", None)
     words = [repr_of(policy)]
@@ -139,12 +138,12 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
 
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:
-    """Yields a sentence for each time setting of a bolt that differs from Storm's and has an effect."""
+    """Yields a sentence for each time setting of a bolt that has an effect and differs from Storm."""
     of_inputs = OF_INPUT if node.bolt.settings.by_input else ()
     for name in DECLARED:
         if name in node.idle or name in of_inputs:
             continue
-        if name == "output_time" and isinstance(node.bolt, Union):  # which has no windows to speak of
+        if name == "output_time" and isinstance(node.bolt, Union):  # a union has no windows
             continue
         yield from _setting_in_words(name, node.bolt.settings)
 
@@ -157,8 +156,8 @@ def _setting_in_words(name: str, settings: WindowSettings) -> Iterator[str]:
 
 
 def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
-    """Yields a phrase for each way in which events are rejected or moved; ``diverted``: the phrase for diverted
-    ones."""
+    """Yields a phrase for each way in which events are rejected or moved. ``diverted``: the phrase for diverted
+    events."""
     settings, arrival = node.bolt.settings, node.bolt.settings.arrival
     outcomes = {
         LateAction.DIVERT: diverted,
@@ -209,7 +208,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
     return repr_of(value)
 
 
-# A topology in words: its spouts, bolts and sinks with what there is to know about each.
+# A topology in words: its spouts, bolts and sinks, with the facts about each.
 
 
 BoltNode = PlainNode | WindowedNode
@@ -234,7 +233,7 @@ class Described:
     title: str
     """Kind, name and class: ``bolt revenue (RevenuePerUser, 2 tasks)``."""
     facts: tuple[tuple[str, str], ...]
-    """Pairs of a word and a fact; facts of one word follow each other."""
+    """Pairs of a label and a fact; facts with the same label follow each other."""
 
 
 def described(topology: Graph) -> list[Described]:
@@ -276,7 +275,8 @@ def window_in_words(node: WindowedNode) -> str:
 
 
 def time_in_words(node: WindowedNode) -> str:
-    """Says where a windowed bolt's time comes from, how far its watermark stays behind, and its time settings."""
+    """Describes where the times of a windowed bolt come from, how far its watermark stays behind, and its time
+    settings."""
     return "; ".join(_time(node))
 
 
@@ -312,7 +312,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
 
 
 def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind
-    """Says where a spout's events come from."""
+    """Describes where the events of a spout come from."""
     match spout:
         case FileSpout():
             limit = f", at most {spout.files_per_batch} a batch" if spout.files_per_batch else ""
@@ -358,7 +358,7 @@ def _zone(spout: FileSpout | KafkaSpout) -> str:
 
 
 def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
-    """Says where a sink's rows go."""
+    """Describes where the rows of a sink go."""
     match sink:
         case FileSink():
             return f"{sink.format.name} files in {_near(sink.path)}"
@@ -468,7 +468,7 @@ def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
 
 
 def _state_in_words(bolt: StatefulTaskBolt) -> str:
-    """Describes the state that a bolt keeps. Users know only the columns of a ready-made bolt's state."""
+    """Describes the state of a bolt. Users know only the columns of the state of ready-made bolts."""
     if isinstance(bolt, Passing):
         columns = ", ".join(bolt.remembered_columns)
         return f"of the events that have passed: their time and {columns}" + (
@@ -479,7 +479,7 @@ def _state_in_words(bolt: StatefulTaskBolt) -> str:
 
 
 def _plain_before(topology: Graph, node: WindowedNode) -> list[str]:
-    """Returns the plain bolts whose rows alone give a windowed bolt its time, while its source may read many more
+    """Returns the plain bolts that alone decide the time of a windowed bolt, although its source may read many more
     rows."""
     if not node.event_time:
         return []
@@ -653,11 +653,11 @@ def label(*lines: str) -> str:
     return f'"{"<br/>".join(safe)}"'
 
 
-# A topology as a notebook shows it: its graph, and what there is to know of each part.
+# A topology as a notebook shows it: its graph, and the facts about each part.
 
 
 def topology_html(topology: Graph) -> str:
-    """Returns the graph of a topology, and its description, folded, as HTML."""
+    """Returns the graph of a topology and, folded, its description, as HTML."""
     parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
     details = "<details><summary>details</summary>"
     details += table(["part", "", ""], _without_repeats(parts)) + "</details>"
@@ -670,7 +670,7 @@ def topology_svg(topology: Graph) -> str:
 
 
 def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
-    """Returns a box for each spout, bolt and sink, and an arrow for each stream that one of them reads."""
+    """Returns a box for each spout, bolt and sink, and an arrow for each stream between two of them."""
     boxes = [Box(node.name, "spout", (spout_in_words(node.spout),)) for node in topology.spouts.values()]
     arrows = []
     for bolt in bolts_of(topology):
@@ -691,7 +691,7 @@ def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
 
 
 def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Returns the rows, with the part and the word only in rows where they change."""
+    """Returns the rows; a part or a label appears only in the first of the rows that share it."""
     shown, last = [], ("", "")
     for part, word, fact in rows:
         same = last[0] == part

@@ -1,8 +1,7 @@
 """Conditions under which settings have an effect. A setting that a user asks for and that changes nothing is refused.
 
-The declaration of a setting (``WindowSettings``) names its conditions, which are in the table at the end. A setting
-that only a preset brings along is skipped: the rules of a system are a whole, and not every kind of window uses each of
-them.
+The declaration of a setting (``WindowSettings``) names its conditions, which the table at the end defines. Settings of
+a preset are not refused: a preset is the set of rules of a system, and not every kind of window uses each rule.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Situation:
     partitioned: bool = False
     """True if a source of one of the streams has partitions of its own, as Kafka has."""
     from_outside: bool = True
-    """True if one of the streams brings events from outside, not only rows of windowed bolts."""
+    """True if one of the streams brings events from outside, rather than rows of windowed bolts."""
 
     @cached_property
     def shape(self) -> Any:
@@ -43,7 +42,7 @@ class Situation:
 
     @property
     def has_partitions(self) -> bool:
-        """True if an input has several marks."""
+        """True if an input has several partitions with a mark each."""
         partition = self.settings.watermark_partition
         return self.partitioned if isinstance(partition, Partition) else partition is not None
 
@@ -53,15 +52,14 @@ class Situation:
         return self.inputs > 1 or self.has_partitions
 
     @property
-    def from_source(self) -> bool:
-        """True if no watermark is made here: the source, or another input, brings it."""
-        rules = (self.settings.input_rules or {}).values()  # where the sources of several inputs differ (SI-17)
+    True if the bolt makes no watermark of its own: the source or another input brings it."""
+        rules = (self.settings.input_rules or {}).values()  # inputs with rules of their own (SI-17)
         made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
         return made == {SOURCE_ONLY}
 
     @property
     def has_ctis(self) -> bool:
-        """True if watermarks are StreamInsight's: the data alone advances time, never the clock (SI-4)."""
+        """True for watermarks of StreamInsight: the data alone advances time, never the clock (SI-4)."""
         settings = self.settings
         given = settings.watermark_field is not None or settings.watermark_imports is not None
         return given or settings.default_time is DefaultTime.NONE or self.from_source
@@ -69,17 +67,17 @@ class Situation:
 
 @dataclass(frozen=True)
 class Need:
-    """A condition without which a setting changes nothing, and the words for a missing condition."""
+    """A condition without which a setting has no effect, and the text of the error."""
 
     is_met: Callable[[Situation], bool]
     without: str
-    """Place where the setting has no effect: ``on a bolt without event times``."""
+    """Where the setting has no effect: ``on a bolt without event times``."""
     why: str
     do: str
 
 
 def ineffective_settings(name: str, situation: Situation) -> Iterator[ConfigError]:
-    """Yields errors for calls by the user of bolt ``name`` that change nothing, each call once."""
+    """Yields an error for each call of the user on bolt ``name`` that has no effect."""
     settings, reported = situation.settings, set[str]()
     for call in dict.fromkeys(settings.forgotten):
         yield ConfigError(
@@ -95,15 +93,14 @@ def ineffective_settings(name: str, situation: Situation) -> Iterator[ConfigErro
 
 
 def all_ineffective(situation: Situation) -> frozenset[str]:
-    """Returns the settings that change nothing on a bolt, whoever asked for them."""
+    """Returns the settings without effect on a bolt, of the user and of presets."""
     return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
 
 
 def ineffective_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
-    """Returns the error for a setting that was asked for in ``call`` and changes nothing on a bolt; None if it has an
-    effect."""
+    """Returns the error for a setting of ``call`` that has no effect on a bolt; None if it has an effect."""
     if getattr(situation.settings, rule) is None:
-        return None  # what a preset has set is taken back
+        return None  # it takes back a setting of a preset
     missing = _missing(DECLARED[rule], situation)
     if missing is None:
         return None
@@ -116,7 +113,7 @@ def _missing(declared: Declaration, situation: Situation) -> Need | None:
 
 
 def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
-    """Makes a test that is true if some of these values of a setting change a bolt's windows, or when they close."""
+    """Returns a test whether one of these values of a setting changes the windows of a bolt, or when they close."""
 
     def has_effect(situation: Situation) -> bool:
         settings, shape = situation.settings, situation.shape
@@ -127,8 +124,8 @@ def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
 
 
 def _shape(situation: Situation, settings: WindowSettings) -> Any:
-    """Returns the policies that form and close a bolt's windows; None if they cannot be made, which other checks
-    report."""
+    """Returns the policies that form and close a bolt's windows; None if they cannot be made, which another check
+    reports."""
     if settings.key_trigger is not None:
         return ()
     try:
@@ -148,7 +145,7 @@ def _has_lengths(situation: Situation) -> bool:
 
 
 def _left_open(situation: Situation) -> bool:
-    """True if, at the end of the streams, events may be in no window only because time has not advanced."""
+    """True if, at the end of the streams, events may be in no window only because time has stopped."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
@@ -159,7 +156,7 @@ def _left_open(situation: Situation) -> bool:
 
 
 def _opens_behind(situation: Situation) -> bool:
-    """True if an open window can start before the end of a closed one, which the next bolt already knows."""
+    """True if an open window can start before the end of a closed window, which the next bolt has seen."""
     settings = situation.settings
     tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
     if not tumbling or settings.late_by is not LateBy.WINDOW:
@@ -167,11 +164,11 @@ def _opens_behind(situation: Situation) -> bool:
     try:
         return bool(choose_assigners(settings, event_time=situation.event_time))
     except ConfigError:
-        return True  # others report it
+        return True  # another check reports this
 
 
 def shortest_slide(settings: WindowSettings) -> Duration | None:
-    """Returns the least time from the end of a window to the end of the next; None if that depends on the events."""
+    """Returns the least time between the ends of two successive windows; None if that depends on the events."""
     if settings.key_trigger is not None:
         return None
     match settings.kinds:
@@ -189,7 +186,7 @@ def _empty_fits(situation: Situation) -> bool:
 
 
 def _instants(settings: WindowSettings) -> bool:
-    """True if every window is one instant, which ends when the watermark is past it."""
+    """True if every window is one instant, and closes once the watermark has passed it."""
     points = settings.lifetime is None and not settings.allowed_lateness.micros
     return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
 
@@ -411,5 +408,5 @@ NEEDS: dict[str, Need] = {
     "open windows behind closed ones": OPENS_BEHIND,
     "open windows at the end": LEFT_OPEN,
 }
-"""Conditions for settings to have an effect, by the names in their declarations (``WindowSettings``). Settings without
-a condition have an effect on every bolt, or are refused for contradictions (``checks``)."""
+"""The conditions of settings, by the names in their declarations (``WindowSettings``). A setting without a condition
+has an effect on every bolt, or other checks refuse it."""

@@ -1,4 +1,4 @@
-"""The graph of a topology: its streams, its nodes, and who reads which stream."""
+"""The graph of a topology: its streams, its nodes, and the readers of each stream."""
 
 from __future__ import annotations
 
@@ -57,52 +57,49 @@ if TYPE_CHECKING:
     from windowing.window import TupleWindow
 
 
-# Names of the columns that windbolt puts beside the users' own while it works, so that theirs must not have them.
-#
-# Each name stands once: here, or in ``manager`` for what is kept from batch to batch. Whoever adds a column takes its
-# name from there, and the builder refuses users' columns of these names.
+# Names of the columns that windbolt adds to users' columns while it works. The builder refuses users' columns with
+# these names. Each name is defined once: here, or in ``manager`` if the column is stored from batch to batch.
 
 
 SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 """Columns that are added to an event on its way to the task of its bolt."""
 
 MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
-"""Columns with the place of a row in its merged part, and a mark if one of its times was cut."""
+"""Columns of a row of a merged range: its key and place, and a mark if one of its times was cut."""
 
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
-"""Columns that a merged part has beside those that a spout reads."""
+"""Columns of a merged range beside those that a spout reads."""
 
 READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
-"""Columns that an event has beside those that a windowed bolt reads; also all names that begin with
-``WEIGHT_COLUMN``."""
+"""Columns of an event beside those that a windowed bolt reads; also all names that begin with ``WEIGHT_COLUMN``."""
 
 RECORDED = RECORD_COLUMNS
 """Columns beside the key in the records of a bolt whose windows a trigger fires, or policies of the user's own."""
 
 STATE_COLUMN = "_state"
-"""Column beside the key of a bolt without windows: the state of that key; also the prefix of names, followed by a
-period."""
+"""Column beside the key, for a bolt without windows: the state of the key. With a period behind it, a prefix of
+names."""
 
 RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
-"""Column beside retractable output of a bolt: the window that emitted the row."""
+"""Columns beside the retractable output of a bolt: the window that emitted the row."""
 
 
 def state_column(name: str) -> str:
-    """Returns the column in which the states of keys have a table of this name."""
+    """Returns the column of a state, in tables of the states of keys."""
     return f"{STATE_COLUMN}.{name}"
 
 
 def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
-    """Returns the columns that a windowed bolt reads and whose names windbolt reserves."""
+    """Returns those of a windowed bolt's input columns whose names windbolt reserves."""
     return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
 
 
-# Where the watermark that a stream carries comes from, and by how much it is shifted on the way (SI-25).
+# The origin of a stream's watermark, and the shift of its times on the way (SI-25).
 
 
 @dataclass(frozen=True, order=True)
 class Origin:
-    """A windowed bolt whose watermark a stream carries, and by how much it is shifted on the way (SI-25)."""
+    """A windowed bolt whose watermark a stream carries, with the shift of times between them (SI-25)."""
 
     bolt: str
     shift: int = 0
@@ -110,11 +107,11 @@ class Origin:
 
 
 def shifted(time: int, shift: int) -> int:
-    """Returns a time moved later by a number of microseconds; the end of time is not moved."""
+    """Returns a time moved later by a number of microseconds; the end of time stays."""
     return time if time == FOREVER else time + shift
 
 
-# The streams beside a component's output: unreadable rows, late events, and events refused by a rule.
+# Streams beside the output of a component: unreadable rows, late events, and events that a rule refused.
 
 
 ERRORS = "errors"
@@ -139,8 +136,9 @@ LATE_COLUMNS = (
     pa.field("_window_start", TIMESTAMP),
     pa.field("_window_end", TIMESTAMP),
 )
-"""Columns of a late stream behind the event's own columns. The window is the last that could have held the event; if
-sessions (``by_session``) or sliding logs decide which events are late, the window that the event would have opened."""
+"""Columns that a late stream has after the event's own columns. The window is the last that could have held the event.
+If sessions (``by_session``) or sliding logs decide which events are late, it is the window that the event would have
+opened."""
 
 REASON = "_reason"
 """Column of a refused stream after the event's own: the reason why the rule of the trigger failed."""
@@ -153,7 +151,7 @@ Stream = tuple[str, str]
 """A component and one of its output streams."""
 
 ID = "id"
-"""Traces name events by this column, if their stream has it."""
+"""The column by which traces name events, in streams that have it."""
 
 
 def stream_label(stream: Stream) -> str:
@@ -170,7 +168,7 @@ class Input:
     grouping: Grouping
 
     def copies(self, parallelism: int) -> int:
-        """Returns the number of tasks, of ``parallelism``, to which each of its events goes."""
+        """Returns the number of tasks to which each event goes; ``parallelism``: the number of all tasks."""
         return parallelism if isinstance(self.grouping, AllGrouping) else 1
 
 
@@ -191,10 +189,10 @@ class PlainNode:
     shift: int = 0
     """Microseconds by which it moves times (SI-25)."""
     clocked: bool = False
-    """True if some of its events bring a clock time, at which windows fired before it."""
+    """True if some of its events have clock times, the firing times of windows before."""
 
     def copies(self, input_index: int) -> int:
-        """Returns the number of tasks that each event of an input goes to."""
+        """Returns the number of tasks to which each event of an input goes."""
         return self.inputs[input_index].copies(self.parallelism)
 
 
@@ -203,7 +201,7 @@ class PlainNode:
 
 @dataclass(frozen=True)
 class SinkNode:
-    """A sink under its name, and the streams it takes."""
+    """A sink with its name, and the streams that it takes."""
 
     name: str
     sink: Sink
@@ -216,31 +214,31 @@ class SinkNode:
 
 @dataclass(frozen=True)
 class SpoutNode:
-    """A spout under its name."""
+    """A spout with its name."""
 
     name: str
     spout: AnySpout
     outputs: Mapping[str, pa.Schema]
     needed: frozenset[str] | None = None
-    """The columns that are asked for; None: all."""
+    """The columns that are needed; None means all."""
     defaults: Defaults = field(default_factory=Defaults)
-    """Values for columns in which its rows have none."""
+    """Default values for columns."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that its rows have in a run."""
+        """The columns of its rows in a run."""
         declared = self.outputs[DEFAULT_STREAM]
         needed = self.needed
         return declared if needed is None else pa.schema([field for field in declared if field.name in needed])
 
 
-# The columns that decide where the events of a windowed bolt belong, and when.
+# Columns that decide to which task and window an event of a windowed bolt belongs, and when.
 
 
 def decisive_columns(node: WindowedNode) -> list[list[str]]:
-    """Per input: the columns of its key and of its grouping, and those that rules of time name.
+    """Returns, for each input, the columns of its key and of its grouping, and the columns that time rules name.
 
-    Columns that functions read, to compute times or the answers of a trigger's rule, are not known.
+    Columns that only functions read, for times or for a trigger's rule, are unknown and left out.
     """
     named = set(_of_rules(node.bolt.settings))
     found = []
@@ -266,13 +264,13 @@ def _of_rules(settings: WindowSettings) -> Iterator[str]:
 
 
 def has_windows_of_time(node: WindowedNode) -> bool:
-    """True if both policies of a bolt are windbolt's own, and of time: the time of an event alone decides which windows
-    it is in."""
+    """True if both policies of a bolt are windbolt's time policies: an event's time alone decides which windows hold
+    it."""
     ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
     return ours and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
 
 
-# A windowed bolt in a topology: its policies, and what follows from its settings and its place.
+# A windowed bolt in a topology: its policies, and facts that follow from its settings and its inputs.
 
 
 @dataclass(frozen=True)
@@ -288,9 +286,9 @@ class WindowedNode:
     """The columns of its windows: the columns of all input streams, with nulls for streams that lack a column."""
     event_time: bool
     carries_time: tuple[bool, ...]
-    """For each input, true if its events bring their time along, and the watermark of the bolt they come from."""
+    """For each input, True if its events have times and a watermark from a windowed bolt before."""
     origins: tuple[tuple[Origin, ...], ...]
-    """For each input, the windowed bolts whose watermark it carries; empty if the times seen decide."""
+    """For each input, the windowed bolts whose watermark it carries; empty if the watermark follows the event times."""
     eviction: EvictionPolicy
     trigger: TriggerPolicy
     level: int
@@ -299,28 +297,27 @@ class WindowedNode:
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     clocked: tuple[bool, ...] = ()
-    """For each input, true if its events bring along the clock at which the windows before them fired, for key
-    triggers; or any time, for bolts without windows."""
+    """For each input, True if its events have clock times: the firing times of windows before, for key triggers; any
+    times, for bolts without windows."""
     remembers: bool = False
-    """True if its tasks keep the last window of each key, to tell which events have expired. Queues need no such
-    record."""
+    """True if its tasks keep the last window of each key, to find expired events. Queues do not need it."""
     idle: frozenset[str] = frozenset()
-    """Settings that change nothing on this bolt and come only from a preset."""
+    """Settings without effect on this bolt, all of which a preset has set."""
     passes_time: bool = False
-    """For a bolt without windows: true if the rows that it emits for an event have the time of that event."""
+    """For a bolt without windows: True if the rows for an event have the event's time."""
 
     def copies(self, input_index: int) -> int:
-        """Returns the number of tasks that each event of an input goes to."""
+        """Returns the number of tasks to which each event of an input goes."""
         return self.inputs[input_index].copies(self.parallelism)
 
     @property
     def without_windows(self) -> bool:
-        """True if it is called for events as they come (decision 114)."""
+        """True if the bolt processes events as they come (decision 114)."""
         return isinstance(self.bolt, StatefulBolt)
 
     def clock_is_due(self, previous: int | None, current: int | None) -> bool:
-        """True if a bolt without windows is due to be called by the clock, because the clock has passed a multiple of
-        its interval. Both arguments are clocks in microseconds, of the batch before and of this one; None if there is
+        """True if the clock has passed a multiple of the interval of a bolt without windows, which must then be called.
+        ``previous`` and ``current``: clocks in microseconds, of the batch before and of this batch; None if there is
         none."""
         every = self.bolt.clock_every if isinstance(self.bolt, StatefulBolt) else None
         if every is None or previous is None or current is None:
@@ -329,7 +326,7 @@ class WindowedNode:
 
     @cached_property
     def by_policies(self) -> bool:
-        """True if policies of a user's own decide about its windows (decision 96)."""
+        """True if policies of a user decide about its windows (decision 96)."""
         settings = self.bolt.settings
         if self.assigners or settings.key_trigger is not None:
             return False
@@ -352,7 +349,7 @@ class WindowedNode:
     @property
     def can_share_windows(self) -> bool:
         """True if windows of one task can fire at the same time: they are independent runs of a queue of events, and
-        the tasks that read have admitted the events."""
+        the reading tasks have admitted the events."""
         return (
             self.bolt.parallel_windows
             and not self.holds_events
@@ -362,7 +359,7 @@ class WindowedNode:
 
     @cached_property
     def partial_sums(self) -> PartialSums | None:
-        """The folding of its events as they come; None if windows need the events themselves."""
+        """The folding of its events as they come; None if its windows need the events."""
         return self._sums_of(None)
 
     @cached_property
@@ -372,23 +369,23 @@ class WindowedNode:
         return self.partial_sums if kind is None else self._sums_of((ID, Gathered(ID, kind)))
 
     def sums_in_run(self, traced: bool) -> PartialSums | None:
-        """Returns how its events are added up in a run; None if they are not."""
+        """Returns the folding of its events in a run; None if events are not folded."""
         return self.traced_partial_sums if traced else self.partial_sums
 
     def slicing(self, traced: bool) -> SliceSums | None:
-        """Returns the folding of its events by slices of time, if it has one."""
+        """Returns the folding of its events by slices of time; None if it uses another one."""
         found = self.sums_in_run(traced)
         return found if isinstance(found, SliceSums) else None
 
     def run_sums(self, traced: bool) -> RunSums | None:
-        """Returns the folding of its events by the windows that assigners form, if it has one."""
+        """Returns the folding of its events by windows of assigners; None if it uses another one."""
         found = self.sums_in_run(traced)
         return found if isinstance(found, RunSums) else None
 
     def _sums_of(self, watched: tuple[str, Accumulator] | None) -> PartialSums | None:
         bolt, streams = self.bolt, len(self.inputs)
         if bolt.settings.message_id_field is not None:
-            return None  # sums do not know which ids are in them
+            return None  # sums do not record the ids of events
         if not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
             return None
         assert bolt.bound_aggregates is not None
@@ -402,7 +399,7 @@ class WindowedNode:
 
     @property
     def _assigner_of_sums(self) -> SessionWindows | GridWindows | GridsTogether | CountedWindows | None:
-        """The assigner whose windows can be joined from partial results; None if they need the events."""
+        """The assigner whose windows can be joined from partial results; None if its windows need the events."""
         settings = self.bolt.settings
         if self.remembers:
             return None
@@ -417,12 +414,12 @@ class WindowedNode:
         if settings.empty_windows_until is not None:
             return None
         found = grids[0] if len(grids) == 1 else GridsTogether(grids)
-        # Of a row it is kept whether a window has shown it, and not which of several.
+        # A stored row has one flag for having been in a window, not one for each window.
         return found if settings.panes is None or found.windows_per_event == 1 else None
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
-        """True if an event exactly at the watermark is always in time, and all its windows are still to come."""
+        """True if an event exactly at the watermark is always in time, and in windows that have yet to fire."""
         if self.bolt.settings.bounds is not Bounds.START:
             return False
         if not self.assigners:
@@ -433,7 +430,7 @@ class WindowedNode:
 
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
-        """For each input, the columns of the key (``with_key``), which may have other names on each side of a join."""
+        """For each input, the columns of the key (``with_key``); their names may differ between the sides of a join."""
         bolt = self.bolt
         if isinstance(bolt, TemporalJoin):
             return tuple(bolt.keys_by_stream[name] for name in self.streams)
@@ -441,8 +438,8 @@ class WindowedNode:
 
     @property
     def versions(self) -> int | None:
-        """The input whose events are versions, which end when the next version of their key begins; None without such
-        an input."""
+        """The input whose events are versions: each ends when the next version of its key begins. None without such an
+        input."""
         bolt = self.bolt
         if not isinstance(bolt, TemporalJoin) or not bolt.versions:
             return None
@@ -450,7 +447,7 @@ class WindowedNode:
 
     @cached_property
     def listed(self) -> tuple[ListedRows, ...] | None:
-        """By task, the keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
+        """For each task, the keys that the user lists, whose windows fire without events (``with_empty_windows``)."""
         listed = self.bolt.settings.listed_keys
         if listed is None:
             return None
@@ -459,7 +456,7 @@ class WindowedNode:
 
     @property
     def list_of_keys(self) -> str | None:
-        """Digest that tells the list of keys from another one; None if the user lists none."""
+        """Digest of the user's list of keys; None if there is no list."""
         listed = self.bolt.settings.listed_keys
         return None if listed is None else listed.digest
 
@@ -470,7 +467,7 @@ class WindowedNode:
 
     @property
     def follows_clock(self) -> bool:
-        """True if its windows may fire without a new event, because the clock advances."""
+        """True if its windows may fire as the clock advances, without a new event."""
         settings = self.bolt.settings
         if isinstance(self.bolt, StatefulBolt):
             return self.bolt.clock_every is not None
@@ -485,30 +482,29 @@ class WindowedNode:
 
     @cached_property
     def admitted_by_tasks(self) -> bool:
-        """True if the bolt's own tasks decide which events are admitted, and not the task that reads, because the
-        watermark of the last tick is not enough.
+        """True if the bolt's own tasks decide which events are admitted. The reading task cannot decide, because it
+        knows only the watermark of the last tick.
 
-        Tasks that hold events always decide it themselves; otherwise it follows from the declarations of the settings
-        (``AdmittedBy``).
+        Tasks that hold events always decide; for other tasks, the declarations of the settings (``AdmittedBy``) tell
+        who does.
         """
         return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
     @cached_property
     def follows_events(self) -> bool:
-        """True if its watermark follows its events in order of arrival, and not only the ticks.
+        """True if its watermark follows events in order of arrival, not only ticks.
 
-        The declarations of the settings decide it (``AdmittedBy.FOLLOWING_EVENTS``); watermarks per key never follow
-        events so.
+        The declarations of the settings tell (``AdmittedBy.FOLLOWING_EVENTS``). Watermarks per key never follow events
+        in this sense.
         """
         settings = self.bolt.settings
         return self.event_time and settings.follows_events and not settings.watermark_per_key
 
     @property
     def admission(self) -> Admission:
-        """Rules that decide which events are admitted, and with which time.
+        """Rules that decide which events are admitted, and their time.
 
-        Unlike other properties it is made at each access and not kept: it holds functions, which must not be sent to
-        workers with the node.
+        Made at each access, since it holds functions, which must not be sent to workers with the node.
         """
         settings = self.bolt.settings
         return Admission(
@@ -524,9 +520,9 @@ class WindowedNode:
 
     @property
     def admits_by_own_mark(self) -> bool:
-        """True if it takes events behind its watermark that are in order on their own input or partition (AZ-4).
+        """True if it admits events behind its watermark that are in order on their own input or partition (AZ-4).
 
-        This needs windows whose closing is known: other windows would change because of such a late event.
+        Requires windows whose closing is known: such a late event would change other windows.
         """
         settings = self.bolt.settings
         if not self.event_time or not settings.admits_by_own_mark or settings.lifetime is not None:
@@ -550,7 +546,7 @@ class WindowedNode:
         return window.end_timestamp
 
     def output_times(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``output_time`` of several windows that start and end in time."""
+        """Returns ``output_time`` for several windows with a start and an end."""
         match self.bolt.settings.output_time:
             case OutputTime.START:
                 return starts
@@ -560,28 +556,28 @@ class WindowedNode:
 
     @property
     def retracts(self) -> bool:
-        """True if its windows take back their earlier rows when they fire again."""
+        """True if its windows retract their earlier rows when they fire again."""
         panes = self.bolt.settings.panes
         return panes is not None and panes.mode is PaneMode.RETRACTING
 
     @property
     def session(self) -> SessionWindows | None:
-        """The first of its kinds of window that is a session; None without sessions."""
+        """The first of its window kinds that is a session; None without sessions."""
         return next((each for each in self.assigners if isinstance(each, SessionWindows)), None)
 
     @property
     def sliding_log(self) -> SlidingLogWindows | None:
-        """The only kind of window, if it is a sliding log, whose windows hold their end, whatever the bounds."""
+        """The sliding log, if that is its only kind of window; it includes its end, whatever the bounds. Else None."""
         only = self.assigners[0] if len(self.assigners) == 1 else None
         return only if isinstance(only, SlidingLogWindows) else None
 
     @cached_property
     def closes_after_end(self) -> bool:
-        """True if its windows close only when time is past their end."""
+        """True if its windows close only once time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
     def closed_at(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns, for each watermark or mark of a key in microseconds, the time up to which windows have closed."""
+        """Returns, for each watermark or mark of a key, the time up to which windows have closed; in microseconds."""
         return self.admission.closed_at(marks)
 
     @property
@@ -600,8 +596,8 @@ class WindowedNode:
 
     @property
     def lag(self) -> Duration:
-        """Time that its watermark stays behind the latest event; ``settings.delay`` may also be below zero, for one
-        ahead of it."""
+        """How far its watermark stays behind the latest event. ``settings.delay`` may also be negative, for a watermark
+        ahead of the latest event."""
         return self.bolt.settings.lag or Duration(0)
 
 
@@ -613,7 +609,7 @@ def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
     return lambda starts, lasting: np.maximum.reduce([each(starts, lasting) for each in known])
 
 
-# The graph of a topology: its nodes, and who reads which stream.
+# The graph of a topology: its nodes, and the readers of each stream.
 
 
 @dataclass(frozen=True, repr=False)
@@ -624,11 +620,11 @@ class Graph:
     spouts: Mapping[str, SpoutNode]
     plain: Mapping[str, PlainNode]
     windowed: Mapping[str, WindowedNode]
-    """The windowed bolts in an order in which each comes after those it depends on."""
+    """The windowed bolts; each comes after those it depends on."""
     sinks: Mapping[str, SinkNode]
     stop_on_invalid: bool = False
     readers: Mapping[Stream, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """For each stream, the bolts that read it, and the number of the input."""
+    """For each stream, the bolts that read it, with the number of their input."""
     sinks_reading: Mapping[Stream, tuple[str, ...]] = field(default_factory=dict)
     """For each stream, the sinks that take it."""
 
@@ -649,7 +645,7 @@ class Graph:
         """Returns, for each input of a windowed bolt, the spouts whose events come to it one by one, through plain
         bolts alone.
 
-        The source rows of each row of a ``BatchBolt`` are unknown, so partitions are unknown behind it.
+        The rows of a ``BatchBolt`` have no known source rows, so partitions are unknown behind it.
         """
         return [sorted(self._spouts_of(each.stream)) for each in node.inputs]
 
@@ -665,7 +661,7 @@ class Graph:
 
     @cached_property
     def levels(self) -> list[list[WindowedNode]]:
-        """The windowed bolts, those that depend on no other first."""
+        """The windowed bolts by level; the first level depends on no other bolt."""
         depth = 1 + max((node.level for node in self.windowed.values()), default=-1)
         return [[node for node in self.windowed.values() if node.level == level] for level in range(depth)]
 
@@ -676,7 +672,7 @@ class Graph:
 
     @property
     def needs_heartbeat(self) -> bool:
-        """True if batches are needed without input too: windows follow the clock, or a watermark waits for its
+        """True if batches are needed even without input: windows follow the clock, or a watermark waits for its
         interval."""
         waits = any(node.bolt.settings.watermark_interval.micros for node in self.windowed.values())
         return waits or self.needs_clock

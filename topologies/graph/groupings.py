@@ -1,4 +1,4 @@
-"""Groupings: to which of a bolt's tasks an event goes, by the event alone; hashes and codes of its key."""
+"""Groupings, which choose the task of an event by the event alone, and the hashes and codes of its key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # The hash of the fields grouping: of values, not of objects; the same on every machine and in every process.
 #
-# Per value a 64-bit integer:
+# Each value becomes a 64-bit integer:
 #
 # - whole numbers of any width, booleans (0, 1), dates (days) and times (microseconds, UTC): the number itself;
 # - floating point of any width: the bits of the double; all NaN are one value, and so are 0.0 and -0.0;
@@ -55,7 +55,7 @@ def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def hashed_as(kind: pa.DataType) -> Any:
-    """Returns a value for a type that is equal for two types if their equal values have the same hash."""
+    """Returns a value that is equal for two types if equal values of both have the same hash."""
     if pa.types.is_dictionary(kind):
         return hashed_as(kind.value_type)
     if pa.types.is_struct(kind):
@@ -67,7 +67,7 @@ def hashed_as(kind: pa.DataType) -> Any:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """Returns numbers or bytes that are equal exactly if the values of a column are equal for the hash."""
+    """Returns numbers or bytes that are equal if and only if the hash treats values of the column as equal."""
     array = _combined(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -77,7 +77,8 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
 
 
 def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
-    """Returns a number for each row, equal if all columns are equal; and how many different numbers there are."""
+    """Returns a number for each row, equal for rows that are equal in all columns; and the count of different
+    numbers."""
     codes, below = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
@@ -143,8 +144,8 @@ def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
 
 
 def _with_one_zero(array: pa.Array) -> pa.Array:
-    """Returns a struct with 0.0 for -0.0 in its fields, because both have one hash; other types, which are hashed as
-    text, are unchanged."""
+    """Returns a struct with 0.0 for -0.0 in its fields, since both have the same hash. Other types are hashed as text
+    and returned unchanged."""
     if not pa.types.is_struct(array.type):
         return array
     parts = [pc.add(part, 0.0) if pa.types.is_floating(part.type) else _with_one_zero(part) for part in array.flatten()]
@@ -182,7 +183,7 @@ def _as_text(array: pa.Array) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
 
 
-# Groupings: to which of a bolt's tasks an event goes. Each depends on the event alone, never on chance.
+# Groupings choose the task of an event by the event alone, never by chance.
 
 
 @dataclass(frozen=True)
@@ -202,11 +203,10 @@ class FieldsGrouping:
 
 @dataclass(frozen=True)
 class ShuffleGrouping:
-    """Grouping in which events go to the tasks in turn, by their place in the source; by their values, if that place is
-    unknown.
+    """Grouping in which events go to the tasks in turn, by their place in the source, or by their values if the place
+    is unknown.
 
-    Behind a BatchBolt the source rows of each row are unknown, and counting its rows would depend on where batches are
-    cut.
+    Rows of a BatchBolt have no known place in the source, and counting them would depend on where batches are cut.
     """
 
     def tasks(self, table: pa.Table, positions: NDArray[np.int64] | None, parallelism: int) -> NDArray[np.int64]:
@@ -242,22 +242,22 @@ class AllGrouping:
 Grouping = FieldsGrouping | ShuffleGrouping | GlobalGrouping | AllGrouping
 
 
-# Codes of keys: a number for each key of a task, which no other key of the task has.
+# Codes of keys: a number for each key, unique within a task.
 
 
 HASH_COLUMN, _VALUE = "hash", "value"
 
 _Values: TypeAlias = tuple[Any, ...]
-"""The values of a key as ``comparable`` gives them."""
+"""The values of a key, converted by ``comparable``."""
 
 
 class KeyCodes:
     """The codes of the keys of one task.
 
-    The code of a key is its hash, unless another key of the task has that code already: then it is a number computed
-    from its hash and its values. Events are stored with their hashes, and get their codes whenever they are read. The
-    state of keys from batch to batch (watermarks, firings, timers, rows that may be retracted) is stored by code. So
-    the codes of keys that share a hash are stored, as long as the task has state or events of them.
+    The code of a key is its hash, unless another key of the task already has that code. Then the code is computed from
+    the hash and the values of the key. Events are stored with their hashes, and get their codes whenever they are read.
+    The state of keys (watermarks, firings, timers, retractable rows) is stored by code. So codes of keys that share a
+    hash are stored, as long as the task has state or events of these keys.
     """
 
     @classmethod
@@ -270,9 +270,9 @@ class KeyCodes:
         returned."""
         self._keys = [tuple(names) for names in keys]
         self._shared: dict[_Values, tuple[int, int]] = {}
-        """The hash and the code of each key that shares its hash, or did when it got its code."""
+        """For each key that shares its hash, or did when it got its code: the hash and the code."""
         self._types: list[pa.DataType] = []
-        """The types of the values."""
+        """The types of the key's values."""
         if stored is not None:
             columns = [stored.column(name) for name in stored.column_names if name.startswith(_VALUE)]
             values = zip(*(column.to_pylist() for column in columns), strict=True)
@@ -287,8 +287,8 @@ class KeyCodes:
     def apply(self, held: RetainedEvents, known: Sequence[pa.Table] = ()) -> RetainedEvents:
         """Returns these events, in order of arrival, with the codes of their keys in place of the hashes.
 
-        ``known``: tables of the task's state of keys, with their codes in ``KEY_COLUMN`` and the columns of the key.
-        Such a key keeps its code if an event has another key of the same hash.
+        ``known``: tables with the state of keys, with their codes in ``KEY_COLUMN`` and the key columns. A key in these
+        tables keeps its code even if an event has another key with the same hash.
         """
         if held.keys is None or not any(self._keys):
             return held
@@ -297,11 +297,11 @@ class KeyCodes:
         return held if codes is held.keys else replace(held, keys=codes)
 
     def of_rows(self, rows: pa.Table, hashes: NDArray[np.int64], known: Sequence[pa.Table] = ()) -> NDArray[np.int64]:
-        """Returns the codes of keys that are given as rows with the columns of the key of the first input."""
+        """Returns the codes of keys; ``rows`` has the key columns of the first input."""
         return self._without_collisions(hashes, [rows.column(name) for name in self._keys[0]], known)
 
     def table(self) -> pa.Table | None:
-        """Returns the keys whose code is not their hash, with both, to be stored; None if there are none."""
+        """Returns a table of the keys whose code is not their hash, with both; None if there are none."""
         if not self._shared:
             return None
         columns = zip(*self._shared, strict=True)
@@ -319,10 +319,10 @@ class KeyCodes:
         flags: NDArray[np.uint8] | None,
         known: Sequence[pa.Table],
     ) -> Ref | None:
-        """Write the codes that must be stored; None if there is none.
+        """Writes the codes that must be stored; returns None if there are none.
 
-        ``events`` and ``flags``: the code and the flags of each event; keys of which the task has neither an event that
-        is needed nor a row in ``known`` are forgotten first. None forgets none.
+        ``events`` and ``flags``: the code and the flags of each event. Keys are forgotten first if the task has neither
+        a needed event of them nor a row in ``known``. None for ``events`` forgets none.
         """
         if self._shared and events is not None:
             assert flags is not None
@@ -332,7 +332,7 @@ class KeyCodes:
         return None if table is None else writer.add(table)
 
     def keep(self, codes: NDArray[np.int64]) -> None:
-        """Forgets the keys with other codes, of which the task has neither events nor state."""
+        """Forgets the keys with other codes, which have neither events nor state in the task."""
         left = set(codes.tolist())
         shared = {values: numbers for values, numbers in self._shared.items() if numbers[1] in left}
         times = Counter(hashed for hashed, _ in shared.values())
@@ -358,7 +358,7 @@ class KeyCodes:
         if not len(hashes):
             return hashes
         keys, count = value_codes(columns)
-        if not self._shared and count == pc.count_distinct(pa.array(hashes)).as_py():  # as many keys as hashes
+        if not self._shared and count == pc.count_distinct(pa.array(hashes)).as_py():  # each key has its own hash
             return hashes
         _, firsts, keys = np.unique(keys, return_index=True, return_inverse=True)
         codes = hashes[firsts]
@@ -385,8 +385,7 @@ class KeyCodes:
 
 
 def key_rows(payload: pa.Table, streams: NDArray[np.int8] | None, keys: Sequence[Sequence[str]]) -> pa.Table:
-    """Returns the columns of the key of events, named as those of the first input; ``streams`` is the input of each
-    event."""
+    """Returns the key columns of events, with the names of the first input; ``streams``: the input of each event."""
     if len({tuple(names) for names in keys}) == 1:
         return _decoded(payload.select(list(keys[0])))
     assert streams is not None  # there are several inputs
@@ -415,15 +414,15 @@ def _joined(parts: Sequence[pa.Array]) -> pa.Array:
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
-# The keys that a user lists, as columns of the types that the bolt's events have, and which task has which.
+# Keys that a user lists, as columns of the types of the bolt's events, and their tasks.
 
 
 @dataclass(frozen=True)
 class ListedRows:
-    """A row for each listed key, of all tasks or of one."""
+    """The listed keys of all tasks or of one; a row for each."""
 
     table: pa.Table
-    """The columns of the key."""
+    """The key columns."""
     since: int
     """Time from which the keys exist, in microseconds."""
 
@@ -443,11 +442,11 @@ class ListedRows:
 
     @cached_property
     def hashes(self) -> NDArray[np.int64]:
-        """The hash of each key, as events of it have."""
+        """The hash of each key, equal to that of its events."""
         return hash_rows(self.table, self.table.column_names).view(np.int64)
 
     def by_task(self, grouping: Grouping, parallelism: int) -> tuple[ListedRows, ...]:
-        """Returns the listed keys whose events go to each task."""
+        """Returns, for each task, the listed keys whose events go there."""
         if isinstance(grouping, AllGrouping):
             return (self,) * parallelism
         tasks = grouping.tasks(self.table, None, parallelism)

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from windowing.reprs import cut, printable
 
-# The colours of pages and pictures, on a light ground and on a dark one, and their font.
+# The colours of pages and pictures, on light and dark backgrounds, and their font.
 
 
-# Okabe and Ito's colours, which people with any colour vision tell apart, darkened or lightened until text in them
-# reads well on its ground; no two outcomes differ in colour alone.
+# The colours of Okabe and Ito, which people with any colour vision can tell apart, darkened or lightened until text in
+# them is readable. No two outcomes differ in colour alone.
 LIGHT: Mapping[str, str] = {
     "surface": "#ffffff",
     "panel": "#f6f7f9",
@@ -71,10 +71,10 @@ def _variables(palette: Mapping[str, str]) -> str:
 
 
 def element(name: str, *content: str, **attributes: object) -> str:
-    """Returns an element with its attributes and its content, which is markup already.
+    """Returns an element with its attributes and its content, which must already be markup.
 
-    In the name of an attribute ``_`` stands for ``-``, and a last one is dropped (``class_``). Numbers have one
-    decimal. An attribute of None or False is left out, and True stands without a value.
+    In attribute names ``_`` stands for ``-``, and a trailing one is dropped (``class_``). Numbers get one decimal.
+    Attributes with None or False are left out; True gives an attribute without a value.
     """
     given = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
@@ -85,7 +85,7 @@ def element(name: str, *content: str, **attributes: object) -> str:
 
 
 def escaped(value: object, most: int = 400) -> str:
-    """Returns a value as text of HTML or SVG: without markup, and without characters that control a terminal; text
+    """Returns a value as text for HTML or SVG: markup is escaped, control characters of terminals are removed, and text
     beyond ``most`` characters is cut."""
     return html.escape(printable(cut(str(value), most)), quote=True)
 
@@ -98,14 +98,14 @@ def _attribute(key: str, value: object) -> str:
     return f" {name}='{html.escape(printable(shown), quote=True)}'"
 
 
-# Pieces of HTML: text, tables, and the frame around what one cell of a notebook shows.
+# Pieces of HTML: text, tables, and the frame around the output of a notebook's cell.
 
 
 _LONGEST_TEXT = 400
-"""Characters of one text that are shown."""
+"""Most characters of a text that are shown."""
 
-# Colours follow the page: currentColor is the colour of its text, the --jp- variables are those of JupyterLab's themes,
-# and what is filled is translucent, so it is readable on a light ground and on a dark one.
+# Colours follow the page: currentColor is its text colour, and the --jp- variables are those of JupyterLab's themes.
+# Fills are translucent, so they are readable on light and dark backgrounds.
 _STYLE = """
 .windbolt{--wb-text:var(--jp-content-font-color1,var(--vscode-editor-foreground,currentColor));
 --wb-line:var(--jp-border-color1,rgba(128,128,128,.45));--wb-spout:#2f77c2;--wb-bolt:#b06a10;--wb-sink:#23855c;
@@ -136,7 +136,7 @@ def text(value: object) -> str:
 
 
 def framed(*parts: str) -> str:
-    """Wraps parts of HTML for a notebook's cell, with the style that they need."""
+    """Returns parts of HTML with the style that they need, for a notebook's cell."""
     return f"<style>{_STYLE}</style><div class='windbolt'>{''.join(parts)}</div>"
 
 
@@ -151,7 +151,7 @@ def paragraph(words: object, kind: str = "") -> str:
 
 
 def monospaced(picture: str) -> str:
-    """Returns text whose characters stand below each other, uncut."""
+    """Returns text in a monospaced font, uncut, so that characters align."""
     return f"<pre>{html.escape(printable(picture, keep=chr(10)))}</pre>"
 
 
@@ -173,14 +173,13 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else text(value)
 
 
-# Where the boxes of a graph stand: in layers from top to bottom, with few crossings (Sugiyama's method).
-#
-# Our own, since the libraries that do this are a program beside Python (Graphviz) or lack this layout (networkx);
-# graphs have some twenty boxes.
+# Positions of the boxes of a graph: in layers from top to bottom, with few crossings (Sugiyama's method). This is our
+# own code: libraries for it need a program beside Python (Graphviz) or lack this layout (networkx). Graphs have some
+# twenty boxes.
 
 
 _SWEEPS = 8
-"""Times that each layer is put in the order of its neighbours, down and up."""
+"""How often each layer is put in the order of its neighbours, down and up."""
 
 Edge = tuple[str, str]
 """Arrow from one box to another, by their names."""
@@ -188,19 +187,19 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True)
 class Layers:
-    """The places of the boxes of a graph."""
+    """The positions of the boxes of a graph."""
 
     centres: Mapping[str, float]
-    """For each box, the distance of its middle from the left."""
+    """For each box, its centre's distance from the left."""
     layer: Mapping[str, int]
     """For each box, the number of its layer, from 0 at the top."""
     bends: Mapping[Edge, tuple[float, ...]]
-    """For each edge, the places at which it crosses the layers between its ends, from the left."""
+    """For each edge, its distances from the left where it crosses the layers between its ends."""
     width: float
 
 
 def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
-    """Place boxes of these widths; ``gap`` is the least distance between two boxes of a layer."""
+    """Places boxes of these widths; ``gap``: the least distance between two boxes of a layer."""
     back, edges = _circles_broken(edges)
     layer = _layers_of(list(widths), edges)
     bends = {
@@ -238,7 +237,7 @@ def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> L
 
 
 def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
-    """Returns the edges that close a circle, and the others; only unchecked graphs have circles."""
+    """Returns the edges that close a circle, and the other edges. Only unchecked graphs have circles."""
     below: dict[str, set[str]] = defaultdict(set)
     back, kept = [], []
     for source, target in dict.fromkeys(edges):
@@ -252,8 +251,8 @@ def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
 
 
 def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Returns the layer of each box, the length of the longest way to it; a box without edges to it stands right above
-    the box that it leads to."""
+    """Returns the layer of each box: the length of the longest way to it. A box without incoming edges stands right
+    above the box that it leads to."""
     layer = dict.fromkeys(names, 0)
     for _ in names:
         for source, target in edges:
@@ -270,7 +269,7 @@ Neighbours = Mapping[str, Sequence[str]]
 
 
 def _ordered(rows: list[list[str]], up: Neighbours, down: Neighbours) -> list[list[str]]:
-    """Returns the layers in the order with the fewest crossings that some sweeps find."""
+    """Returns the layers, ordered by some sweeps that keep the order with the fewest crossings."""
     best, fewest = rows, _crossings(rows, down)
     for sweep in range(_SWEEPS):
         rows = [list(row) for row in rows]
@@ -300,7 +299,7 @@ def _crossings(rows: Sequence[Sequence[str]], down: Neighbours) -> int:
 def _placed(
     rows: Sequence[Sequence[str]], widths: Mapping[str, float], up: Neighbours, down: Neighbours, gap: float
 ) -> dict[str, float]:
-    """Returns the middle of each box: as near to the middle of its neighbours as the order of its layer allows."""
+    """Returns the centre of each box: as near to the centre of its neighbours as the order of its layer allows."""
     centres: dict[str, float] = {}
     for row in rows:
         _settle(row, dict.fromkeys(row, 0.0), widths, gap, centres)
@@ -384,9 +383,9 @@ class Arrow:
 
 
 def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Returns the graph as SVG, from top to bottom; arrows from or to a box that is not there are left out.
+    """Returns the graph as SVG, from top to bottom. Arrows from or to an unknown box are left out.
 
-    It has a title and a description for people who do not see it.
+    The SVG has a title and a description for people who do not see it.
     """
     by_name = {box.name: box for box in boxes}
     arrows = [each for each in arrows if each.source in by_name and each.target in by_name]
@@ -418,7 +417,7 @@ def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _tops(boxes: Mapping[str, Box], layers: Layers) -> tuple[list[float], float]:
-    """Returns where each layer begins, and the height of all."""
+    """Returns the top of each layer, and the total height."""
     tops, at = [], 0.0
     for number in range(1 + max(layers.layer.values(), default=-1)):
         tops.append(at)
@@ -492,7 +491,7 @@ class _Label:
         return len(_short(self.whole)) * _LETTER
 
     def svg(self) -> str:
-        """Returns the words; empty if there is none."""
+        """Returns the words as SVG; empty if there are none."""
         anchor = "start" if self.side > 0 else "end"
         return self.whole and (
             f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "
@@ -501,7 +500,7 @@ class _Label:
 
 
 def _arrow(ends: tuple[str, str], points: Sequence[_Point], label: _Label) -> str:
-    """Returns a line with its point, bent to leave and reach boxes from above."""
+    """Returns a line with an arrowhead, bent so that it leaves and enters boxes vertically."""
     way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2

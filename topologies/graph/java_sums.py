@@ -1,5 +1,5 @@
-"""Decides which sums windbolt's Java adds up from the rows of a DataFrame, or the records of a topic, so that only the
-sums go to Python (decision 141)."""
+"""Decides which sums windbolt's Java code adds up from DataFrame rows or topic records, so that only sums go to Python
+(decision 141)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from topologies.graph.graph import Graph, WindowedNode
 
-# How Java reads a column: each type by a letter, of which FrameSums.java knows the same.
+# The letters for types that Java reads; FrameSums.java has the same.
 
 
 _LETTERS = {
@@ -32,13 +32,13 @@ _LETTERS = {
     pa.float32(): "F", pa.float64(): "D",
 }  # fmt: skip
 _OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
-"""More types, of which Java can tell the values apart, and no more."""
+"""Further types of key columns: Java only compares their values."""
 _IN_JSON = frozenset("ZBSILADTM")
 """Types that Java reads in JSON: no floats, which have fewer digits than their text, and no binaries."""
 
 
 def _letter(kind: pa.DataType) -> str | None:
-    """Returns the letter for a type of numbers, truth values or times; None if Java does not read it."""
+    """Returns the letter for a type of numbers, booleans or times; None if Java does not read the type."""
     return "M" if pa.types.is_timestamp(kind) and kind.unit == "us" else _LETTERS.get(kind)
 
 
@@ -47,7 +47,7 @@ def _key_letter(kind: pa.DataType) -> str | None:
 
 
 def _micros(kind: pa.DataType) -> int | None:
-    """Returns the microseconds that the numbers of a column of times stand for; None if Java does not read it."""
+    """Returns the microseconds in one unit of a time type; None if Java does not read the type."""
     if pa.types.is_date32(kind):
         return 86_400_000_000
     if pa.types.is_timestamp(kind):
@@ -55,22 +55,22 @@ def _micros(kind: pa.DataType) -> int | None:
     return 1_000 if pa.types.is_signed_integer(kind) else None
 
 
-# The terms: numbers of 64 bits that Java keeps for each sum, and how they become the state of an accumulator.
+# Terms: 64-bit numbers that Java keeps for each sum, and their conversion to the state of an accumulator.
 
 
 @dataclass(frozen=True)
 class Term:
-    """One number for each sum, which Java makes of the values of a column that are not null."""
+    """A number that Java computes for each sum, from the non-null values of a column."""
 
     field: str
     letter: str
     action: str
     start: int = 0
-    """The number of a sum without values."""
+    """The term's value for a sum without values."""
 
 
 def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | None:
-    """Returns the terms of an accumulator; None if Java has none for it."""
+    """Returns the terms of an accumulator; None if Java cannot compute it."""
     if not isinstance(accumulator, Present | Total | WideTotal | Extreme):
         return None
     field = accumulator.field
@@ -91,7 +91,7 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
 
 
 def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
-    """Returns the state of an accumulator by its terms, with an entry for each sum."""
+    """Returns the state of an accumulator, computed from its terms, with an entry for each sum."""
     if isinstance(accumulator, WideTotal):  # of which the lower bits have more than 32 now
         each = np.arange(len(columns[0]))
         return accumulator.merge(list(columns), Groups(each, len(each)))
@@ -104,28 +104,27 @@ def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> St
     return [column]
 
 
-# Of which bolt Java adds up the events.
+# Bolts whose events Java adds up.
 
 
 @dataclass(frozen=True)
 class FrameSums:
-    """The sums of one bolt that Java makes, by slice of time and key, of the rows of one partition of a batch."""
+    """The sums of one bolt that Java adds up by slice of time and key, from the rows of one partition of a batch."""
 
     spout: str
     bolt: str
     time: Term
     micros: int
-    """Microseconds that the numbers of the column of times stand for."""
+    """The microseconds in one unit of the time column."""
     keys: tuple[Term, ...]
     kinds: tuple[pa.DataType, ...]
-    """The types of the columns of the key."""
+    """The types of the key columns."""
     terms: tuple[Term, ...]
-    """Each once; also one for each other column of times, so that Java looks at its values."""
+    """The different terms; also one for each other time column, so that Java checks its values."""
     accumulators: tuple[tuple[Accumulator, tuple[int, ...]], ...]
-    """In the order of the bolt, each with its terms, by their places."""
+    """The accumulators in the order of the bolt, each with the places of its terms."""
     objects: tuple[tuple[str, str], ...] | None = None
-    """The columns of the JSON objects in which records have their rows, each with the letter of its type; None for
-    DataFrames."""
+    """The columns of JSON records, each with the letter of its type; None for DataFrames."""
 
     def states(self, terms: Sequence[NDArray[np.int64]]) -> list[State]:
         """Returns the state of each accumulator, with an entry for each sum."""
@@ -133,7 +132,7 @@ class FrameSums:
 
 
 def frame_sums(topology: Graph) -> FrameSums | None:
-    """Returns the sums that Java makes in a run of a topology; None if all rows go to Python."""
+    """Returns the sums that Java adds up in a run of a topology; None if all rows go to Python."""
     for node in topology.windowed.values():
         if reads_rows(topology, node) and why_rows(topology, node) is None:
             return _sums(topology, node)
@@ -141,12 +140,12 @@ def frame_sums(topology: Graph) -> FrameSums | None:
 
 
 def reads_rows(topology: Graph, node: WindowedNode) -> bool:
-    """True if a bolt reads the rows of a DataFrame, or of a topic with a schema, with no other bolt between."""
+    """True if a bolt reads rows of a DataFrame, or of a topic with a schema, with no bolt between."""
     return any(_has_rows(topology, each.stream) for each in node.inputs)
 
 
 def why_rows(topology: Graph, node: WindowedNode) -> str | None:
-    """Why rows have to go to Python for a bolt that reads them; None if Java adds them up."""
+    """Returns the reason why the rows of a bolt have to go to Python; None if Java adds them up."""
     return next(_reasons(topology, node), None)
 
 
@@ -183,7 +182,7 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
 
 
 def _unread(spout: KafkaSpout) -> Iterator[str]:
-    """Why Java does not read the records of a topic with a schema."""
+    """Yields reasons why Java does not read the records of a topic with a schema."""
     rows = spout.rows
     if rows.format != "json" or rows.envelope is not None:
         yield f"records of {spout.display_name} are no plain JSON"
@@ -198,7 +197,7 @@ def _unread(spout: KafkaSpout) -> Iterator[str]:
 
 
 def _types(node: WindowedNode, time: str) -> Iterator[str]:
-    """Yields the columns that Java does not read, and the aggregates that it does not add up."""
+    """Yields columns that Java does not read, and aggregates that it does not add up."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
     if _micros(node.schema.field(time).type) is None:
@@ -216,14 +215,14 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
 
 
 def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
-    """Returns the columns of dates and times without a sum that a run reads, also inside lists and structs: one of them
+    """Returns the date and time columns that a run reads and does not sum, also inside lists and structs. One of them
     may make a row bad."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
     of_sums = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
     of_sums |= {getattr(accumulator, "field", None) for accumulator in slicing.accumulators}
     spout = with_needed_columns(topology).spouts[node.inputs[0].stream[0]]
-    if isinstance(spout.spout, KafkaSpout):  # whose objects are read as a whole
+    if isinstance(spout.spout, KafkaSpout):  # JSON objects are read as a whole
         return []
     return [
         field
@@ -233,7 +232,7 @@ def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
 
 
 _MOST_KEYS = 60
-"""Most columns of a key: each has a bit that marks nulls."""
+"""Most key columns: each needs a bit that marks nulls."""
 
 
 def _has_rows(topology: Graph, stream: tuple[str, str]) -> bool:

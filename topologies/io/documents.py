@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a run of a topology needs no models: pydantic is slow to im
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-# Readable display of the values of documents, for errors.
+# Values of documents as text for errors.
 
 
 def brief(value: object) -> str:
@@ -49,7 +49,7 @@ def kind_shown(value: object) -> str:
 
 
 _DOUBLE_DIGITS = 17
-"""Number of significant digits that identify any double; further ones must be exact, or precision is lost."""
+"""Number of significant digits that identify any double. Further digits must be exact, or precision is lost."""
 _LONGEST_SHOWN = 40
 
 
@@ -71,7 +71,7 @@ def no_constant(name: str) -> None:
 def exact_float(text: str) -> float:
     """Returns the double that a number with a fraction or exponent denotes. Raises ValueError if digits would be lost.
 
-    Up to 17 digits may be those of the rounded double (0.1, 0.10000000000000001); more must be exact.
+    Up to 17 digits may be those of the rounded double (0.1, 0.10000000000000001). Longer numbers must be exact.
     """
     value = float(text)
     digits = text.lower().partition("e")[0].lstrip("-").replace(".", "").strip("0")
@@ -125,7 +125,7 @@ _Values.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<$"), ["<
 
 
 class Yaml(_Values, yaml.SafeLoader):
-    """Reads YAML with the values of ``_Values``; its errors say more than those of other readers."""
+    """Reads YAML with the values of ``_Values``; its errors tell more than those of other readers."""
 
 
 try:
@@ -135,7 +135,8 @@ except ImportError:  # PyYAML was built without libyaml
 else:
 
     class FastYaml(Composer, CParser, _Values):  # type: ignore[no-redef]
-        """The YAML reader of libyaml, five times as fast. Its nodes are made in Python, whose recursion limit holds."""
+        """The YAML reader of libyaml, five times as fast. Its nodes are built in Python, so Python's recursion limit
+        applies."""
 
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)
@@ -143,11 +144,11 @@ else:
             _Values.__init__(self)
 
 
-# Translates pydantic's errors into the terms of a document: the place, what was found there, and what is allowed.
+# Translates pydantic's errors into the terms of a document: the place, the value there, and the allowed values.
 
 
 _MOST_LISTED = 25
-"""Number of keys that are listed in the error for an unknown key; more of them help nobody."""
+"""Most keys that the error for an unknown key lists."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ _WANTED = {
 }
 
 _Tagged: TypeAlias = "tuple[tuple[str, ...], type[BaseModel]]"
-"""A model, and the tags by which a union of several chooses it."""
+"""A model, and the tags by which a union of models selects it."""
 
 
 @dataclass
@@ -235,9 +236,9 @@ class _Spot:
     field: FieldInfo | None = None
     """The field that the path leads to; None if it is not a field."""
     models: Sequence[_Tagged] = ()
-    """The models that a mapping at the path may follow."""
+    """The models that a mapping at this place may follow."""
     within: type[BaseModel] | None = None
-    """The model of the mapping that contains the place; None if it has none."""
+    """The model of the mapping that contains the place; None without one."""
     is_secret: bool = False
 
 
@@ -297,7 +298,7 @@ def _choice(allowed: list[str], found: object) -> str:
 
 
 def _unknown(spot: _Spot, model: type[BaseModel]) -> str:
-    """Describes a key that its mapping does not know."""
+    """Describes a key that its mapping does not define."""
     assert spot.within is not None
     key, names = str(spot.path[-1]), list(_fields(spot.within))
     if spot.within is not model and issubclass(model, spot.within) and key in _fields(model):
@@ -307,7 +308,7 @@ def _unknown(spot: _Spot, model: type[BaseModel]) -> str:
     return f"unknown key{meant}" + (f" (allowed: {', '.join(names)})" if len(names) <= _MOST_LISTED else "")
 
 
-# Files that hold documents, in YAML, JSON and HOCON: each document with its place, or with what is wrong with it.
+# Files with documents in YAML, JSON and HOCON: yields each document, or its mistake, with its place.
 
 
 _QUOTED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
@@ -316,20 +317,20 @@ _QUOTED = re.compile(r"(alias|anchor|tag|handle) '.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Document:
-    """A document that was read, or the mistake that keeps it from being read."""
+    """A document that was read, or the mistake that prevents reading it."""
 
     content: Any = None
     line: int | None = None
-    """The line of the file in which it begins, from 1; None if the whole file is one document."""
+    """The line of the file where it begins, from 1; None if the whole file is one document."""
     index: int | None = None
-    """Its index in the list that it is an item of, from 0."""
+    """Its index in a list of documents, from 0."""
     mistake: str = ""
     """Description of the mistake, with line and column if they are known; it quotes no values."""
 
 
 def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterator[Document]:
-    """Yields the documents of a file, whose ending names its language: ``.yaml`` and ``.yml``, ``.json``, ``.jsonl`` (a
-    document a line), ``.conf`` and ``.hocon``; only those in ``endings`` are read.
+    """Yields the documents of a file. Its ending names its language: ``.yaml`` and ``.yml``, ``.json``, ``.jsonl`` (a
+    document on each line), ``.conf`` and ``.hocon``; endings that are not in ``endings`` are refused.
 
     With ``lists``, the items of a list are documents by themselves. An empty file has no document. A repeated key in
     one mapping is a mistake. No exception is raised for the content of a file, nor for a missing file.
@@ -352,7 +353,7 @@ def load(path: Path, endings: Collection[str], *, lists: bool = False) -> Iterat
 
 def _yaml(text: str, path: Path, lists: bool) -> Iterator[Document]:
     found = list(_read_yaml(FastYaml, text, lists))
-    if any(document.mistake for document in found):  # which is worth a slower reader with better words
+    if any(document.mistake for document in found):  # the slower reader has better messages
         found = list(_read_yaml(Yaml, text, lists))
     yield from found
 
@@ -416,12 +417,12 @@ def _json_lines(text: str, path: Path, lists: bool) -> Iterator[Document]:
 
 
 def _json_document(text: str, line: int | None = None) -> Document:
-    """Returns the document in a text, which is a whole file, or a line of one."""
+    """Returns the document in a text: a whole file, or one of its lines."""
     try:
         return Document(json.loads(text, object_pairs_hook=unique_pairs, parse_constant=no_constant), line)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if line is None else f"column {error.colno}"
-        what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
+        what = error.msg.removesuffix(" starting at")  # for an unfinished text Python says where it starts
         return Document(None, line, mistake=f"expected JSON, found a mistake at {position}: {what}")
     except RecursionError:
         return Document(None, line, mistake="expected JSON, found it nested too deep")
@@ -430,8 +431,8 @@ def _json_document(text: str, line: int | None = None) -> Document:
 
 
 def _place_of_repeated_key(text: str, line: int | None) -> str:
-    """Returns the place of a repeated key, which JSON's reader does not report and YAML's does; empty if it has no
-    answer."""
+    """Returns the place of a repeated key, which the YAML reader reports and the JSON reader does not; empty if
+    unknown."""
     try:
         yaml.load(text, Yaml)
     except yaml.constructor.ConstructorError as error:

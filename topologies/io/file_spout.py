@@ -23,18 +23,18 @@ from windowing.reprs import of_fields
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.timestamps import is_time, zone_of
 
-# Times that are written without a zone, in sources that say in which zone they are.
-#
-# A type carries the zone to where values are read: a timestamp declared in ``America/New_York`` takes what has no zone
-# for that city's time. A local time that is there twice is the first of the two; one that is skipped counts from
-# before the clocks were changed (02:30 is 03:30), as in Java, Python and PostgreSQL.
+# Times without a zone, in files whose zone is declared.
+# 
+# A type carries the zone to the place where values are read: a timestamp declared in ``America/New_York`` takes a time
+# without a zone for that city's time. A local time that occurs twice is the first of the two. A skipped local time uses
+# the offset before the clock change (02:30 is 03:30), as in Java, Python and PostgreSQL.
 
 
 _kinds = pa.types
 
 
 def checked_zone(name: str | None) -> str | None:
-    """Returns the zone by its name, or as +05:30; None for UTC. Raises ConfigError for one that does not exist."""
+    """Returns the zone by its name, or as +05:30; None for UTC. Raises ConfigError for an unknown zone."""
     if name is None:
         return None
     zone = zone_of(name)
@@ -50,12 +50,12 @@ def checked_zone(name: str | None) -> str | None:
 
 
 def in_zone(schema: pa.Schema, zone: str | None) -> pa.Schema:
-    """Returns the schema with times of that zone."""
+    """Returns the schema with its timestamps in that zone."""
     return schema if zone is None else pa.schema([field.with_type(_zoned(field.type, zone)) for field in schema])
 
 
 def in_utc(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Returns the table with the declared types; some of its columns may be missing."""
+    """Returns the table with the declared types; columns may be missing."""
     fields = [schema.field(name) for name in table.column_names]
     return table if table.schema.types == [field.type for field in fields] else table.cast(pa.schema(fields))
 
@@ -83,8 +83,8 @@ def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 BYTES_PER_BATCH = 256 * 2**20
-"""Default maximum number of bytes of files per micro-batch (at least one file is read). With so much work the fixed
-cost of a batch is small, and the columns fit into memory."""
+"""Default maximum number of bytes of files per micro-batch; at least one file is read. With batches of this size, their
+fixed cost is small and their columns fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class FileSpout:
-    """Reads files that appear in a folder as columns; a checkpoint keeps the list of those already read."""
+    """Reads files that appear in a folder as columns; a checkpoint lists the files that were read."""
 
     paths: tuple[str, ...]
     """Files, folders and patterns, as the user wrote them."""
@@ -113,19 +113,19 @@ class FileSpout:
     metadata: tuple[str, ...] = ()
     """Metadata columns added to its rows, by the names of ``FILE_METADATA``."""
     partition_columns: SchemaLike | None = None
-    """The columns that its rows have from the names of their folders."""
+    """The columns whose values come from the names of its files' folders."""
     partition_times: Times = ()
     """Declared forms of the times of the partition columns."""
     merge_by: str | None = None
-    """The column by which the rows of a batch's files are merged; None: they arrive file by file."""
+    """The column by which the rows of a batch's files are merged; None: rows arrive file by file."""
     on_missing: str = "stop"
     """Action for a listed file that no longer exists: ``stop``, or count it as ``invalid``."""
     on_change: str = "warn"
     """Action for a file that was changed after it was read: ``warn``, ``error`` or ``ignore``."""
     timezone: str | None = None
-    """The zone of times that are written without one; None: UTC."""
+    """The zone of times without a zone; None: UTC."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Values for columns in which its rows have none."""
+    """Default values for columns."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -142,7 +142,7 @@ class FileSpout:
 
     @property
     def on_truncation(self) -> OnTruncation:
-        """Returns the action for times that are finer than microseconds."""
+        """Returns the action for times finer than microseconds."""
         return getattr(self.format, "on_truncation", "cut")
 
     @property
@@ -151,8 +151,8 @@ class FileSpout:
         return checked_partition_columns(self.partition_columns)
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns, or else those of the first file; the partition columns; the metadata
-        columns."""
+        """Returns the columns of rows: the declared columns, or else those of the first file; the partition columns;
+        the metadata columns."""
         declared = self._inferred() if self.declared is None else parse_schema(self.declared)
         schema = with_file_metadata(with_partition_columns(declared, self.partitions), self.metadata)
         if self.merge_by is not None:
@@ -170,19 +170,19 @@ class FileSpout:
         return Partition.of(path, zoned, optional, self.on_truncation, times).cast(self.partitions)
 
     def files(self) -> list[str]:
-        """Returns the present files in the order in which they are read: by time of change, then by name."""
+        """Returns the existing files in the order of reading: by time of change, then by name."""
         return [file.path for file in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """Returns the present files in the order in which they are read, without those in ``passed``; both engines list
+        """Returns the existing files in the order of reading, without those in ``passed``. Both engines list files
         here.
 
-        Files whose names are not UTF-8 are not input (topologies/engine/source_splits.py reports them).
+        Files whose names are not UTF-8 are left out; topologies/engine/source_splits.py reports them.
         """
         return in_order(self.path, (entry for entry in entries_of(self.paths) if entry.path not in passed))
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-        """Cut files, in their order, into micro-batches as Spark does."""
+        """Cuts files, in their order, into micro-batches as Spark does."""
         batch: list[FoundFile] = []
         total = 0
         for file in files:
@@ -196,7 +196,7 @@ class FileSpout:
             yield batch
 
     def batches(self) -> Iterator[list[str]]:
-        """Yields the present files, cut into micro-batches as Spark does."""
+        """Yields the existing files, cut into micro-batches as Spark does."""
         for batch in self.cut(self.listed()):
             yield [file.path for file in batch]
 
@@ -235,7 +235,7 @@ def check_merging(column: str, schema: pa.Schema) -> None:
 
 
 class KeptRows(FileSpout):
-    """Rows of a spout in memory, kept in files of the checkpoint that the user does not know of."""
+    """Spout for rows in memory, which a run keeps in files of the checkpoint, unseen by the user."""
 
 
 def chunks_of(
@@ -247,14 +247,14 @@ def chunks_of(
     optional: Collection[str] = (),
     known_as: str | None = None,
 ) -> Iterator[Chunk]:
-    """Yields a split of a file of a spout in chunks, as its format reads it (``FileFormat.read``).
+    """Yields chunks of a split of a file, as the file's format reads it (``FileFormat.read``).
 
-    ``known_as``: the path of the file, if the split is one of a copy.
+    ``known_as``: the path of the original file, if the split belongs to a copy.
     """
     zoned, folders = in_zone(schema, spout.timezone), spout.partitions
     zoned_folders, times = in_zone(folders, spout.timezone), spout.partition_times
     partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation, times)
-    if folders.names:  # a file that has them too must have the same values
+    if folders.names:  # a file with the same columns must have the same values
         optional = {*optional, *folders.names}
         needed = None if needed is None else {*needed, *folders.names}
     for chunk in spout.format.read(filesystem, split, zoned, needed, optional):
@@ -263,7 +263,7 @@ def chunks_of(
 
 
 def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
-    """Lists the files of paths, in no order, without excluded ones; ``here`` as for ``find``."""
+    """Lists the files under some paths, in no order, without excluded ones; ``here`` as for ``find``."""
     return [each for each in find(paths, here) if not is_never_input(each.path) and _is_text(each.path)]
 
 
@@ -283,7 +283,7 @@ def _is_text(name: str) -> bool:
 
 
 def changed_at(entry: Entry) -> int | None:
-    """Returns when a file was last changed, in milliseconds; None if that cannot be told."""
+    """Returns when a file was last changed, in milliseconds; None if unknown."""
     if entry.info is not None:
         return None if entry.info.mtime_ns is None else int(entry.info.mtime_ns) // 1_000_000
     try:
@@ -305,25 +305,25 @@ def _listing_entry(entry: Entry) -> FoundFile | None:
     return FoundFile(entry.path, status.st_mtime_ns // 1_000_000, status.st_size) if is_file else None
 
 
-# The files of a spout during a run: those that are new, and those that were changed after they were read.
+# The files of a spout during a run: new files, and files that were changed after they were read.
 
 
 _NEWEST = 1_000
-"""Number of the latest files that are compared at each look after the first."""
+"""How many of the latest files each comparison after the first covers."""
 
 
 class WatchedFiles:
     """Lists the files of a spout for the batches of a run, and finds files that were changed after they were read.
 
-    A checkpoint notes when each file was last changed. The first listing of a run compares all files that were read,
-    and each further one the last 1,000, because files are appended to while they are new. In stores, whose listings
-    have the times, all are compared each time.
+    A checkpoint records when each file was last changed. The first listing of a run compares all files that were read.
+    Later listings compare only the last 1,000, because files are usually appended to while they are new. Listings of
+    stores include the times, so all files are compared each time.
     """
 
     def __init__(self, name: str, spout: FileSpout) -> None:
         """``name`` of the spout."""
         self.name, self.spout = name, spout
-        self._here = os.getcwd()  # a run goes on in the folder in which it was started
+        self._here = os.getcwd()  # the run keeps the folder in which it was started
         self._read: dict[str, int] = {}
         self._looked = False
         self._changed: dict[str, None] = {}
@@ -348,7 +348,7 @@ class WatchedFiles:
         """Called when the run has ended."""
 
     def look(self) -> None:
-        """Compares the files that were read last. DataError as for ``new``."""
+        """Compares the files that were read last. Raises DataError as ``new`` does."""
         self._compare(Entry(path, False, None) for path in self._newest() if "://" not in path)
 
     def take(self) -> list[str]:

@@ -12,11 +12,11 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NoReturn
 
-# The values of a HOCON text as written, and how references between them are resolved.
-#
-# Every key keeps all values that it was given, in order: mappings are merged with those before them, anything else
-# hides them. ``${a.b}`` is looked up when its value is needed. A value that is being worked out sees only what its key
-# was given before (``path: ${path}":/opt"``); where that does not help, the reference is circular.
+# The values of a HOCON text, and the resolution of references between them.
+# 
+# Every key keeps all its values, in order: mappings are merged with those before them, other values hide them.
+# ``${a.b}`` is looked up when its value is needed. While a value is being computed, it sees only the earlier values of
+# its key (``path: ${path}":/opt"``). If there are none, the reference is circular.
 
 
 MIXED = "texts, lists and mappings are mixed in one value"
@@ -34,7 +34,7 @@ class Place:
     at: int
     """The index of its character, from 0."""
     file: Path | None
-    """The included file that holds the text, if it is one."""
+    """The included file that contains the text; None for the main file."""
 
     def error(self, what: str) -> HoconError:
         """Returns the error for a mistake at this place."""
@@ -49,7 +49,7 @@ class Scalar:
 
     value: Any
     spelling: str
-    """The text as it was written; within a longer text this is used."""
+    """The original text, which is used within a longer text."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Before:
-    """Stands for the earlier value of a key, to which ``+=`` appends."""
+    """The earlier value of a key, to which ``+=`` appends."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Mapping:
     """True if each key has one entry, whose value is known."""
 
     def lay(self, other: Mapping) -> None:
-        """Lay another mapping over this one."""
+        """Lays another mapping over this one: its values hide or extend those here."""
         for key, entries in other.entries.items():
             self.entries.setdefault(key, []).extend(entries)
 
@@ -107,23 +107,23 @@ Part = Value | Blank | Reference | Before
 
 @dataclass(eq=False)
 class Entry:
-    """A value given to a key, or an item of a list: one part, or several that are joined."""
+    """A value of a key, or an item of a list: one part, or several parts that are joined."""
 
     parts: Sequence[Part]
     place: Place
     value: Value | None = None
-    """The value, once it is known; None for an optional reference without a target."""
+    """The computed value; None for an optional reference without a target."""
     is_known: bool = False
     is_open: bool = False
-    """True while its value is computed."""
+    """True while its value is being computed."""
     used: frozenset[Entry] = frozenset()
-    """The entries whose values were used for the known value."""
+    """The entries whose values were used for the computed value."""
     seen_as: list[Value | None] = field(default_factory=list)
-    """The values that this entry had for entries that it refers to: each of them saw only the part before it."""
+    """The values that other entries saw when this one referred to them: each saw only the part before it."""
 
 
 class _Circular(Exception):
-    """Raised if a value is needed that is being computed."""
+    """Raised if a value needs itself."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -149,15 +149,15 @@ class _Resolver:
     def __init__(self, root: Mapping) -> None:
         self.root = root
         self._relied_on: set[Entry] = set()
-        """Entries that were passed over because they were being worked out, since the present one was begun."""
+        """Entries that were skipped because they were being computed, since the current entry was begun."""
         self._used: set[Entry] = set()
-        """Entries whose values were taken since the present one was begun."""
+        """Entries whose values were used since the current entry was begun."""
         self._circular: list[Entry] = []
-        """The entries that have been ``seen_as`` something."""
+        """The entries with values in ``seen_as``."""
 
     def check(self) -> None:
-        """Raises HoconError if other entries have used a value of an entry that differs from its final one, because the
-        result would depend on the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
+        """Raises HoconError if an entry used a value of another entry that differs from its final value: the result
+        would depend on the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
         for entry in self._circular:
             values = [_plain(None if value is None else self.whole(value)) for value in (entry.value, *entry.seen_as)]
             if entry.is_known and any(value != values[0] for value in values):
@@ -174,13 +174,13 @@ class _Resolver:
         return Sequenced([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
 
     def _of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
-        """Returns the value of a key, by its entries; None if it has none."""
+        """Returns the value of a key from its entries; None if it has none."""
         layers = self._layers(entries, looks_back=looks_back)
         return self.whole(_merged(layers)) if layers else None
 
     def _layers(self, entries: Sequence[Entry], *, looks_back: bool = False) -> list[Value]:
         """Returns the values of a key, the last first: overlaid mappings, or one value of another kind. With
-        ``looks_back``, an entry that cannot be computed now is left out, with all that came after it."""
+        ``looks_back``, an entry that cannot be computed now is left out, together with all later entries."""
         layers: list[Value] = []
         for index, entry in reversed(list(enumerate(entries))):
             try:
@@ -198,7 +198,7 @@ class _Resolver:
         return layers
 
     def _value(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
-        """Returns the value of an entry. Its own lists and mappings are not resolved yet."""
+        """Returns the value of an entry, without resolving lists and mappings inside it."""
         if len(entry.parts) == 1 and isinstance(part := entry.parts[0], Scalar | Sequenced | Mapping):
             return part
         if entry.is_known and not any(other.is_open for other in entry.used):
@@ -254,7 +254,7 @@ class _Resolver:
         raise entry.place.error(MIXED)
 
     def _referred(self, reference: Reference, entry: Entry) -> Value | None:
-        """Returns the value that a reference of an entry leads to; None for an optional reference without one."""
+        """Returns the target of a reference; None for an optional reference without a target."""
         itself = False
         for path in reference.paths:
             try:
@@ -274,7 +274,7 @@ class _Resolver:
         raise reference.place.error(f"{reference} has no value{' other than itself' if itself else ''}")
 
     def _at(self, layers: Sequence[Value], path: Sequence[str]) -> Value | None:
-        """Returns the value at a path within mappings that lie over one another, the last first."""
+        """Returns the value at a path within overlaid mappings, the last first."""
         key, *rest = path
         within = [layer.entries.get(key, ()) for layer in reversed(layers) if isinstance(layer, Mapping)]
         entries = [entry for some in within for entry in some]
@@ -290,7 +290,7 @@ def _known(value: Value | None, place: Place) -> Entry:
 
 
 def _merged(layers: Sequence[Value]) -> Value:
-    """Returns overlaid mappings, the last first, as one; any other value unchanged."""
+    """Returns overlaid mappings, the last first, as one; other values unchanged."""
     if len(layers) == 1:
         return layers[0]
     merged = Mapping()
@@ -301,16 +301,16 @@ def _merged(layers: Sequence[Value]) -> Value:
 
 
 # Reads HOCON, as lightbend/config's HOCON.md defines it, into plain mappings.
-#
-# A file of a step may contain passwords, and errors end up in logs: they say where a mistake is and of which kind, but
-# quote nothing. Included files must exist. What is not supported is refused: URLs and class paths, files in other
-# languages, mappings of numbered keys as lists.
+# 
+# A file of a step may contain passwords, and errors end up in logs. So errors tell the place and kind of a mistake, but
+# quote nothing. Included files must exist. Refused as unsupported: URLs and class paths, files in other languages,
+# mappings of numbered keys as lists.
 
 
 _SPACES = r"\t\v\f\r\x1c-\x1f \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _BLANK = re.compile(f"[{_SPACES}]*")
 _GAP = re.compile(rf"(?:[\n{_SPACES}]|#[^\n]*|//[^\n]*)*")
-"""Matches what may stand between fields and items: blanks, ends of lines and comments."""
+"""Matches text between fields and items: blanks, ends of lines and comments."""
 _UNQUOTED = re.compile(rf'(?:(?!//)[^\n{_SPACES}$"{{}}\[\]:=,+#`^?!@*&\\])+')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _LIKE_NUMBER = re.compile(r"[-0-9][-+.eE0-9]*")
@@ -323,12 +323,12 @@ _OTHER_LANGUAGES = (".properties", ".yaml", ".yml", ".toml")
 
 
 def parse_hocon(text: str, folder: Path) -> Any:
-    """Parse HOCON into plain mappings; includes are relative to the folder. Raises HoconError if it cannot be read."""
+    """Parses HOCON into plain mappings; includes are relative to the folder. Raises HoconError if it cannot be read."""
     return resolve(_Reader(text, folder).document())
 
 
 class _Reader:
-    """Reads one text, from its beginning to its end."""
+    """Reads one text from beginning to end."""
 
     def __init__(
         self, text: str, folder: Path, open_files: Sequence[Path] = (), root: tuple[str, ...] | None = ()
@@ -336,13 +336,13 @@ class _Reader:
         self._text = text
         self._folder = folder
         self._open_files = open_files
-        """The included file that the text is, and those around it, the outermost first."""
+        """The included file with this text, preceded by the files that include it, the outermost first."""
         self._root = root
         """The path at which the text is included; None within a list, which has no paths."""
         self._at = 0
 
     def document(self) -> Mapping | Sequenced:
-        """Returns the mapping or list that the text is."""
+        """Returns the mapping or list of the whole text."""
         self._gap()
         root: Mapping | Sequenced
         if self._take("["):
@@ -356,7 +356,7 @@ class _Reader:
         return root
 
     def _fields(self, mapping: Mapping, path: tuple[str, ...] | None, closing: str) -> None:
-        """The fields of a mapping, into it, with the brace that closes it."""
+        """Reads the fields of a mapping, with its closing brace, and adds them to it."""
         self._gap()
         while not (self._take(closing) if closing else self._at == len(self._text)):
             word = _UNQUOTED.match(self._text, self._at)
@@ -386,7 +386,7 @@ class _Reader:
         mapping.entries.setdefault(key, []).append(entry)
 
     def _list(self) -> Sequenced:
-        """Returns the items of a list, with the bracket that closes it."""
+        """Reads the items of a list, with its closing bracket."""
         items: list[Entry] = []
         self._gap()
         while not self._take("]"):
@@ -395,7 +395,7 @@ class _Reader:
         return Sequenced(items)
 
     def _separator(self, closing: str) -> None:
-        """Reads the separator after a field or an item: a comma or the end of the line, which the last one may lack."""
+        """Reads the separator after a field or an item: a comma or a line end; the last one may lack it."""
         at_new_line = self._gap()
         if self._take(","):
             self._gap()
@@ -404,7 +404,7 @@ class _Reader:
             self._fail("expected end of text" if ends else f"expected a comma or a new line{_IN_QUOTES}")
 
     def _value(self, path: tuple[str, ...] | None) -> Entry:
-        """Returns a value, up to the end of its line, a comma or a closing sign."""
+        """Reads a value, up to the line end, a comma or a closing sign."""
         place, parts = self._place(), list[Part]()
         while True:
             start = self._at
@@ -470,7 +470,7 @@ class _Reader:
         return str(text)
 
     def _path(self, what: str) -> tuple[str, ...]:
-        """Returns a path such as ``a."b.c".d``."""
+        """Reads a path such as ``a."b.c".d``."""
         names, name, has_name = list[str](), "", False
         self._at = self._match(_BLANK).end()
         while True:
@@ -509,7 +509,7 @@ class _Reader:
         return Reference(((*self._root, *path), path) if self._root else (path,), optional, place)
 
     def _include(self, path: tuple[str, ...] | None) -> Mapping:
-        """Returns the fields of included files; the word ``include`` has been read already."""
+        """Returns the fields of included files, after the word ``include``."""
         place = self._place()
         opened = _INCLUDED.match(self._text, self._at)
         if not opened:
@@ -531,7 +531,7 @@ class _Reader:
         return included
 
     def _files(self, name: str, place: Place) -> list[Path]:
-        """Returns the file of a name, or those that match a pattern."""
+        """Returns the file with a name, or all files that match a pattern."""
         if "\0" in name:
             raise place.error("it includes a file whose name has a null character")
         file = Path(os.path.abspath(self._folder / name))
@@ -563,13 +563,13 @@ class _Reader:
         return root
 
     def _gap(self) -> bool:
-        """Skips blanks, comments and ends of lines; returns true if there was an end of a line."""
+        """Skips blanks, comments and line ends; True if there was a line end."""
         gap = self._match(_GAP)
         self._at = gap.end()
         return "\n" in gap[0]
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """Returns the match of a pattern that matches everywhere, at least emptily."""
+        """Returns the match of a pattern that also matches empty text."""
         found = pattern.match(self._text, self._at)
         assert found is not None
         return found

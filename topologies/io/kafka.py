@@ -1,5 +1,5 @@
-"""Kafka as source and sink: topics for events, results and dead letters; and the options of its clients as users write
-them, for Spark's connector and for librdkafka."""
+"""Kafka as source and sink: topics for events, results and dead letters. Also the options of Kafka's clients, as users
+write them, for Spark's connector and for librdkafka."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from windowing.errors import ConfigError
 from windowing.reprs import of_fields
 from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
 
-# Records that cannot be delivered: the headers that describe them, and cutting them to the size that Kafka takes.
+# Records that cannot be delivered: headers that describe them, and cutting them to Kafka's limit.
 
 
 REASON, TOPIC, PARTITION, OFFSET = "windbolt-reason", "windbolt-topic", "windbolt-partition", "windbolt-offset"
 SIZE, DIGEST, CUT = "windbolt-size", "windbolt-sha256", "windbolt-cut"
-"""Headers of a record that was cut: the size of its value in bytes, the SHA-256 of the value as hexadecimal digits, and
-the parts that were cut."""
+"""Headers of a cut record: the size of its value in bytes, the SHA-256 of the value in hexadecimal, and the names of
+the cut parts."""
 
 _OWN = frozenset({REASON, TOPIC, PARTITION, OFFSET, SIZE, DIGEST, CUT})
 
@@ -49,22 +49,22 @@ OVERHEAD = 1_000
 _CUT_HEADERS = 250
 """Bytes reserved for the headers of a cut record."""
 _KEY = 4
-"""A key larger than one part in this many of a record is cut."""
+"""A key is cut if it is larger than a record divided by this number."""
 
 DeadLetterRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Undeliverable:
-    """Where records go whose topic does not exist."""
+    """The topic for records whose own topic does not exist."""
 
     topic: str
     limit: int | None = None
-    """Maximum size of a record there in bytes; None for no limit."""
+    """Most bytes in a record there; None for no limit."""
 
 
 def size_of(row: DeadLetterRow) -> int:
-    """Upper bound on the size of a record in bytes, with its key and headers, as Kafka counts it."""
+    """Returns an upper bound on the size of a record in bytes, with its key and headers, as Kafka counts it."""
     headers = sum(map(_bytes_of, row["headers"] or ()))
     return len(row["value"] or b"") + len(row["key"] or b"") + headers + OVERHEAD
 
@@ -80,17 +80,17 @@ def _cut_header(header: DeadLetterRow, size: int) -> DeadLetterRow:
 
 
 def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, object]) -> list[DeadLetterRow]:
-    """Returns the headers with additional ones, which replace headers of the same names; None values are left out."""
+    """Returns the headers with added ones, which replace headers of the same names; None values are left out."""
     kept = [header for header in headers or () if header["key"] not in added]
     return kept + [{"key": name, "value": str(value).encode()} for name, value in added.items() if value is not None]
 
 
 def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
-    """Returns the record, cut to ``limit`` bytes if it is larger: its value, a very long key, and headers that do not
-    fit.
+    """Returns the record, cut to ``limit`` bytes if it is larger: first its value, then a very long key and headers
+    that do not fit.
 
     ``windbolt-cut`` names the cut parts; for the value, its full size and SHA-256 are added. windbolt's own headers
-    stay; if they alone are too large, such as a long reason, they are cut too.
+    stay. If they alone are too large, for example because of a long reason, they are cut too.
     """
     if limit is None or size_of(row) <= limit:
         return row
@@ -120,7 +120,7 @@ def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
 
 
 def redirect_missing(table: pa.Table, missing: Collection[str], instead: Undeliverable) -> pa.Table:
-    """Returns the rows for Kafka. Rows whose topic does not exist go to the topic ``instead``, with the reason in their
+    """Returns the rows for Kafka. Rows for a missing topic go to the topic ``instead``, with the reason in their
     headers."""
     if "topic" not in table.column_names:
         return table
@@ -141,21 +141,21 @@ def redirect_missing(table: pa.Table, missing: Collection[str], instead: Undeliv
 
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
-"""Per topic and partition, the offset of the first record to read."""
+"""By topic and partition, the offset of the first record to read."""
 
 Starting: TypeAlias = Literal["earliest", "latest"] | datetime | Offsets
 Form: TypeAlias = Literal["binary", "text"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 ISOLATION = "kafka.isolation.level"
-"""The option that selects the records of transactions that are read."""
+"""The option that decides whether records of unfinished transactions are read."""
 _USUAL = tuple(name for name in METADATA if name != HEADERS)
-"""The metadata that is added if all is asked for."""
+"""The metadata columns that ``metadata=True`` adds."""
 
 ID_HEADER = "windbolt-id"
-"""The header that identifies a record, so that repeats are recognized."""
+"""The header that identifies a record, so that repeats are recognised."""
 
 _ALWAYS = ("topic", "partition", "offset", "timestamp", "value")
-"""The fields read of every record: its position and its timestamp."""
+"""The fields that are always read: the position, the timestamp and the value."""
 _OURS = {
     "kafka.bootstrap.servers": "servers",
     "subscribe": "topics",
@@ -170,25 +170,25 @@ _OURS = {
     "includeHeaders": "schema",
     "topic": "topic",
 }
-"""Options of Spark and of Kafka's consumers, and the argument that replaces each."""
+"""Options of Spark and of Kafka's consumers, with the argument that replaces each."""
 
 
 @dataclass(frozen=True)
 class KafkaSpout:
-    """Reads records of topics, either raw or with an object in each."""
+    """Reads records of topics: raw, or with an object in each value."""
 
     servers: str
     _: KW_ONLY
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     declared: str | pa.Schema | None = None
-    """Columns of the values; None: the rows are the records."""
+    """Columns of the values; None: rows are raw records."""
     metadata: tuple[str, ...] = ()
     """Metadata columns, by the names of ``METADATA``."""
     changes: tuple[str, ...] = ()
     """Columns about Debezium's changes, by the names of ``CHANGES``."""
     key: KeyForm | None = None
-    """None: bytes if the rows are the records, else text."""
+    """Form of keys and values; None: bytes for raw records, else text."""
     key_columns: str | pa.Schema | None = None
     """Columns of the keys, after the columns of the values."""
     value: Form = "binary"
@@ -202,19 +202,19 @@ class KafkaSpout:
     records_per_batch: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain passwords
     timezone: str | None = None
-    """The zone of times that are written without one; None: UTC."""
+    """The zone of times without a zone; None: UTC."""
     on_truncation: OnTruncation = "cut"
-    """Action for times that are finer than microseconds."""
+    """Action for times finer than microseconds."""
     times: Times = ()
     """The declared forms of times, by column."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Values for columns in which its rows have none."""
+    """Default values for columns."""
 
     def __repr__(self) -> str:
         return of_fields(self)
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the columns of the records, or the declared ones and the metadata."""
+        """Returns the columns of raw records, or the declared columns and the metadata."""
         if self.declared is None:
             return {DEFAULT_STREAM: _with_text(RECORD, {"key": self.key or "binary", "value": self.value})}
         declared, rows = parse_schema(self.declared), self.rows
@@ -230,7 +230,7 @@ class KafkaSpout:
 
     @property
     def rows(self) -> TopicRows:
-        """Returns how its rows are in the records; only where columns are declared."""
+        """Returns how rows are parsed from records, if columns are declared."""
         assert self.declared is not None
         return TopicRows(
             parse_schema(self.declared),
@@ -259,7 +259,7 @@ class KafkaSpout:
 
     @property
     def display_name(self) -> str:
-        """Its topics, for messages."""
+        """Its topics, for display."""
         return f"topics like {self.pattern}" if self.pattern else f"topic {', '.join(self.topics)}"
 
 
@@ -275,9 +275,9 @@ class KafkaSink:
     undeliverable: Undeliverable | None = None
     """Sink for rows of a missing topic; None: they stop the run."""
     records: TopicRecords | None = None
-    """Conversion of its rows to records; None: they are records."""
+    """Conversion of rows to records; None: its rows are records."""
     largest: int | None = None
-    """Maximum size of its records in bytes; a topic that accepts less is refused before the run. None for no check."""
+    """Most bytes in a record; a topic that accepts less is refused before the run. None for no check."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -286,7 +286,7 @@ class KafkaSink:
         """Nothing to check before the run."""
 
     def check_columns(self, schema: pa.Schema) -> None:
-        """Raise ConfigError for columns that do not make a record."""
+        """Raises ConfigError for columns that do not form a record."""
         if self.records is not None:
             check_records(self.records, schema)
             if self.records.headers is not None and not _fits(schema.field(self.records.headers).with_name("headers")):
@@ -339,8 +339,8 @@ def reads_topic(spout: KafkaSpout, topic: str) -> bool:
 
 
 def same_kafka(one: str, other: str) -> bool:
-    """True if two lists of servers, ``host:port,host:port``, have a server in common. Clusters that are named by
-    different servers of theirs cannot be told from two clusters."""
+    """True if two lists of servers, ``host:port,host:port``, share a server. Two lists without a common server may
+    still name the same cluster."""
     return bool(_addresses(one) & _addresses(other))
 
 
@@ -349,7 +349,7 @@ def _addresses(servers: str) -> set[str]:
 
 
 def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
-    """Returns the names that a pattern of Java's matches, as far as Python reads it alike."""
+    """Returns the names that a Java pattern matches, as far as Python reads the pattern alike."""
     if pattern is None:
         return []
     try:
@@ -373,7 +373,7 @@ def checked_servers(given: str | Sequence[str]) -> str:
 
 
 def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Options for Spark's connector, as strings. Raises ConfigError for options that are arguments here."""
+    """Returns options for Spark's connector as strings. Raises ConfigError for options that are arguments here."""
     options: dict[str, str] = {}
     for name, value in (given or {}).items():
         if name in _OURS:
@@ -408,7 +408,7 @@ def checked_topics(topics: str | Iterable[str] | None, pattern: str | None) -> t
 
 
 def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
-    """Returns the position at which a run begins. Raises ConfigError for values that are not a position in a topic."""
+    """Returns the position where a run begins. Raises ConfigError for a value that is not a position in a topic."""
     if starting in ("earliest", "latest"):
         return starting
     if isinstance(starting, datetime):
@@ -432,8 +432,8 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
 
 
 def checked_metadata(asked: bool | str | Iterable[str], changes: Sequence[str] = ()) -> tuple[str, ...]:
-    """Returns the names of metadata columns; ``changes`` are the columns of an envelope. Raises ConfigError for unknown
-    ones."""
+    """Returns the names of metadata columns; ``changes``: the columns of an envelope. Raises ConfigError for unknown
+    names."""
     if isinstance(asked, bool):
         return (*_USUAL, *changes) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -491,12 +491,12 @@ def _are_headers(key: pa.DataType, value: pa.DataType) -> bool:
     return bool(pa.types.is_string(key) and (pa.types.is_string(value) or pa.types.is_binary(value)))
 
 
-# Options of Spark's connector, and their defaults: the same on both engines.
+# Options of Spark's connector and their defaults, for both engines.
 
 
 READING = {
     "failOnDataLoss": "true",
-    "kafka.default.api.timeout.ms": "20000",  # Spark asks three times
+    "kafka.default.api.timeout.ms": "20000",  # Spark retries this three times
     "kafka.request.timeout.ms": "15000",
     "kafkaConsumer.pollTimeoutMs": "60000",
     # After each poll Spark asks the broker for offsets, in two requests; by default a poll has at most 500 records.
@@ -509,15 +509,15 @@ WRITING = {
     "kafka.request.timeout.ms": "15000",
     "kafka.delivery.timeout.ms": "60000",
 }
-"""Default timeouts for writing: about a minute, long enough for a broker's restart, but not several."""
+"""Default timeouts for writing: about a minute, long enough for one restart of a broker."""
 FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
-"""Default timeouts for the first answer."""
+"""Default timeouts for the first response."""
 RECORDS_PER_BATCH = 500_000
-"""Default maximum number of records per batch; without one the first batch would be a whole topic."""
+"""Default maximum number of records per batch; without a limit the first batch would be a whole topic."""
 
 
 def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of Spark's connector that are for Kafka's own clients; the last one counts."""
+    """Returns those options of Spark's connector that are for Kafka's clients; later mappings win."""
     return {
         name.removeprefix("kafka."): value
         for some in options
@@ -527,18 +527,18 @@ def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
 
 
 def may_lose(options: Mapping[str, str]) -> bool:
-    """True if a spout with these options continues after records have been lost."""
+    """True if a spout with these options goes on after records have been lost."""
     return options.get("failOnDataLoss", "true") == "false"
 
 
-# The same for librdkafka, which reads and writes in local runs.
+# Settings for librdkafka, which reads and writes in local runs.
 
 
 _CONNECTOR = frozenset(
     {
         "failOnDataLoss",
         "kafkaConsumer.pollTimeoutMs",
-        # How Spark divides its work, or asks Kafka: nothing that is read depends on it.
+        # How Spark divides its work, and its requests to Kafka: the records that are read do not depend on it.
         "minPartitions",
         "maxRecordsPerPartition",
         "groupIdPrefix",
@@ -546,7 +546,7 @@ _CONNECTOR = frozenset(
         "fetchOffset.retryIntervalMs",
     }
 )
-"""Options of the connector that a local run follows, or that change nothing that is read or written."""
+"""Options of the connector that a local run follows, or that do not change which records are read or written."""
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.request.size": "message.max.bytes",
@@ -557,16 +557,16 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-"""Settings of Java's clients that librdkafka has under another name."""
+"""Settings of Java's clients with another name in librdkafka."""
 _LEAST = {"fetch.max.bytes": 1000, "fetch.min.bytes": 1, "max.partition.fetch.bytes": 1, "batch.size": 1}
-"""The least values that librdkafka takes, where Java's clients take less: limits that one record may exceed in both."""
+"""The least values that librdkafka accepts; Java's clients accept less. In both, one record may exceed these limits."""
 _NAMED = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "queue.buffering.max.ms": "linger.ms",
     "compression.codec": "compression.type",
     **{theirs: ours for ours, theirs in _RENAMED.items()},
 }
-"""Java's names of settings that librdkafka's errors call otherwise."""
+"""Java's names for settings that errors of librdkafka call by another name."""
 _OF_JAVA = frozenset(
     {
         "auto.include.jmx.reporter",
@@ -582,7 +582,7 @@ _OF_JAVA = frozenset(
         "ssl.truststore.password",  # the certificates in a PEM file are not encrypted
     }
 )
-"""Settings of Java's clients that concern their memory, their metrics or their waiting; windbolt waits itself."""
+"""Settings of Java's clients about their memory, metrics and waiting; windbolt waits by itself."""
 _SET_HERE = frozenset(
     {
         "bootstrap.servers",
@@ -599,7 +599,7 @@ _SET_HERE = frozenset(
 )
 """Settings that windbolt sets itself, as the connector does."""
 _STORES = {"ssl.keystore": "JKS", "ssl.truststore": "JKS"}
-"""Files of keys and certificates of Java's, and the type that they have by default."""
+"""Java's files of keys and certificates, with their default type."""
 _JAAS = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"([\w.]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))")
 _PASSWORDS = {"PlainLoginModule", "ScramLoginModule"}
@@ -612,8 +612,8 @@ _DO = "leave it out for local runs, or run on Spark"
 
 
 def librdkafka_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Returns options of Spark's connector as settings of librdkafka. Raises ConfigError, without the values of
-    options, if there is no equivalent."""
+    """Returns options of Spark's connector as settings of librdkafka. Raises ConfigError, without values, for an option
+    without an equivalent."""
     for name in options:
         if not name.startswith("kafka.") and name not in _CONNECTOR:
             raise ConfigError(
@@ -667,7 +667,7 @@ def _of_store(store: str, path: str, kind: str) -> dict[str, str]:
 
 
 def _of_jaas(text: str) -> dict[str, str]:
-    """Returns the settings for Java's configuration of a login, which has a password in it: no error shows it."""
+    """Returns the settings for Java's configuration of a login; its password appears in no error."""
     matched = _JAAS.fullmatch(text)
     module = "" if matched is None else matched[1].rpartition(".")[2]
     options = {} if matched is None else {each[1]: _unquoted(each) for each in _JAAS_OPTION.finditer(matched[2])}
@@ -693,12 +693,12 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def with_names_of_java(error: str) -> str:
-    """Returns the text of an error of librdkafka's, with settings by the names that options have."""
+    """Returns an error text of librdkafka with Java's names of settings."""
     return re.sub(r"([\"`])([a-z.]+)\1", lambda each: f"{each[1]}{_NAMED.get(each[2], each[2])}{each[1]}", error)
 
 
 def milliseconds(options: Mapping[str, str], name: str) -> int:
-    """Returns a timeout among options. Raises ConfigError if it is not a whole number."""
+    """Returns a timeout from options. Raises ConfigError if it is not a whole number."""
     value = options[name]
     try:
         return int(value)

@@ -23,8 +23,8 @@ from topologies.io.formats.event_files import reached
 
 
 def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
-    """Returns the file system of a path or URI, the path inside it, and the URI of its root (None for the local
-    one)."""
+    """Returns the file system of a path or URI, the path inside it, and the URI of its root; None for the local
+    root."""
     path = shown_path(path)
     if "://" not in path:
         return pafs.LocalFileSystem(), path, None
@@ -33,15 +33,15 @@ def locate(path: str) -> tuple[pafs.FileSystem, str, str | None]:
 
 
 def locate_file(path: str) -> tuple[pafs.FileSystem, str]:
-    """Returns the file system of a file that was listed, and the path inside it. Its name may be anything: a question
-    mark in it begins no options."""
+    """Returns the file system of a listed file, and the path inside it. A question mark in the name does not begin
+    options."""
     path = shown_path(path)
     return open_uri(path, options=False) if "://" in path else (pafs.LocalFileSystem(), path)
 
 
 def shown_path(path: str) -> str:
-    """Returns a path as windbolt names it (``place_name``): absolute, and without the scheme that Spark puts before
-    local paths."""
+    """Returns a path in windbolt's form (``place_name``): absolute, without the scheme that Spark adds to local
+    paths."""
     path = place_name(path)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
@@ -69,41 +69,39 @@ PASSED_OVER = ("._COPYING_", ".tmp", ".crc")
 _ANY_FOLDERS = "**"
 _HDFS_SCHEMES = ("hdfs://", "viewfs://")
 _DEFAULT_HDFS = "hdfs://"
-"""The store of the default HDFS, if no configuration names its cluster."""
+"""The default HDFS, if no configuration names its cluster."""
 _AT_ONCE = 16
-"""Number of folders of a store that are listed at the same time."""
+"""Number of folders of a store that are listed concurrently."""
 _MAGIC = re.compile(r"[*?\[{\\]")
 _WILD = re.compile(r"[*?]")
 _ESCAPED = re.compile(r"(?:[^*?\[{\\]|\\.|\[[^!^\]]\])*", re.DOTALL)
-"""Matches a part in which each special character is in brackets of its own, or behind a backslash, so that it is a
-name."""
+"""Matches a part whose special characters are all in brackets or after a backslash, so that it is a plain name."""
 
 
 class Entry(NamedTuple):
-    """A file or a folder, as listed."""
+    """A file or a folder in a listing."""
 
     path: str
     """Absolute path or URI."""
     is_folder: bool
     info: pafs.FileInfo | None
-    """Size and time, if a listing has them too, as in stores."""
+    """Size and time, if the listing has them, as in stores."""
 
 
 def is_never_input(path: str) -> bool:
-    """True for a file that is never input, for its name."""
+    """True for a file whose name excludes it from input."""
     name = os.path.basename(path)
     return name.startswith(("_", ".")) or name.endswith(PASSED_OVER)
 
 
 def is_partition(name: str) -> bool:
-    """True for the name of a folder that holds a part of the files of the folder above it: ``dt=2024-01-01``."""
+    """True for the name of a partition folder, such as ``dt=2024-01-01``."""
     return "=" in name and not name.startswith((".", "=")) and not name.endswith(PASSED_OVER)
 
 
 def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
-    """Yields the entries that paths stand for, each once, in no order; also files that are passed over for their own
-    names, and those that are not regular files. ``here``: the folder in which relative paths begin; None for the
-    current one.
+    """Yields the entries that paths match, each once, in no order. They include files whose names exclude them from
+    input, and entries that are not regular files. ``here``: the folder of relative paths; None for the current folder.
 
     Raises UnreachableError for a folder that cannot be listed.
     """
@@ -121,9 +119,9 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
 
 
 def leading(path: str) -> tuple[str, bool]:
-    """Returns the part of a path before the first pattern in it, absolute; and whether a pattern follows.
+    """Returns the absolute part of a path before its first pattern; and True if there is a pattern.
 
-    Raises UnreachableError if that cannot be found out.
+    Raises UnreachableError if the file system cannot be asked.
     """
     parsed = _parsed(path)
     folders = _folders(parsed.root)
@@ -135,15 +133,14 @@ def leading(path: str) -> tuple[str, bool]:
 
 
 def look(path: str) -> Entry | None:
-    """Returns the entry at exactly this absolute path or URI; None if there is none."""
+    """Returns the entry at this absolute path or URI, taken literally; None if there is none."""
     return _folders(_parsed(path).root).kind(path)
 
 
 def folders_before(path: str, file: str) -> list[tuple[str, str]]:
-    """Returns the folders that an earlier run may have been started in, each with the matching folder of this run.
+    """Returns the folders where an earlier run may have been started, each with the matching folder of this run.
 
-    For a file named by a relative path, which means another file after a start in another folder. Empty for other
-    files.
+    Only for a file named by a relative path, whose meaning depends on the folder of the start. Empty for other files.
     """
     if "://" in place_name(path) or path.startswith(("/", "file:", "dbfs:")):
         return []
@@ -159,19 +156,19 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
 
 
 def literal(name: str) -> str:
-    """Returns the pattern that matches this name alone."""
+    """Returns a pattern that matches only this name."""
     return re.sub(r"[*?\[{\\]", lambda found: "\\\\" if found[0] == "\\" else f"[{found[0]}]", name)
 
 
-# One name for each place, by which it is known however it was written.
+# A canonical name for each file or folder, however its path was written.
 
 
 class Place(NamedTuple):
-    """A file or folder. Equal places are one: links, other spellings and keys are not in them."""
+    """A file or folder. Two paths to the same file give equal places: links are resolved, spellings unified, keys
+    removed."""
 
     store: str
-    """The file system, with the endpoint of a store that is not Amazon's or Google's own as an option; "" for this
-    machine's."""
+    """The file system: "" for the local one. For a store outside Amazon and Google, the endpoint is an option in it."""
     path: str
     """The absolute path in the file system."""
 
@@ -185,7 +182,7 @@ class Place(NamedTuple):
 
 
 def canonical_place(path: str) -> Place:
-    """Returns the place of a path without patterns, such as the folder of a sink."""
+    """Returns the place of a path without patterns, such as a sink's folder."""
     path = shown_path(path)
     if "://" not in path:
         return Place("", os.path.realpath(path))
@@ -194,9 +191,9 @@ def canonical_place(path: str) -> Place:
 
 
 def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
-    """Returns those of these files that a user's path of input can stand for, whatever other files exist.
+    """Returns those of ``files`` that a user's input paths can match, whatever other files exist.
 
-    Links are followed in the part of a path before its first pattern, and where that pattern matches them.
+    Links are followed in the part of a path before its first pattern, and where the pattern matches links.
     """
     read: set[Place] = set()
     for folder, parts in chain.from_iterable(map(_starting_folders, paths)):
@@ -207,7 +204,7 @@ def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
 
 
 def _starting_folders(path: str) -> Iterator[tuple[Place, tuple[str, ...]]]:
-    """Yields the folders in which a path may stand for files, each with the parts of the path below it."""
+    """Yields the folders in which a path may match files, each with the parts of the path below it."""
     parsed = _parsed(path)
     for base, parts in parsed.ways:
         if parsed.root is None:
@@ -217,9 +214,9 @@ def _starting_folders(path: str) -> Iterator[tuple[Place, tuple[str, ...]]]:
 
 
 def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
-    """True if these parts, below a folder, may stand for a file."""
+    """True if these parts, below a folder, may match a file."""
     stores = {folder.store, file.store}
-    # Where nobody says which the default one is, hdfs:/// may be any.
+    # Without a default HDFS in the configuration, hdfs:/// may be any of them.
     if len(stores) > 1 and not (_DEFAULT_HDFS in stores and all(each.startswith(_HDFS_SCHEMES) for each in stores)):
         return False
     if folder.path == file.path:
@@ -229,7 +226,7 @@ def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
 
 
 def _store(root: str) -> str:
-    """Returns the name of a remote file system, given the URI of its root."""
+    """Returns the name of a remote file system, from the URI of its root."""
     scheme, _, authority = root.partition("?")[0].lower().partition("://")
     user, _, host = authority.rstrip("/").rpartition("@")
     if scheme in ("abfs", "abfss"):
@@ -241,8 +238,7 @@ def _store(root: str) -> str:
 
 
 def _without_links(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the folders of this machine, without links, in which a path may stand for files, each with the parts of
-    the path below it."""
+    """Yields the local folders, with links resolved, in which a path may match files, each with the parts below it."""
     while parts and _ESCAPED.fullmatch(parts[0]):
         folder, parts = os.path.join(folder, _unescaped(parts[0])), parts[1:]
     folder = os.path.realpath(folder)
@@ -267,10 +263,10 @@ class _Path:
     """A path as a user wrote it."""
 
     root: str | None
-    """The URI of its file system; None for this machine's."""
+    """The URI of its file system; None for the local one."""
     ways: tuple[tuple[str, tuple[str, ...]], ...]
-    """The root or the working folder with which the path begins, and the parts after it, between slashes. There are
-    several ways if alternatives hold slashes: ``{a/b,c}``."""
+    """The root or working folder where the path begins, and the parts after it, between slashes. Several, if
+    alternatives contain slashes: ``{a/b,c}``."""
 
 
 def _parsed(path: str, here: str | None = None) -> _Path:
@@ -286,13 +282,13 @@ def _parsed(path: str, here: str | None = None) -> _Path:
 
 
 def _plain(root: str) -> str:
-    """Returns the URI of a file system as paths begin with it: without options, and without the keys of a bucket."""
+    """Returns the URI of a file system as paths use it: without options and without the keys of a bucket."""
     scheme, _, authority = root.partition("?")[0].rstrip("/").partition("://")
     return f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}"
 
 
 def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
-    """Returns the number of the folders ``before`` that a path keeps, and its parts after these, without dots."""
+    """Returns how many of the folders ``before`` a path keeps, and its parts after them, without dots."""
     kept, parts = len(before), list[str]()
     for part in _split(way, "/"):
         if part == "..":
@@ -306,7 +302,7 @@ def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
 
 
 def _expanded(path: str) -> list[str]:
-    """Returns a path once for each choice among its alternatives that hold a slash."""
+    """Returns a path once for each choice among its alternatives that contain a slash."""
     at = 0
     while at < len(path):
         end = _end(path, at)
@@ -318,7 +314,7 @@ def _expanded(path: str) -> list[str]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Returns a text cut at each sign that is not in brackets or alternatives."""
+    """Returns a text split at each ``sign`` outside brackets and alternatives."""
     parts, start, at = list[str](), 0, 0
     while at < len(text):
         if text[at] == sign:
@@ -329,10 +325,9 @@ def _split(text: str, sign: str) -> list[str]:
 
 
 def _end(text: str, at: int) -> int:
-    """Returns where the piece ends that begins at ``at``: an escaped character, brackets, alternatives, or one
-    character.
+    """Returns where the piece at ``at`` ends: an escaped character, brackets, alternatives, or one character.
 
-    A bracket or a brace that is not closed stands for itself, and so does a backslash at the end.
+    An unclosed bracket or brace, and a trailing backslash, stand for themselves.
     """
     match text[at]:
         case "\\":
@@ -350,8 +345,7 @@ def _end(text: str, at: int) -> int:
 
 
 def _regex(part: str, hiding: str = "") -> str:
-    """Returns the regular expression of the names that a part matches; ``hiding`` stands before a star that begins
-    it."""
+    """Returns the regular expression for the names that a part matches; ``hiding`` is put before a leading star."""
     patterns, at = list[str](), 0
     while at < len(part):
         end = _end(part, at)
@@ -374,7 +368,7 @@ def _regex(part: str, hiding: str = "") -> str:
 
 
 def _class(inside: str) -> str:
-    """Returns the regular expression of the text in brackets."""
+    """Returns the regular expression for the text in brackets."""
     negated = inside[0] in "!^" and len(inside) > 1
     chars = re.findall(r"\\?.", inside[negated:], re.DOTALL)
     ranges, at = list[str](), 0
@@ -398,7 +392,7 @@ def _compiled(part: str) -> re.Pattern[str]:
 
 @lru_cache(256)
 def _visible(part: str) -> re.Pattern[str]:
-    """Compiles a part so that no star or question mark matches the ``_`` or dot with which a name begins."""
+    """Compiles a part so that no star or question mark matches a leading ``_`` or dot."""
     return re.compile(_regex(part, hiding="(?![_.])"), re.DOTALL)
 
 
@@ -409,10 +403,10 @@ class _Folders(Protocol):
         """Returns the entry at a path; None if there is none."""
 
     def inside(self, folder: str) -> list[Entry]:
-        """Returns the entries of a folder; none if it is gone, or is no folder."""
+        """Returns the entries of a folder; none if it does not exist or is not a folder."""
 
     def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        """Returns the results of ``look`` for several paths, in their order."""
+        """Returns the results of ``look`` for several paths, in order."""
 
 
 def _folders(root: str | None) -> _Folders:
@@ -420,7 +414,7 @@ def _folders(root: str | None) -> _Folders:
 
 
 class _Here:
-    """The file system of this machine."""
+    """The local file system."""
 
     def kind(self, path: str) -> Entry | None:
         with reached(path):
@@ -445,7 +439,7 @@ class _Here:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads nowhere, in a circle, or where nobody may look
+    except OSError:  # a dangling link, a circle of links, or no permission
         return False
 
 
@@ -471,8 +465,8 @@ class _RemotePlace:
                 return []
 
     def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        # Several at a time, since each waits for the store. One request for all that is below a folder would list
-        # folders that nobody asked for, of any size.
+        # Several at a time, since each waits for the store. One request for everything below a folder would also list
+        # folders without input, of any size.
         if len(paths) < 2 or not self._is_store:
             return map(look, paths)
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
@@ -500,8 +494,8 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
 
 
 def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
-    """Folders and all in them, at any depth, each once. A link is not followed, because its files would be read a
-    second time."""
+    """Returns folders and everything in them, at any depth, without repeats. Links are not followed, because their
+    files would be read twice."""
     level = list(dict.fromkeys(within))
     paths = dict.fromkeys(level)
     while level:
@@ -522,7 +516,7 @@ def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
 
 
 def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entry]:
-    """Returns the entries of a folder that match a part. A plain name that is not the last part is not looked up."""
+    """Returns the entries of a folder that match a part. A plain name before the last part is not looked up."""
     named = _named(folders, folder, part)
     if named is not None:
         if not last:
@@ -539,7 +533,7 @@ def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entr
 
 
 def _is_meant(part: str, name: str) -> bool:
-    """True if a pattern names files that are usually passed over for their beginning or their end: ``_*``, ``{_a,c}``,
+    """True if a pattern names files that are excluded by the beginning or end of their names: ``_*``, ``{_a,c}``,
     ``*.tmp``."""
     ends = [end for end in PASSED_OVER if name.endswith(end)]
     return _visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
@@ -558,7 +552,7 @@ def _named(folders: _Folders, folder: str, part: str) -> str | None:
 
 
 def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
-    """True if a path of these parts may stand for the file of these names, whatever else exists."""
+    """True if a path of these parts may match the file with these names, whatever else exists."""
     if not parts:
         return all(map(is_partition, names[:-1]))
     if parts[0] == _ANY_FOLDERS:
@@ -569,7 +563,7 @@ def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _fits(part: str, name: str) -> bool:
-    """True if a part may stand for a name, whatever else there is."""
+    """True if a part may match a name, whatever else exists."""
     if part == name or _compiled(part).fullmatch(name) is None:
         return part == name
     return not is_never_input(name) or _is_meant(part, name)
@@ -590,8 +584,8 @@ def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str,
 
 
 def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
-    """Yields the files in folders, and with ``below`` those in their partition folders, which ``**`` has found
-    itself."""
+    """Yields the files in folders; with ``below`` also those in their partition folders, which ``**`` has already
+    found."""
     while paths:
         partitions: list[str] = []
         for entry in chain.from_iterable(folders.each(folders.inside, paths)):
@@ -603,8 +597,8 @@ def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[En
 
 
 def _leads_up(folder: str) -> bool:
-    """True for a link to a folder that contains it, also by way of other links: its files would be listed again and
-    again."""
+    """True for a link to a folder that contains the link, also through other links: its files would be listed
+    endlessly."""
     if not _is_link(folder):
         return False
     target, above = os.path.realpath(folder), os.path.dirname(folder)

@@ -1,4 +1,4 @@
-"""A spout that a user writes, as part of a topology."""
+"""A user's spout as part of a topology."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windowing.timestamps import zone_of
 
 @dataclass(frozen=True)
 class UsersSpout:
-    """A spout that a user has written, as part of a topology."""
+    """A user's spout as part of a topology."""
 
     spout: Spout | PartitionedSpout
 
@@ -32,24 +32,25 @@ class UsersSpout:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """Returns the values for columns in which its rows have none."""
+        """Returns the default values for columns."""
         return zoned_defaults(self.spout.defaults, parse_schema(self.spout.schema), self.spout.timezone)
 
 
 @dataclass(frozen=True, repr=False)
 class PulledSpout(UsersSpout):
-    """A spout whose rows are pulled, and kept in the checkpoint."""
+    """A user's spout whose rows a run pulls and keeps in the checkpoint."""
 
     spout: Spout
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. Raises ConfigError if there are none, or the limit or a method is invalid."""
+        """Returns the declared columns. Raises ConfigError if there are none, or if the limit or a method is
+        invalid."""
         return {DEFAULT_STREAM: _declared(self.spout, Spout)}
 
 
 @dataclass(frozen=True, repr=False)
 class RangedSpout(UsersSpout):
-    """A spout of partitions, whose ranges are kept in the checkpoint."""
+    """A user's spout of partitions, whose read ranges a run keeps in the checkpoint."""
 
     spout: PartitionedSpout
 
@@ -59,8 +60,8 @@ class RangedSpout(UsersSpout):
         return self.spout.merge_by
 
     def outputs(self) -> dict[str, pa.Schema]:
-        """Returns the declared columns. Raises ConfigError if there are none, or the limit, ``merge_by`` or a method is
-        invalid."""
+        """Returns the declared columns. Raises ConfigError if there are none, or if the limit, ``merge_by`` or a method
+        is invalid."""
         schema = _declared(self.spout, PartitionedSpout)
         if self.merge_by is not None:
             check_merging(self.merge_by, schema)
@@ -94,11 +95,11 @@ def _declared(spout: Spout | PartitionedSpout, base: type) -> pa.Schema:
 
 
 def _check_call(spout: Spout | PartitionedSpout, name: str, given: list[str]) -> None:
-    """Raise ConfigError for a method that cannot be called with so many values."""
+    """Raises ConfigError for a method that does not accept these arguments."""
     method = getattr(spout, name)
     try:
         inspect.signature(method).bind(*given)
-    except ValueError:  # code that is not written in Python cannot be inspected
+    except ValueError:  # code of C cannot be inspected
         return
     except TypeError as error:
         code = getattr(method, "__code__", None)
@@ -110,12 +111,12 @@ def _check_call(spout: Spout | PartitionedSpout, name: str, given: list[str]) ->
         ) from error
 
 
-# Times without a zone in rows that users return: those of the zone that their spout names.
+# Times without a zone in users' rows are in the zone that their spout names.
 
 
 def in_their_zone(rows: EmittedRows, schema: pa.Schema, zone: str | None) -> EmittedRows:
-    """Returns rows whose times without a zone are read in a zone, by the rules of ``spouts.files``: datetimes, dates in
-    timestamp columns, and columns of tables. None is UTC, which needs no change."""
+    """Returns rows whose times without a zone are read in ``zone``, by the rules of ``spouts.files``: datetimes, dates
+    in timestamp columns, and columns of tables. None is UTC, which needs no change."""
     if checked_zone(zone) is None:
         return rows
     return _zoned_rows(rows, in_zone(schema, zone))
@@ -132,7 +133,7 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
     table = given_table(rows)
     if table is None:
         return (_zoned_rows(each, schema) for each in rows) if isinstance(rows, Iterable) else rows
-    if table.column_names == [str(place) for place in range(len(schema))]:  # a DataFrame without names
+    if table.column_names == [str(place) for place in range(len(schema))]:  # a DataFrame without column names
         table = table.rename_columns(schema.names)
     for place, column in enumerate(table.columns):
         kind = _type_of(schema, table.column_names[place])
@@ -148,7 +149,7 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
 
 
 def zoned_defaults(given: Mapping[str, Any], schema: pa.Schema, zone: str | None) -> Mapping[str, Any]:
-    """Returns the defaults of a spout; their times without a zone are read in its zone."""
+    """Returns the defaults of a spout; times without a zone are read in its zone."""
     if checked_zone(zone) is None or not isinstance(given, Mapping):
         return given
     zoned = in_zone(schema, zone)
@@ -183,7 +184,7 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
     if pa.types.is_timestamp(kind):
         if isinstance(value, np.datetime64):
             micros = value.astype("datetime64[us]")
-            value = micros.item() if micros == value else value  # which is NaT, or finer and refused
+            value = micros.item() if micros == value else value  # a NaT or a finer time is refused
         if isinstance(value, datetime):
             return value.replace(tzinfo=zone_of(kind.tz)) if value.tzinfo is None else value
         return datetime.combine(value, time(), zone_of(kind.tz)) if isinstance(value, date) else value
@@ -195,7 +196,7 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
         if not isinstance(pairs, list | tuple) or any(
             not isinstance(each, list | tuple) or len(each) != 2 for each in pairs
         ):
-            return value  # which is refused in words
+            return value  # refused later, with a reason
         return [(_zoned_value(key, kind.key_type), _zoned_value(each, kind.item_type)) for key, each in pairs]
     several = isinstance(value, Collection) and not isinstance(value, Mapping | bytes | str)
     if several and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
@@ -205,23 +206,24 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
 
 @dataclass(frozen=True, repr=False)
 class PulledRows(KeptRows):
-    """The rows of such a spout in files of a checkpoint; each is a batch."""
+    """Pulled rows of a user's spout, in files of a checkpoint; each file is a batch."""
 
     place: str = field(default="", kw_only=True)
     """The folder of these files; ``paths`` has it as a pattern."""
 
     def now(self, path: str) -> str:
-        """Returns where a file is, even if the checkpoint has been moved since a batch was planned with the file."""
+        """Returns the current path of a file, even if the checkpoint was moved after the batch with the file was
+        planned."""
         return f"{self.place}/{path.rsplit('/', 1)[1]}"
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-        """Yields one batch for each file; the next one is pulled when it is asked for."""
+        """Yields one batch for each file; the next file is pulled on demand."""
         for file in files:
             yield [file]
 
 
 @dataclass(frozen=True, repr=False)
 class PulledRanges(PulledRows):
-    """The ranges of the partitions of a user's spout in files of a checkpoint; each is a batch, and has no rows."""
+    """Ranges of a user's partitions, in files of a checkpoint; each file is a batch and has no rows."""
 
     spout: PartitionedSpout = field(kw_only=True)

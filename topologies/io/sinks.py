@@ -1,4 +1,4 @@
-"""Sinks: where results go."""
+"""Sinks: the places to which results go."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ class FileSink:
         return of_fields(self)
 
     def check(self) -> None:
-        """Raise ConfigError if the sink cannot be used as it is."""
+        """Raises ConfigError for a sink that cannot work."""
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise ConfigError(f"{self.path!r} is a file", why="the sink writes files into a folder", do="name a folder")
 
 
 def output_file(sink: FileSink) -> Place:
-    """Returns the place of the first file that the sink writes. A spout that reads this file reads all files of the
-    sink."""
+    """Returns the place of the sink's first file. A spout that reads this file reads all files of the sink."""
     return canonical_place(sink.path).below(f"batch-{batch_key(0, False)}-0000.{sink.format.name}")
 
 
@@ -86,19 +85,20 @@ class MemorySink:
 
     @property
     def table(self) -> pa.Table | None:
-        """All rows so far, in order of batches; None before the first."""
-        batches = dict(self.batches)  # a run in the background may add another meanwhile
+        """Returns all rows so far, in order of batches; None before the first batch."""
+        batches = dict(self.batches)  # a run in the background may add a batch meanwhile
         return pa.concat_tables(batches[key] for key in sorted(batches)) if batches else None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All rows so far, as dicts."""
+        """Returns all rows so far, as dicts."""
         table = self.table
         return [] if table is None else table.to_pylist()
 
     @checked
     def to_pandas(self) -> pd.DataFrame:
-        """All rows so far as a pandas DataFrame; without rows and columns before the first batch with rows."""
+        """Returns all rows so far as a pandas DataFrame, which is empty and without columns before the first batch with
+        rows."""
         import pandas as pd
 
         table = self.table
@@ -114,7 +114,7 @@ class MemorySink:
 
 @dataclass(frozen=True)
 class FunctionSink:
-    """Calls a user's function once per batch that has rows."""
+    """Calls a user's function once for each batch with rows."""
 
     function: Callable[[Any, int], None]
     frame: str
@@ -123,7 +123,7 @@ class FunctionSink:
         return of_fields(self)
 
     def check(self) -> None:
-        """Raise ConfigError if the sink cannot be used as it is."""
+        """Raises ConfigError for a sink that cannot work."""
         if not callable(self.function):
             raise ConfigError(f"{self.function!r} cannot be called", do="give a function (frame, batch id)")
 
@@ -134,13 +134,13 @@ class TableSink:
 
     table: str
     format: TableFormat | None = None
-    """The format in which the table is made if there is none."""
+    """The format of a new table, which is made if there is none of this name."""
 
     def __repr__(self) -> str:
         return of_fields(self)
 
     def check(self) -> None:
-        """Does nothing: only the catalog could tell."""
+        """Does nothing: only the catalog knows the table."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class DiscardSink:
 Sink = FileSink | ConsoleSink | MemorySink | FunctionSink | KafkaSink | TableSink | DiscardSink
 
 TableFormat = Literal["delta", "iceberg", "parquet"]
-"""The formats of tables to which each batch can be appended exactly once."""
+"""The formats of tables that take each batch exactly once."""
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 
 
@@ -162,19 +162,18 @@ TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 def files(path: str | os.PathLike[str], format: FormatName = "parquet", **options: Any) -> FileSink:
     """Parquet, CSV, JSON lines or Arrow files in a folder.
 
-    A file is named ``batch-<number>-<part>``, is written under a hidden name and then renamed; a batch that runs
-    again leaves the same rows and no other files. Every reader of such folders sees whole files only.
+    A file is named ``batch-<number>-<part>``. It is written under a hidden name and then renamed, so that readers see
+    only complete files. A batch that runs again leaves the same rows and no other files.
 
-    Options of CSV: ``delimiter=";"``, ``quote``, ``escape`` and ``encoding``, as for ``spouts.files``;
-    ``escape_formulas=True``, for files that are opened in spreadsheets, puts an apostrophe before text that one would
-    take for a formula.
+    Options of CSV: ``delimiter=";"``, ``quote``, ``escape`` and ``encoding``, as for ``spouts.files``.
+    ``escape_formulas=True``, for spreadsheets, puts an apostrophe before text that looks like a formula.
     """
     return FileSink(_folder(os.fspath(path)), file_format(format, "writing", files, **options))
 
 
 def _folder(path: str) -> str:
-    """Returns a folder that users name: absolute, or a URI. Of ``file:/out`` and ``dbfs:/out``, as Spark writes them,
-    it is the folder itself. Raises ConfigError for a blank name, which would stand for the current folder."""
+    """Returns a user's folder as an absolute path or a URI. ``file:/out`` and ``dbfs:/out``, as Spark writes them,
+    become local folders. Raises ConfigError for a blank name, which would mean the current folder."""
     if not path.strip():
         raise ConfigError(
             f"files({path!r}) names no folder",
@@ -189,12 +188,13 @@ def table(name: str, format: TableFormat | None = None) -> TableSink:
     """Append to a table of Spark's catalog, such as ``"shop.revenue"``; each batch exactly once, whatever crashes.
 
     The table is a Delta table, an Iceberg table, or a Parquet table without partition columns. It has the columns of
-    the rows, with the same types; further columns get null. With ``format`` it is made before the first batch if there
-    is none. Only on Spark: the catalog is that of the run's session.
+    the rows, with the same types; further columns get null. With ``format``, a missing table is made before the first
+    batch. Only on Spark: the catalog belongs to the run's session.
 
-    A Delta table gets a batch as a transaction of its own (``txnAppId``, ``txnVersion``), an Iceberg table as a
-    snapshot that names the batch, and a Parquet table as files ``batch-<number>-<part>``, which get these names when
-    the batch is committed. A reader sees whole batches of the first two. One checkpoint has a Parquet table for itself.
+    A Delta table gets each batch as a transaction (``txnAppId``, ``txnVersion``), an Iceberg table as a snapshot that
+    names the batch. A Parquet table gets files ``batch-<number>-<part>``, which are renamed to these names when the
+    batch is committed. Readers of Delta and Iceberg tables see only complete batches. Only one checkpoint may write to
+    a Parquet table.
     """
     if not name.strip():
         raise ConfigError(f"table({name!r})", why="a table has a name", do="name it: table('shop.revenue')")
@@ -217,7 +217,7 @@ def console(rows: int = 20) -> ConsoleSink:
 
 @checked_value
 def memory() -> MemorySink:
-    """Keep the rows: ``sink.rows`` and ``sink.table``.
+    """Keep the rows in memory: ``sink.rows`` and ``sink.table``.
 
     They are those of the runs on one checkpoint, in this process: a run on a new checkpoint, on another one than the
     run before, or without one, begins with an empty sink.
@@ -232,9 +232,10 @@ def foreach_batch(
     """Call ``function(frame, batch id)`` for each batch that has rows. Ids increase and are unique to a batch.
 
     ``frame``: ``"spark"`` for a Spark DataFrame whose rows stay with the workers, ``"arrow"`` for a pyarrow table, or
-    ``"pandas"``. A batch is committed after its function has returned: after a crash it may come again, with the same
-    id and the same rows. What the function writes under the id, and replaces or skips if it is there, is there once.
-    After going back, a reset or a repair a batch comes with the same id and other rows: what skips it loses them.
+    ``"pandas"``. A batch is committed after its function has returned, so after a crash it may come again, with the
+    same id and the same rows. A function that stores its output under the id, and replaces or skips an existing id,
+    stores it once. After going back, a reset or a repair, a batch comes with the same id and other rows; a function
+    that skips it then loses these rows.
     """
     if frame not in ("spark", "arrow", "pandas"):
         raise ConfigError(
@@ -265,25 +266,27 @@ def kafka(
 ) -> KafkaSink:
     """Records for Kafka; ``servers`` is ``"host:9092,host:9092"``.
 
-    With ``format="json"``, ``"avro"``, ``"protobuf"`` or ``"json_schema"`` the columns of a row are the fields of the
-    value. ``key="user_id"``, or several columns in a list, are also the key, in the form ``key_format``: text, a whole
-    number of 4 or 8 bytes or bytes by the type of a column, else JSON. ``tombstones="deleted"`` names a boolean column:
-    where it is true, the record has no value, and it is no field of the others. ``headers="tags"`` names a column
-    with the headers of the record, a map or a list of ``key`` and ``value``, which is no field either.
+    With ``format="json"``, ``"avro"``, ``"protobuf"`` or ``"json_schema"``, the columns of a row are the fields of the
+    value. ``key="user_id"``, or a list of columns, also makes them the key. ``key_format`` is the form of the key: by
+    default text, a whole number of 4 or 8 bytes, or bytes, by the type of a single column, and JSON for several
+    columns. ``tombstones="deleted"`` names a boolean column: where it is true, the record has no value.
+    ``headers="tags"`` names a column with the record's headers, a map or a list of ``key`` and ``value``. Neither
+    column is a field of the value.
 
-    ``registry=`` is the address of a schema registry, or the settings of confluent-kafka's client. A schema is made
-    from the columns, whose fields may all be null, and registered before the first batch; or values are written by the
-    latest one that is there, ``schemas="latest"``. The subject is that of the ``"topic"`` (``totals-value``), the
-    ``"record"`` or the ``"topic_record"``; ``message="shop.Total"`` names the record. ``schema_file`` is for values
-    without the frame of a registry: Avro's ``.avsc``, or a compiled descriptor with ``message=``.
+    ``registry=`` is the address of a schema registry, or the settings of confluent-kafka's client. The schema is made
+    from the columns, all fields of which may be null, and registered before the first batch. With ``schemas="latest"``,
+    values are written by the latest registered schema instead. The subject is named after the ``"topic"``
+    (``totals-value``), the ``"record"`` or the ``"topic_record"``; ``message="shop.Total"`` names the record.
+    ``schema_file`` is for values without the frame of a registry: Avro's ``.avsc``, or a compiled descriptor with
+    ``message=``.
 
-    Without a format a row is a record: ``value`` (string or binary) and, if there are such columns, ``key``,
+    Without a format a row is a record, with the column ``value`` (string or binary). Optional columns are ``key``,
     ``headers`` (a list of ``key`` and ``value``, or a map), ``partition``, and ``topic``, which takes precedence over
     the topic of the sink.
 
-    Each has the header ``windbolt-id``: a record that is repeated after a crash has the same id. ``options`` are for
-    Spark's connector, and followed in local runs: ``{"kafka.compression.type": "zstd"}``. Before a run it is checked
-    that ``topic`` exists, and the ``topics`` that rows are known to name.
+    Each record has the header ``windbolt-id``; a record that is repeated after a crash has the same id. ``options`` are
+    for Spark's connector, and also apply to local runs: ``{"kafka.compression.type": "zstd"}``. Before a run windbolt
+    checks that ``topic`` exists, and the ``topics`` that rows may name.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Columns that a spout adds to the columns of its files: from folders, about the file, and defaults."""
+"""Columns that a spout adds to those of its files: from folders, from file metadata, and from defaults."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from windowing.reprs import shown
 from windowing.schema import TIMESTAMP, EmittedRows, format_schema, from_rows, parse_schema
 from windowing.timestamps import from_datetime, show
 
-# Metadata columns of a file spout, about the file that each row is from.
+# Metadata columns of a file spout, about the file of each row.
 
 
 FILE_METADATA = pa.schema([("file_path", pa.string()), ("file_modified", TIMESTAMP), ("file_row", pa.int64())])
-"""Columns of file metadata: the path as error rows show it; the time of the file's last change, Azure's
+"""Columns of file metadata: the path, as in error rows; the time of the file's last change, like Azure's
 BlobProperties.LastModified (AZ-1); and the number of the row in the file, from 0, as in error rows."""
 
 _PREFIX = "file_"
 
 
 def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
-    """Returns the names of the requested metadata columns, given with or without their prefix. Raises ConfigError for
-    unknown ones."""
+    """Returns the names of the requested metadata columns. Users may leave out the prefix. Raises ConfigError for an
+    unknown name."""
     if isinstance(asked, bool):
         return tuple(FILE_METADATA.names) if asked else ()
     names = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -54,7 +54,7 @@ def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_as_metadata(declared: Iterable[str], metadata: Iterable[str]) -> None:
-    """Raises ConfigError for a name of both a declared column and a metadata column."""
+    """Raises ConfigError for a name that is both a declared column and a metadata column."""
     taken = sorted(set(metadata) & set(declared))
     if taken:
         raise ConfigError(
@@ -65,7 +65,7 @@ def refuse_as_metadata(declared: Iterable[str], metadata: Iterable[str]) -> None
 
 
 def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Returns the columns of rows and of file metadata. Raises ConfigError for a name that occurs twice."""
+    """Returns the columns of rows with those of file metadata. Raises ConfigError for a repeated name."""
     refuse_as_metadata(declared.names, names)
     return pa.schema([*declared, *(FILE_METADATA.field(name) for name in names)])
 
@@ -76,14 +76,14 @@ class FileMetadata:
     def __init__(self, filesystem: pafs.FileSystem, path: str, shown: str, names: Sequence[str]) -> None:
         self._names = names
         self._values: dict[str, pa.Scalar] = {}
-        """The values that are the same in all rows of the file."""
+        """The values that all rows of the file share."""
         for name in names:
             if name != "file_row":
                 value = shown if name == "file_path" else _modified(filesystem, path)
                 self._values[name] = pa.scalar(value, FILE_METADATA.field(name).type)
 
     def beside(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Returns rows of the file, which have these row numbers, with the requested metadata columns."""
+        """Returns rows of the file with the requested metadata columns; ``numbers``: their row numbers."""
         for name in self._names:
             value = self._values.get(name)
             column = pa.array(numbers) if value is None else pa.repeat(value, table.num_rows)
@@ -92,12 +92,12 @@ class FileMetadata:
 
 
 def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
-    """Returns the time of the file's last change in microseconds; None if its file system does not provide it."""
+    """Returns the time of the file's last change in microseconds; None if its file system does not tell it."""
     changed = filesystem.get_file_info(path).mtime_ns
     return None if changed is None else pa.scalar(changed // 1_000, pa.timestamp("us", "UTC"))
 
 
-# Tables that users give, by whichever library: of pyarrow, or DataFrames of pandas.
+# Users' tables: pyarrow's, or DataFrames of pandas.
 
 
 def given_table(given: Any) -> pa.Table | None:
@@ -114,14 +114,12 @@ def is_data_frame(given: Any) -> bool:
     return hasattr(given, "iloc") and hasattr(given, "columns")
 
 
-# Defaults of a spout's columns: the values that rows have where they have none of their own.
-#
-# One rule, whatever the rows come from: where a row has no value in a column, because the column is missing or null,
-# it has the default. A value that cannot be read is no missing one; its row is bad, as without a default.
+# Defaults of a spout's columns, for rows without a value. The rule is the same for all spouts: a missing column and a
+# null get the default. An unreadable value does not: its row is bad, with or without a default.
 
 
 _NEAREST = 1e-3
-"""Greatest distance of the nearest number of the shortest floating-point type from the number that was given."""
+"""Greatest distance of a given number from its nearest number in the shortest floating-point type."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +127,11 @@ class Defaults:
     """The defaults of a spout's columns."""
 
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
-    """Per column that has a default, an array of its type that holds it alone."""
+    """For each column with a default, an array of the column's type that contains only the default."""
 
     @staticmethod
     def of(given: Mapping[str, Any], schema: pa.Schema) -> Defaults:
-        """Returns the defaults that a user declares for rows of these columns. Raises ConfigError for impossible
+        """Returns the defaults that a user declares for rows with these columns. Raises ConfigError for impossible
         defaults."""
         unknown = [name for name in given if name not in schema.names]
         if unknown:
@@ -149,7 +147,7 @@ class Defaults:
         return bool(self.columns)
 
     def filled(self, table: pa.Table) -> pa.Table:
-        """Returns the rows with the default if they have null; missing columns are left out."""
+        """Returns the rows with defaults in place of nulls; missing columns stay missing."""
         for name, default in self.columns.items():
             place = table.column_names.index(name) if name in table.column_names else None
             if place is not None and table.column(place).null_count:
@@ -157,10 +155,10 @@ class Defaults:
         return table
 
     def completed(self, rows: EmittedRows) -> EmittedRows:
-        """Returns rows that are given in Python, with null in missing columns that have a default.
+        """Returns rows of Python values, with null for missing columns that have a default.
 
-        Tuples go by place, and are left as they are. Of several rows each is asked for when it is used: a generator may
-        fill one anew.
+        Tuples have values by position and stay unchanged. Rows of an iterable are read when they are used, because a
+        generator may reuse one object for all rows.
         """
         if not self.columns or rows is None or isinstance(rows, tuple | str | bytes):
             return rows
@@ -176,12 +174,12 @@ class Defaults:
         return map(self.completed, rows) if isinstance(rows, Iterable) else rows
 
     def in_words(self) -> dict[str, str]:
-        """Per column its default, as it is written in Python."""
+        """Returns each column's default in Python's notation."""
         return {name: in_words(default) for name, default in self.columns.items()}
 
 
 def in_words(default: pa.Array) -> str:
-    """Returns a default as it is written in Python, and times as people write them."""
+    """Returns a default in Python's notation, but times in ISO format."""
     value = default[0].as_py()
     if isinstance(value, datetime):
         return show(from_datetime(value))
@@ -239,7 +237,7 @@ _EXAMPLES = {
 
 
 def _is_same(given: Any, kept: Any) -> bool:  # noqa: PLR0911 - one for each kind
-    """True if a value was kept unchanged: Arrow cuts off the time of day for a date, and fractions in lists."""
+    """True if Arrow kept a value unchanged: it cuts off the time of day for a date, and fractions in lists."""
     match kept:
         case None:
             return given is None
@@ -282,22 +280,23 @@ def _is_unnamed(frame: Any) -> bool:
     return list(frame.columns) == list(range(len(frame.columns)))
 
 
-# Columns that folders give to the files in them: ``events/dt=2024-01-01/hour=06/`` (Hive's partitions).
-#
-# They are declared with their types, as Hive's ``PARTITIONED BY (dt date, hour int)``; nothing is guessed from names.
-# What a folder says of a file holds for each of its rows. A file that has such a column too has to say the same.
+# Partition columns, from folders such as ``events/dt=2024-01-01/hour=06/`` (Hive's partitions).
+# 
+# They are declared with their types, as in Hive's ``PARTITIONED BY (dt date, hour int)``; nothing is guessed from
+# names. The values in a folder's name apply to all rows of its files. If a file also has such a column, its values must
+# be equal.
 
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""The name of null among folders, in Hive, Spark and all programs that write such folders."""
+"""The folder name for null, in Hive, Spark and all programs that write such folders."""
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*")
-"""Matches text that would be milliseconds since 1970 in a file."""
+"""Matches text that would mean milliseconds since 1970 in a file."""
 _BASIC_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)")
 
 
 def checked_partition_columns(given: object) -> pa.Schema:
-    """Returns the columns by their declaration; none for None. Raises ConfigError for types that no folder's name can
-    have."""
+    """Returns the declared partition columns; none for None. Raises ConfigError for types that a folder's name cannot
+    hold."""
     if given is None:
         return pa.schema([])
     if isinstance(given, tuple | list | set | frozenset):
@@ -319,7 +318,7 @@ def checked_partition_columns(given: object) -> pa.Schema:
 
 
 def _declared(given: object) -> str:
-    """Returns the declaration of a column of which a user gave the name, or the name and the type."""
+    """Returns the declaration of a column, from a user's name, or name and type."""
     match given:
         case (str() as name, str() as kind):
             return f"{name} {kind}"
@@ -329,7 +328,7 @@ def _declared(given: object) -> str:
 
 
 def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema:
-    """Returns the columns of files and of their folders. Raises ConfigError for a column that is declared as both."""
+    """Returns the columns of files and of their folders. Raises ConfigError for a column that both have."""
     twice = [name for name in columns.names if name in declared.names]
     if twice:
         raise ConfigError(
@@ -341,10 +340,10 @@ def with_partition_columns(declared: pa.Schema, columns: pa.Schema) -> pa.Schema
 
 
 def folder_texts(path: str) -> dict[str, str]:
-    """Returns the values of the folders ``name=value`` above a file, as texts by column.
+    """Returns the values of the folders ``name=value`` above a file, as text by column.
 
-    Only folders directly inside each other count, nearest to the file, as in Spark. Folders of other names may stand
-    between them and the file. Raises DataError if two of them have one name.
+    As in Spark, only the group of directly nested folders nearest to the file counts; other folders may come between
+    them and the file. Raises DataError for a repeated name.
     """
     found: dict[str, str] = {}
     for folder in reversed(path.split("/")[:-1]):
@@ -369,12 +368,12 @@ class Partition:
     """Values that a file's folders give to its rows."""
 
     values: Mapping[str, pa.Array]
-    """For each column, an array of its type that holds only the value. Columns with a default that the folders do not
-    have are missing."""
+    """For each column, an array of its type with only its value. A column is missing if it has a default and the
+    folders have no value."""
     texts: Mapping[str, str]
-    """For each column, the value in the name of the folder."""
+    """For each column, the value in the folder's name."""
     cut: bool = False
-    """True if one of the values is a time that was cut to microseconds."""
+    """True if a value is a time that was cut to microseconds."""
 
     @staticmethod
     def of(
@@ -384,10 +383,10 @@ class Partition:
         on_truncation: OnTruncation = "cut",
         times: Times = (),
     ) -> Partition:
-        """Reads these columns from the folders of a file; only those in ``optional`` may be missing.
+        """Reads these columns from the folders of a file; only columns in ``optional`` may be missing.
 
-        ``times``: the declared forms of times, by column. Raises DataError for a missing column, and for a value that
-        is not of its type or, with ``"error"``, has a finer time.
+        ``times``: the declared forms of times, by column. Raises DataError for a missing column, for a value of another
+        type and, with ``on_truncation="error"``, for a finer time.
         """
         if not columns.names:
             return Partition({}, {})
@@ -421,7 +420,7 @@ class Partition:
         return replace(self, values=values)
 
     def applied(self, chunk: Chunk) -> Chunk:
-        """Returns the rows with the values of their folders. A row that has another value of its own is bad."""
+        """Returns the rows with the values of their folders. A row with a different value of its own is bad."""
         table, numbers, bad = chunk
         if not self.values:
             return chunk
@@ -458,14 +457,14 @@ class Partition:
 
 
 def undeclared(path: str, columns: pa.Schema) -> str | None:
-    """Returns the schema with a column of strings for each folder ``name=value`` of the path that has none yet; None
-    if all have one."""
+    """Returns the schema with a column of strings for each folder ``name=value`` of the path that it lacks; None if it
+    lacks none."""
     others = [name for name in folder_texts(path) if name not in columns.names]
     return format_schema(pa.schema([*columns, *((name, pa.string()) for name in others)])) if others else None
 
 
 def _unsigned(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Returns values with 0.0 in place of -0.0, which a look-up tells apart."""
+    """Returns values with 0.0 in place of -0.0, because a look-up distinguishes them."""
     return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
 
@@ -474,8 +473,7 @@ def _repeated(value: pa.Array, number: int) -> pa.Array:
 
 
 def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[pa.Array, bool]:
-    """Returns the value of a folder, as an array of the column's type with only this value; and whether it was cut to
-    the type."""
+    """Returns the value of a folder, as an array of the column's type with only this value; and True if it was cut."""
     kind, text = column.type, _decoded(given)
     if given == NULL:
         return pa.nulls(1, kind), False
@@ -505,7 +503,7 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
 
 
 def _decoded(given: str) -> str | None:
-    """Returns the value of a folder, in which characters may be written as %3A; None if the bytes are not UTF-8."""
+    """Returns the value of a folder, in which characters may be written like %3A; None if the bytes are not UTF-8."""
     try:
         return unquote(given, errors="strict")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Spouts: where events come from, as users declare them."""
+"""Spouts, the sources of events, as users declare them."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ from windowing.schema import DEFAULT_STREAM, EmittedRows, SchemaLike, format_sch
 
 @dataclass(frozen=True)
 class FrameSpout:
-    """Reads any streaming DataFrame of Spark; its rows come through Arrow."""
+    """Reads a streaming DataFrame of Spark; its rows come through Arrow."""
 
     make: Callable[[Any], Any]
     declared: SchemaLike
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Values for columns in which its rows have none."""
+    """Default values for columns."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -73,12 +73,12 @@ class FrameSpout:
 
 @dataclass(frozen=True)
 class MemorySpout:
-    """Delivers batches given in Python, each as a micro-batch. For tests and examples."""
+    """Delivers batches from Python, each as a micro-batch. For tests and examples."""
 
     declared: SchemaLike
     batches: Sequence[EmittedRows] = field(default_factory=list)
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Values for columns in which its rows have none."""
+    """Default values for columns."""
 
     def __repr__(self) -> str:
         named = {"defaults": self.defaults} if self.defaults else {}
@@ -89,7 +89,7 @@ class MemorySpout:
         return {DEFAULT_STREAM: parse_schema(self.declared)}
 
     def tables(self) -> list[pa.Table]:
-        """The batches as tables of the declared columns, with null if a default is to be filled in."""
+        """Returns the batches as tables of the declared columns, with null where a default will be filled in."""
         schema = parse_schema(self.declared)
         defaults = Defaults.of(self.defaults, schema)
         return [one_table(defaults.completed(batch), schema) for batch in self.batches]
@@ -99,7 +99,7 @@ AnySpout = FileSpout | FrameSpout | KafkaSpout | MemorySpout | PulledSpout | Ran
 
 
 def on_truncation_of(spout: object) -> OnTruncation:
-    """Returns a spout's action for times finer than microseconds; spouts of rows in Python have no such times."""
+    """Returns a spout's action for times finer than microseconds; rows in Python have no such times."""
     return spout.on_truncation if isinstance(spout, FileSpout | KafkaSpout) else "cut"
 
 
@@ -125,54 +125,54 @@ def files(
     """Events from Parquet, CSV, JSON, Arrow, ORC or text files, in the order in which they were last changed.
 
     ``path`` is a file, a folder or a pattern (``orders/*.parquet``, ``orders/**/*.parquet``), or a list of these. A
-    file that several of them stand for is read once. Of a folder that is named or matched, the files are read, and
-    those in its partition folders (``dt=2024-01-01/``), but not those in its other subfolders. A part of the path
-    without ``*`` and ``?`` stands for the file or folder of exactly that name, if there is one; ``[[]`` is a bracket.
-    Names that begin with ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are passed over. ``format``
-    defaults to the suffix of the path. ``schema`` may be omitted for Parquet, Arrow and ORC if files exist already, and
-    for text. A micro-batch reads new files up to ``bytes_per_batch`` (256 MiB as stored; at least one file) or
-    ``files_per_batch``. ``metadata=True``, or a list, adds ``file_path``; ``file_modified``, the time of the file's
-    last change: the arrival of events in Azure, ``presets.azure(arrival_field="file_modified")`` (AZ-1); and
-    ``file_row``, the number of the row in it, from 0.
+    file that several of them match is read once. A folder that is named or matched gives its files, and those in its
+    partition folders (``dt=2024-01-01/``), but not those in other subfolders. A part of the path without ``*`` and
+    ``?`` means the file or folder with exactly that name, if there is one; ``[[]`` is a bracket. Names that begin with
+    ``_`` or ``.``, or end in ``._COPYING_``, ``.tmp`` or ``.crc``, are skipped. ``format`` defaults to the suffix of
+    the path. ``schema`` may be omitted for text, and for Parquet, Arrow and ORC if files already exist. A micro-batch
+    reads new files up to ``bytes_per_batch`` (256 MiB as stored; at least one file) or ``files_per_batch``.
+    ``metadata=True``, or a list, adds three columns: ``file_path``; ``file_modified``, the time of the file's last
+    change, which is the arrival of events in Azure, ``presets.azure(arrival_field="file_modified")`` (AZ-1); and
+    ``file_row``, the row's number in the file, from 0.
 
-    ``partition_columns="dt date, hour int"``: columns that rows have from the names of their file's folders, as in
-    ``events/dt=2024-01-01/hour=06/``, after those of the file. ``__HIVE_DEFAULT_PARTITION__`` is null, ``%3A`` is a
-    colon, a date may be ``20240101``. A file is invalid whose folders lack a column that has no default, or have a
-    value that is not of its type; and so is a row in which the file has another value of its own there.
+    ``partition_columns="dt date, hour int"``: columns with values from the names of a file's folders, as in
+    ``events/dt=2024-01-01/hour=06/``; they come after those of the file. ``__HIVE_DEFAULT_PARTITION__`` is null,
+    ``%3A`` is a colon, a date may be ``20240101``. A file is invalid if its folders lack a column without a default, or
+    have a value of another type. A row is invalid if the file has a different value for the column.
 
     ``merge_by`` names a column, a timestamp or a whole number, by which the rows of a batch's files are merged, as if
-    one log had been written into several files; without it they arrive file by file. The rows of one file keep their
+    one log had been written into several files; without it rows arrive file by file. The rows of one file keep their
     order: a row with a smaller value than an earlier one, with null, or that is unreadable, stays with the row before
     it. At equal values the file that is read first comes first.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is null or the file
-    lacks the column. A file of Parquet, CSV, Arrow or ORC that lacks a column without a default is invalid.
+    ``defaults={"currency": "EUR"}``: the values for rows without a value in a column, because it is null or the file
+    lacks the column. A Parquet, CSV, Arrow or ORC file that lacks a column without a default is invalid.
 
-    ``timezone="America/New_York"``: the zone of times that have none, text and other; UTC without it. A local time that
-    is there twice is the first of the two; one that is skipped counts from before the clocks were changed.
+    ``timezone="America/New_York"``: the zone of times without a zone, in text and other columns; by default UTC. A
+    local time that occurs twice is the first of the two. A skipped local time uses the offset before the clock change.
 
-    ``times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}``: how the times of a column are written, if that is not ISO 8601 or
-    milliseconds since 1970: in a format of Python's ``strptime``, with English names; or as numbers in the unit
-    ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. What is written otherwise is a bad row, and so is a day that there is not.
+    ``times={"ts": "%d/%m/%Y %I:%M %p", "at": "s"}``: the form of a column's times, if it is neither ISO 8601 nor
+    milliseconds since 1970: a format of Python's ``strptime``, with English names; or the unit of numbers, ``"s"``,
+    ``"ms"``, ``"us"`` or ``"ns"``. A value in another form makes its row bad, and so does a day that does not exist.
 
-    Times have microseconds: what is finer, in texts or in columns of nanoseconds, is cut off towards the past, and such
-    rows are counted as ``truncated``; with ``on_truncation="error"`` they are invalid.
+    Times have microseconds. Finer times, in texts or in columns of nanoseconds, are cut towards the past, and their
+    rows are counted as ``truncated``; with ``on_truncation="error"`` such rows are invalid.
 
-    Further options are the format's. Of CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
-    ``null_values=["-", "n/a"]``, unquoted spellings of null beside the empty one; ``quote="'"``, or None;
-    ``escape="\\\\"`` for files in which a quote within a value has a backslash before it and is not doubled, with
-    ``escape_unquoted=False`` for those of Spark, if a backslash outside of quotes is one; ``comment="#"``;
-    ``skip_rows``, lines before the header; ``encoding``. Of CSV and JSON: ``longest_row``, in bytes (16 MiB), and
-    ``block_size``, the bytes that are read at a time. ``json`` is a file that is one array of objects, or JSON lines.
-    ``text`` has a row for each line, in the column ``line``; its options are ``encoding``, ``keep_line_ends``,
-    ``longest_row`` and ``block_size``. CSV, JSON and text may be compressed, which the names of files tell: ``.gz``,
-    ``.bz2``, ``.lz4``, ``.zst``.
+    Further options depend on the format. For CSV: ``delimiter=";"``; ``decimal_point=","`` for numbers such as ``1,5``;
+    ``null_values=["-", "n/a"]``, unquoted spellings of null besides the empty one; ``quote="'"``, or None;
+    ``escape="\\\\"`` for files that escape a quote within a value with a backslash instead of doubling it, and
+    ``escape_unquoted=False`` if a backslash outside quotes is an ordinary character, as in Spark's files;
+    ``comment="#"``; ``skip_rows``, lines before the header; ``encoding``. For CSV and JSON: ``longest_row``, in bytes
+    (16 MiB), and ``block_size``, the bytes that are read at a time. ``json`` is a file with one array of objects, or
+    JSON lines. ``text`` has a row for each line, in the column ``line``; its options are ``encoding``,
+    ``keep_line_ends``, ``longest_row`` and ``block_size``. CSV, JSON and text may be compressed, with the file endings
+    ``.gz``, ``.bz2``, ``.lz4``, ``.zst``.
 
-    A file that cannot be reached is retried several times, and then stops the run: a later run reads it. The same holds
+    A file that cannot be reached is retried several times, and then stops the run; a later run reads it. The same holds
     for a file that was deleted after it was listed; with ``on_missing="invalid"`` that counts as an invalid file.
 
-    A file is read once. One that is changed after it was read is named among the complaints of the run and counted in
-    ``changed_files``; ``on_change="error"`` ends the run, and ``on_change="ignore"`` says nothing.
+    Each file is read once. A file that changes afterwards is reported in the warnings of the run and counted in
+    ``changed_files``; ``on_change="error"`` ends the run, and ``on_change="ignore"`` reports nothing.
     """
     paths = _paths(path)
     text = ", ".join(paths)
@@ -182,7 +182,7 @@ def files(
     _check_limits(text, files_per_batch, bytes_per_batch)
     _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
-    # Lines have no times: the format "text" knows no such option, and refuses one.
+    # The format "text" has no times, so it refuses that option.
     cut: dict[str, Any] = {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
     folders = checked_partition_columns(partition_columns)
     spelled = checked_times(times)
@@ -209,8 +209,7 @@ def files(
 
 
 def _times_of_files(times: Times, schema: SchemaLike | None, name: str) -> Times:
-    """Returns the formats of the columns of times in files. Raises ConfigError for a column that is not declared as a
-    time."""
+    """Returns the forms of time columns in files. Raises ConfigError for a column that is not declared as a time."""
     if name == "text":
         raise ConfigError(
             f"files(..., format='text', times={dict(times)!r:.60})",
@@ -239,7 +238,7 @@ def _times_of(times: Times, declared: pa.Schema) -> Times:
 
 
 def _fitting(times: Times, columns: pa.Schema) -> Times:
-    """Returns the formats of these columns alone. Raises ConfigError for a column whose type has no such format."""
+    """Returns the forms for these columns only. Raises ConfigError for a column whose type has no such form."""
     found = tuple((name, form) for name, form in times if name in columns.names)
     for name, form in found:
         check_kind(name, form, columns.field(name).type)
@@ -247,7 +246,7 @@ def _fitting(times: Times, columns: pa.Schema) -> Times:
 
 
 def _paths(path: object) -> tuple[str, ...]:
-    """The paths that a user gave, as texts."""
+    """Returns a user's paths as texts."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)  # type: ignore[call-overload]
     wrong = [each for each in given if not isinstance(each, str | os.PathLike) or not os.fspath(each).strip()]
     if wrong or not given:
@@ -260,7 +259,7 @@ def _paths(path: object) -> tuple[str, ...]:
 
 
 def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> SchemaLike:
-    """Returns the column of files of text. Raises ConfigError for others."""
+    """Returns the column of text files. Raises ConfigError for any other column."""
     schema = f"{LINE} string" if schema is None else schema
     declared = parse_schema(schema)
     kinds = (pa.string(), pa.binary())
@@ -280,7 +279,7 @@ def _checked_lines(schema: SchemaLike | None, options: Mapping[str, Any]) -> Sch
 
 
 def _format_of_all(paths: Sequence[str]) -> str:
-    """Returns the format of the suffixes of the paths. Raises ConfigError if there is none, or several."""
+    """Returns the format for the suffixes of the paths. Raises ConfigError if there is none, or more than one."""
     found = {path: format_of(path) or _format_inside(path) for path in paths}
     names = {name: path for path, name in found.items() if name is not None}
     if len(names) > 1:
@@ -305,7 +304,7 @@ def _holds_several(path: str) -> bool:
 
 
 def _check_name(text: str) -> None:
-    """Raise ConfigError for files that would never be read, for their names."""
+    """Raises ConfigError for files that are never read because of their names."""
     end = unread_compression(text)
     if end is not None and not os.path.isdir(text):
         raise ConfigError(
@@ -324,7 +323,7 @@ def _check_name(text: str) -> None:
 
 
 def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int | None) -> None:
-    """Raise ConfigError unless at most one limit of a batch is given, and that is a number above 0."""
+    """Raises ConfigError if both limits of a batch are set, or one is not a number above 0."""
     for limit, most in (("files_per_batch", files_per_batch), ("bytes_per_batch", bytes_per_batch)):
         if most is not None and (type(most) is not int or most < 1):
             raise ConfigError(f"{limit}={most!r}", why="a batch reads at least that", do="give a whole number above 0")
@@ -337,7 +336,7 @@ def _check_limits(text: str, files_per_batch: int | None, bytes_per_batch: int |
 
 
 def _check_choices(text: str, on_missing: str, on_change: str, options: Mapping[str, Any]) -> None:
-    """Raises ConfigError for arguments that the reader of files does not know."""
+    """Raises ConfigError for invalid arguments of the file reader."""
     if on_missing not in ("stop", "invalid"):
         raise ConfigError(
             f"files({text!r}) with on_missing={on_missing!r}",
@@ -359,7 +358,7 @@ def _check_choices(text: str, on_missing: str, on_change: str, options: Mapping[
 
 
 def _check_merged(merge_by: str | None, defaults: Mapping[str, Any] | None) -> None:
-    """Raise ConfigError for a default in the column that rows are merged by."""
+    """Raises ConfigError for a default in the column by which rows are merged."""
     if merge_by is not None and merge_by in (defaults or {}):
         raise ConfigError(
             f"merge_by={merge_by!r}, and a default for {merge_by!r}",
@@ -373,7 +372,7 @@ DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, Memo
 
 def _checked(spout: DeclaredSpout) -> DeclaredSpout:
     """Returns the spout. Raises ConfigError for defaults that its columns cannot have, and for a partition column that
-    is also declared as a column of the files; columns that only files know are checked later, in ``build()``."""
+    is also a column of the files. ``build()`` checks columns that only the files know."""
     if isinstance(spout, FileSpout):
         partitions = spout.partitions
         if spout.declared is not None:
@@ -390,12 +389,13 @@ def stream(
     *,
     defaults: Mapping[str, Any] | None = None,
 ) -> FrameSpout:
-    """Events from a streaming DataFrame of yours: of Delta, Iceberg, Kafka or a Python data source, filtered, joined.
+    """Events from a streaming DataFrame, for example of Delta, Iceberg, Kafka or a Python data source, filtered or
+    joined.
 
-    ``make`` is the DataFrame; or a function that is given the SparkSession and returns it, for a topology in a file of
-    its own. ``schema`` names those of its columns that are read, with their types or wider ones; without it they are
-    all of them. A function is then asked at once, so a session has to be active. ``defaults={"currency": "EUR"}``: what
-    rows have in a column if they have no value, because it is null or the DataFrame lacks the column.
+    ``make`` is the DataFrame, or a function that takes the SparkSession and returns the DataFrame, for a topology in a
+    file of its own. ``schema`` names the columns to read, with their types or wider ones; by default all columns are
+    read. Then a function is called at once, so a session has to be active. ``defaults={"currency": "EUR"}``: the values
+    for rows without a value in a column, because it is null or the DataFrame lacks the column.
     """
     if callable(make):
         declared = _schema_of_frame(_made_now(make)) if schema is None else schema
@@ -434,41 +434,41 @@ def kafka(
 ) -> KafkaSpout:
     """Events from Kafka; ``servers`` is ``"host:9092,host:9092"``.
 
-    ``topics`` is a name or several; ``pattern`` a regular expression for them instead. Without ``schema`` a row is a
-    record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, where ``key="text"``
-    and ``value="text"`` make strings of bytes. With ``schema`` the value is a JSON object, read by the rules of JSON
-    lines; ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
-    ``kafka_timestamp`` and ``kafka_key`` (text); ``kafka_headers``, a ``map<string, binary>``, is added where it is
-    named. What cannot be read is a bad row with its topic, partition and offset.
+    ``topics`` is one name or several; ``pattern`` is a regular expression for topic names instead. Without ``schema`` a
+    row is a record: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``;
+    ``key="text"`` and ``value="text"`` turn bytes into strings. With ``schema`` the value is a JSON object, read by the
+    rules of JSON lines. ``metadata=True``, or a list, adds ``kafka_topic``, ``kafka_partition``, ``kafka_offset``,
+    ``kafka_timestamp`` and ``kafka_key`` (text); only a list can add ``kafka_headers``, a ``map<string, binary>``. A
+    record that cannot be read is a bad row with its topic, partition and offset.
 
-    ``format="avro"``, ``"protobuf"`` or ``"json_schema"``: what the values are, with ``registry=`` the address of the
-    schema registry, or the settings of confluent-kafka's client for it: ``{"url": ..., "basic.auth.user.info": ...}``.
-    Each value is read by the schema of its writer; the columns are fields by their names, null where that schema has no
-    such field, and converted if nothing is lost. ``schema_file="order.avsc"``, or a compiled descriptor and
+    ``format="avro"``, ``"protobuf"`` or ``"json_schema"``: the format of the values. ``registry=`` is the address of
+    the schema registry, or the settings of confluent-kafka's client for it: ``{"url": ..., "basic.auth.user.info":
+    ...}``. Each value is read by the schema of its writer. Columns are fields by name, null if that schema lacks the
+    field, and converted if nothing is lost. ``schema_file="order.avsc"``, or a compiled descriptor and
     ``message="shop.Order"``, is for values without the frame of a registry.
 
-    ``envelope="connect"``: JSON in Kafka Connect's ``{"schema": ..., "payload": ...}``; ``envelope="debezium"``: the
-    rows in Debezium's changes, after the change, or before they were deleted; ``metadata=["debezium_op"]`` adds ``c``,
-    ``u``, ``d`` or ``r``, ``"debezium_ts"`` when Debezium saw it. ``tombstones``, records without a value, are
-    ``"invalid"``; ``"rows"`` with nulls in the columns of the value; or left out and counted, ``"skip"``, as with
-    Debezium's envelope.
+    ``envelope="connect"``: JSON of Kafka Connect, ``{"schema": ..., "payload": ...}``. ``envelope="debezium"``: the row
+    of a Debezium change, as it is after the change, or before its deletion. ``metadata=["debezium_op"]`` adds ``c``,
+    ``u``, ``d`` or ``r``, and ``"debezium_ts"`` the time when Debezium saw the change. ``tombstones``, which are
+    records without a value, are ``"invalid"``; ``"rows"`` with nulls in the value's columns; or skipped and counted,
+    ``"skip"``, which is the default with Debezium's envelope.
 
-    ``key_columns="user_id long"``: columns from the keys, which are written as ``key=`` says: ``"text"``, ``"binary"``,
-    ``"int"`` and ``"long"`` (4 and 8 bytes, as Kafka's serializers write them), ``"json"``, ``"avro"``, ``"protobuf"``
-    or ``"json_schema"``. A record without a key has nulls there.
+    ``key_columns="user_id long"``: columns from the keys, whose form is ``key=``: ``"text"``, ``"binary"``, ``"int"``
+    and ``"long"`` (4 and 8 bytes, as Kafka's serializers write them), ``"json"``, ``"avro"``, ``"protobuf"`` or
+    ``"json_schema"``. A record without a key has nulls in these columns.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is null or the value
-    lacks the name.
+    ``defaults={"currency": "EUR"}``: the values for rows without a value in a column, because it is null or the
+    record's value lacks the field.
 
-    ``timezone``: the zone of times that are written without one; ``times``: how the times of a column are written;
-    ``on_truncation``: what happens to those that are finer than microseconds: all as for ``files``, with a ``schema``.
+    ``timezone``: the zone of times without a zone; ``times``: the forms of columns' times; ``on_truncation``: the
+    action for times finer than microseconds. All are as for ``files``, and need a ``schema``.
 
-    ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (with the first
-    record of that time), or ``{topic: {partition: offset}}``. ``records_per_batch`` bounds a micro-batch (500,000). Of
-    records written in transactions only those that were committed are read, and none behind one that is still open;
-    with ``isolation="read_uncommitted"`` all of them, also those that are then aborted. ``options`` are for Spark's
-    connector: ``{"kafka.security.protocol": "SASL_SSL"}``; local runs, which need the package confluent-kafka
-    (``windbolt[kafka]``), follow those that have an equivalent, and refuse others.
+    ``starting`` is where a run with a new checkpoint begins: ``"earliest"``, ``"latest"``, a datetime (at the first
+    record from that time on), or ``{topic: {partition: offset}}``. ``records_per_batch`` limits a micro-batch
+    (500,000). Of transactions, only committed records are read, and none behind an open transaction; with
+    ``isolation="read_uncommitted"`` all records are read, even those that are aborted later. ``options`` are for
+    Spark's connector: ``{"kafka.security.protocol": "SASL_SSL"}``. Local runs, which need the package confluent-kafka
+    (``windbolt[kafka]``), follow options that have an equivalent, and refuse others.
     """
     names = checked_topics(topics, pattern)
     checked_form("value", value)
@@ -517,7 +517,7 @@ def kafka(
 
 
 def _refuse_rows(given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for arguments about values if no values are read."""
+    """Raises ConfigError for arguments about values if no values are read."""
     for name, value in given.items():
         if value is not None:
             raise ConfigError(
@@ -530,7 +530,7 @@ def _refuse_rows(given: Mapping[str, Any]) -> None:
 def _check_records(
     schema: SchemaLike | None, key: KeyForm | None, value: Form, columns: tuple[str, ...], records_per_batch: int | None
 ) -> None:
-    """Raise ConfigError for arguments of ``kafka`` that do not go together."""
+    """Raises ConfigError for conflicting arguments of ``kafka``."""
     if schema is not None and value != "binary":
         raise ConfigError(
             "kafka() with a schema, and with value=",
@@ -558,7 +558,7 @@ def _check_records(
 def _check_times(
     schema: SchemaLike | None, timezone: str | None, times: Mapping[str, str] | None, on_truncation: OnTruncation
 ) -> None:
-    """Raise ConfigError for a zone of texts, or a rule for their nanoseconds, if no text is read."""
+    """Raises ConfigError for a zone, or a rule for nanoseconds, if no text is read."""
     check_truncation(on_truncation)
     if schema is None and on_truncation != "cut":
         raise ConfigError(
@@ -584,8 +584,8 @@ def _check_times(
 def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any] | None = None) -> MemorySpout:
     """Events given in Python: each batch is a list of dicts or tuples, a pyarrow table or a DataFrame.
 
-    ``defaults={"currency": "EUR"}``: what rows have in a column if they have no value, because it is None or a dict or
-    a table lacks the column. The rows of a generator are read at once, so that each run has them.
+    ``defaults={"currency": "EUR"}``: the values for rows without a value in a column, because it is None or the dict or
+    table lacks the column. The rows of a generator are read at once, so that each run has them.
     """
     listed = tuple(list(map(deepcopy, batch)) if isinstance(batch, Iterator) else batch for batch in batches)
     return _checked(MemorySpout(schema, listed, dict(defaults or {})))
@@ -597,7 +597,7 @@ def _format_inside(path: str) -> str | None:
 
 
 def _formats_inside(path: str) -> set[str]:
-    """Returns the formats of the files in a folder, as far as their names show them."""
+    """Returns the formats of the files in a folder, as far as their names tell."""
     if not os.path.isdir(path):
         return set()
     formats = {format_of(entry.path) for entry in find([path]) if not is_never_input(entry.path)}
@@ -605,8 +605,8 @@ def _formats_inside(path: str) -> set[str]:
 
 
 def _made_now(make: Callable[[Any], Any]) -> Any:
-    """The DataFrame of a function, in the active session."""
-    # Where nobody has imported it there is no session; importing it takes a second.
+    """Returns the DataFrame of a function, called with the active session."""
+    # If pyspark is not imported there is no session; importing it takes a second.
     pyspark = sys.modules.get("pyspark.sql")
     session = None if pyspark is None else pyspark.SparkSession.getActiveSession()
     if session is None:
@@ -621,8 +621,7 @@ def _made_now(make: Callable[[Any], Any]) -> Any:
 
 
 def check_streaming(frame: Any, call: str = "stream") -> None:
-    """Raises ConfigError for a value that is not a streaming DataFrame; ``call``: the function that a user gave it
-    to."""
+    """Raises ConfigError for a value that is not a streaming DataFrame; ``call``: the user's function that took it."""
     if not hasattr(frame, "isStreaming") or not frame.isStreaming:
         given = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else f"a {type(frame).__name__}"
         raise ConfigError(
@@ -633,7 +632,7 @@ def check_streaming(frame: Any, call: str = "stream") -> None:
 
 
 def _schema_of_frame(frame: Any) -> pa.Schema:
-    """The columns of a DataFrame. Raises SchemaError for one whose type windbolt does not have."""
+    """Returns the columns of a DataFrame. Raises SchemaError for a type that windbolt does not support."""
     declared: list[str] = []
     for column in frame.schema:
         kind = column.dataType.simpleString()
@@ -651,7 +650,7 @@ def _schema_of_frame(frame: Any) -> pa.Schema:
 
 
 def _type_of(kind: Any) -> str:
-    """A type of Spark's as one declares it: Spark's own text has names of fields without quotes."""
+    """Returns a Spark type as a declaration; Spark's own text leaves names of fields unquoted."""
     match kind.typeName():
         case "array":
             return f"array<{_type_of(kind.elementType)}>"
@@ -668,12 +667,12 @@ def _quoted(name: str) -> str:
 
 
 def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
-    """Returns rows as a table of these columns; raises SchemaError for other columns."""
+    """Returns rows as a table with these columns. Raises SchemaError for other columns."""
     outputs: Mapping[str, pa.Schema] = {DEFAULT_STREAM: schema}
     try:
         parts = [table for _, table in tables(batch, outputs)]
     except SchemaError as error:
-        of_column = error.what.startswith("column")  # else it says what a bolt returned
+        of_column = error.what.startswith("column")  # else the text is about a bolt's return value
         raise SchemaError(
             f"the rows given are not of the columns {format_schema(schema)!r}",
             why=f"{error.what}: {error.why}" if of_column else error.why,

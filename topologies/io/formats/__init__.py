@@ -1,7 +1,7 @@
 """Event files as Arrow columns: Parquet, CSV, JSON lines and Arrow IPC.
 
-Reading loses nothing and changes nothing: a row is either good, with exactly the declared types, or it is in the bad
-rows with its place, the reason and its text. A file that cannot be read as a whole is a DataError that names it.
+Reading loses nothing and changes nothing. A row is either good, with exactly the declared types, or a bad row, with its
+place, the reason and its text. A file that cannot be read as a whole raises a DataError that names it.
 
     reader = file_format("csv", delimiter=";")
     for split in reader.split(fs, path, wanted=4):

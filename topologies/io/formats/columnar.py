@@ -62,8 +62,8 @@ class _Columnar:
         needed: Collection[str] | None,
         optional: Collection[str],
     ) -> pa.Schema:
-        """Returns the declared columns that are read from a file with the columns ``present``. Raises DataError for a
-        column that is absent, or of a type that can never be the declared one."""
+        """Returns the declared columns to read from a file with the columns ``present``. Raises DataError for an absent
+        column, and for a type that can never become the declared type."""
         refuse_absent(path, present.names, schema, optional)
         schema = only_present(schema, present.names)
         refuse_impossible(path, present, schema, self.times)
@@ -82,8 +82,7 @@ _Reader: TypeAlias = "ipc.RecordBatchFileReader | ipc.RecordBatchStreamReader"
 class ArrowFormat(OneSplit, _Columnar):
     """Reads Arrow IPC files, and complete streams saved as files.
 
-    A saved stream without its end mark is refused: because it cannot be distinguished from one that was cut off between
-    two batches.
+    A saved stream without its end mark is refused, since it may have been cut off between two batches.
     """
 
     on_truncation: OnTruncation = "cut"
@@ -115,7 +114,7 @@ class ArrowFormat(OneSplit, _Columnar):
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """Returns the columns as the file has them."""
+        """Returns the columns of the file, with their types there."""
         with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
             str(reader.schema)  # names may not be valid text
             return reader.schema.remove_metadata()
@@ -174,20 +173,20 @@ def _bare(chunk: pa.Array) -> pa.Array:
     return as_bytes(chunk) if is_text(chunk.type) else chunk
 
 
-# Days by the Julian calendar, which Hive and Spark count before 15 October 1582: those that they write would be read as
-# other days, of up to two weeks later.
+# Days of the Julian calendar, which Hive and Spark use before 15 October 1582. Read as Gregorian days, they would be
+# wrong by up to two weeks.
 
 
 _GREGORIAN = date(1582, 10, 15)
 _LEGACY = b"org.apache.spark.legacyDateTime"
-"""In the metadata of Parquet files in which Spark has written days and times by that calendar."""
+"""Metadata key of Parquet files in which Spark has written days and times of the Julian calendar."""
 _SAME = datetime(1900, 1, 1, tzinfo=UTC)
-"""From this time on, such times in Spark's files need no conversion, whatever the zone of Spark was."""
+"""From this time on, times of the Julian calendar in Spark's files need no conversion, whatever Spark's zone was."""
 
 
 def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
-    """Raises DataError for a day, or one of the ``times``, that may be in the Julian calendar, in a file whose writer
-    used it."""
+    """Raises DataError for a day, or one of the ``times``, that may be Julian, in a file whose writer used that
+    calendar."""
     for name, column in zip(raw.column_names, raw.columns, strict=True):
         if not pa.types.is_nested(column.type) and not pa.types.is_temporal(column.type):
             continue
@@ -207,17 +206,17 @@ def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
 
 
 # ORC: a chunk per stripe, the declared columns only.
-#
-# Arrow reads times of ORC in nanoseconds, which hold the years 1677 to 2262. A file with others is refused.
+# 
+# Arrow reads times of ORC in nanoseconds, which cover the years 1677 to 2262. A file with other times is refused.
 
 
 _BEYOND = "out of range for nanosecond"
-"""Arrow's words for a time that does not fit."""
+"""Arrow's message for a time outside these years."""
 
 
 @dataclass(frozen=True)
 class OrcFormat(OneSplit, _Columnar):
-    """Reads ORC, each file as one split: a stripe does not tell how many rows the stripes before it have.
+    """Reads ORC, each file as one split, because a stripe does not tell how many rows precede it.
 
     A timestamp without a zone is in the spout's ``timezone=``.
     """
@@ -265,7 +264,7 @@ class OrcFormat(OneSplit, _Columnar):
                 )
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """Returns the columns as the file has them."""
+        """Returns the columns of the file, with their types there."""
         with self._opened(fs, path) as file, reading(path, "ORC"):
             str(file.schema)  # names may be no text
             return file.schema.remove_metadata()
@@ -280,7 +279,7 @@ class OrcFormat(OneSplit, _Columnar):
 
 
 def _orc() -> Any:
-    """Returns pyarrow's module for ORC, which not all builds have, and which is loaded only when needed."""
+    """Returns pyarrow's module for ORC, loaded on demand because not all builds have it."""
     try:
         from pyarrow import orc
     except ImportError as error:
@@ -294,7 +293,7 @@ def _orc() -> Any:
 
 def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
     try:
-        dotted = any("." in name for name in schema.names)  # which Arrow takes for a field within a struct
+        dotted = any("." in name for name in schema.names)  # Arrow reads a dot as a field within a struct
         batch = file.read_stripe(stripe, columns=None if dotted else schema.names)
     except pa.ArrowInvalid as error:
         if _BEYOND not in str(error):
@@ -308,7 +307,7 @@ def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
 
 
 def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
-    """Raises DataError for columns with times where Arrow would wrap times that do not fit."""
+    """Raises DataError for time columns if Arrow would wrap times outside nanoseconds."""
     names = [field.name for field in schema if "timestamp" in str(present.field(field.name).type)]
     if names and _wraps():
         raise DataError(
@@ -320,7 +319,7 @@ def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
 
 @cache
 def _wraps() -> bool:
-    """True if this version of Arrow reads times that do not fit as other times."""
+    """True if this version of Arrow wraps times that do not fit, so that they are read as other times."""
     written = io.BytesIO()
     _orc().write_table(pa.table({"t": pa.array([253_402_300_799], pa.timestamp("s"))}), written)
     try:
@@ -335,8 +334,8 @@ def _wraps() -> bool:
 
 @dataclass(frozen=True)
 class ParquetFormat(_Columnar):
-    """Reads Parquet. Page checksums are verified where the writer stored them. ``use_threads`` lets pyarrow decode
-    columns in parallel, for a reader that has the machine to itself."""
+    """Reads Parquet. Verifies page checksums if the file has them. ``use_threads`` lets pyarrow decode columns in
+    parallel, for a reader that has the machine to itself."""
 
     use_threads: bool = False
     on_truncation: OnTruncation = "cut"
@@ -344,7 +343,7 @@ class ParquetFormat(_Columnar):
     name: ClassVar[str] = "parquet"
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
-        """Splits of whole row groups, in order and evenly."""
+        """Returns splits of whole row groups, in order and of similar size."""
         with self._opened(fs, path) as (file, _):
             parts = max(1, min(wanted, file.num_row_groups))
         return [FileSplit(path, part, parts) for part in range(parts)]
@@ -376,7 +375,7 @@ class ParquetFormat(_Columnar):
                 row += raw.num_rows
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
-        """Returns the columns as the file has them."""
+        """Returns the columns of the file, with their types there."""
         with self._opened(fs, path) as (file, _), reading(path, "Parquet"):
             str(file.schema_arrow)  # names may be no text
             return file.schema_arrow.remove_metadata()
@@ -384,7 +383,7 @@ class ParquetFormat(_Columnar):
     def _group(
         self, file: pq.ParquetFile, int96: _Int96 | None, path: str, group: int, schema: pa.Schema
     ) -> tuple[pa.Table, dict[str, Flags]]:
-        """Returns a row group as the file has it, and which of its INT96 times were cut in that."""
+        """Returns a row group with the types of the file, and flags for its INT96 times that were cut."""
         cut: dict[str, Flags] = {}
         with reading(path, "Parquet"):
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
@@ -399,7 +398,7 @@ class ParquetFormat(_Columnar):
 
     @contextmanager
     def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
-        """Yields the file, and the reader of its INT96 times, if it has any."""
+        """Yields the file, and the reader of its INT96 times; None without such times."""
         with opened(fs, path, "Parquet") as source:
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
@@ -411,15 +410,15 @@ class ParquetFormat(_Columnar):
 
 @dataclass(frozen=True)
 class _Int96:
-    """Reader of INT96 times, which are nanoseconds of any year: in 64 bits Arrow wraps them, in other years for each
-    unit."""
+    """Reader of INT96 times: nanoseconds of any year. Arrow wraps those outside 64 bits, in a different range of years
+    for each unit."""
 
     nanos: pq.ParquetFile
     millis: pq.ParquetFile
 
     def column(self, path: str, group: int, name: str, micros: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags | None]:
-        """Returns the times of a row group: in nanoseconds if these hold them all, else in microseconds; and a mask of
-        the times that were cut."""
+        """Returns the times of a row group, and a mask of the times that were cut; in nanoseconds if all times fit,
+        else in microseconds."""
         fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
         if not _wrapped(fine, coarse, 1_000_000).any():
             return fine, None
@@ -428,13 +427,13 @@ class _Int96:
             return column, None  # for lists with times beyond 2262 the cut is not reported
         ticks, given = (each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros))
         with np.errstate(over="ignore"):
-            rest = ticks - given * 1000  # both have wrapped alike
+            rest = ticks - given * 1000  # both have wrapped by the same number
         return column, flagged(rest != 0)
 
 
 def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
-    """Returns a mask of the times of a finer unit that have wrapped; for nested times, of those of the first timestamps
-    with a wrapped one."""
+    """Returns a mask of the times that have wrapped in the finer unit. For nested times, it is the mask of the first
+    timestamps with a wrapped value."""
     wrapped: Mask = np.zeros(0, np.bool_)
     for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
         ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
@@ -466,7 +465,7 @@ def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
 
 
 def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
-    """Returns the columns that hold times as Spark (before 4), Impala and Hive write them."""
+    """Returns the columns with INT96 times, as Spark (before 4), Impala and Hive write them."""
     columns = [file.schema.column(index) for index in range(len(file.schema))]
     owners = [each.path.split(".")[0] if each.path not in names else each.path for each in columns]
     found = [owner for each, owner in zip(columns, owners, strict=True) if each.physical_type == "INT96"]
@@ -474,7 +473,8 @@ def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
 
 
 def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns the times; a time that wrapped in microseconds becomes one outside the calendar, so that its row is bad.
+    """Returns the times. A time that wrapped in microseconds becomes a time outside the calendar, so that its row is
+    bad.
 
     Raises DataError for a wrapped time within a list, a map or a struct.
     """

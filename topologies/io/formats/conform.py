@@ -57,13 +57,13 @@ from windowing.conversion import rescaled
 from windowing.errors import DataError
 from windowing.schema import narrowest
 
-# Converts Arrow columns to other types, exactly, or says which values cannot be.
-#
+# Converts Arrow columns to other types exactly, or reports the values that cannot be converted.
+# 
 # Text stays text and numbers stay numbers: a whole number does not become a string, nor a double a decimal, since each
-# has many spellings. Everything else that can be converted exactly is; a value that cannot (3.7 as int, 300 as
-# tinyint, 0.1 as float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
-#
-# What users return is converted elsewhere, in ``windowing/conversion.py``, by rules that differ on purpose: there a
+# has many spellings. Every other exact conversion is made; a value without one (3.7 as int, 300 as tinyint, 0.1 as
+# float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
+# 
+# Values that users return are converted in ``windowing/conversion.py``, by rules that differ on purpose: there a
 # ``double`` is rounded to a ``float``, a whole number as a time counts microseconds, the unit of the type, and text is
 # never a number. A value that cannot be kept is a bad row here, and fails the bolt there.
 
@@ -73,8 +73,7 @@ _POWERS = 38
 
 
 def convertible(source: pa.DataType, target: pa.DataType, form: str | None = None) -> bool:
-    """True if a column of one type can become one of the other, value by value. ``form``: the declared form of
-    times."""
+    """True if values of type ``source`` can become values of type ``target``. ``form``: the declared form of times."""
     if form is not None and _is_written(source):
         return True
     if source == target or _kinds.is_null(source):
@@ -101,10 +100,9 @@ def _value_type(source: pa.DataType, target: pa.DataType) -> pa.DataType | None:
 def convert_column(
     column: pa.ChunkedArray, target: pa.DataType, form: str | None = None
 ) -> tuple[pa.ChunkedArray, Flags | None]:
-    """Returns a column converted to ``target``, and the flags of its values: values that could not be converted, and
-    values that were cut.
+    """Returns a column converted to ``target``, and flags for values that could not be converted or were cut.
 
-    ``form``: declared form of its times, if they are texts or numbers.
+    ``form``: the declared form of times that are texts or numbers.
     """
     if form is not None and _is_written(column.type):
         done = [_declared(chunk, target, form) for chunk in column.chunks]
@@ -118,7 +116,7 @@ def convert_column(
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns an array converted to ``target``, null if a value cannot be converted; the types must be
+    """Returns an array converted to ``target``, with null for a value that cannot be converted. The types must be
     ``convertible``."""
     if values.type == target:
         return _within(values, target)
@@ -147,7 +145,7 @@ def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR
 
 
 def _is_written(kind: pa.DataType) -> bool:
-    """True for texts and numbers, which may be times by a declared form."""
+    """True for texts and numbers, which a declared form may turn into times."""
     if _kinds.is_dictionary(kind) or _kinds.is_run_end_encoded(kind):
         return _is_written(kind.value_type)
     return is_text(kind) or is_number(kind)
@@ -165,14 +163,14 @@ def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
 
 
 def _repeated_by_run(values: pa.Array, converted: Converted) -> Converted:
-    """Repeats each converted value for its run: Arrow itself does not repeat views, dictionaries or logical types."""
+    """Repeats each converted value over its run; Arrow cannot do this for views, dictionaries and logical types."""
     runs = _run_of_each_row(values)
     each, bad = converted
     return each.take(pa.array(runs)), None if bad is None else bad[runs]
 
 
 def _run_of_each_row(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
-    """Index of the run of each row."""
+    """Returns, for each row, the index of its run."""
     rows = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
 
@@ -210,7 +208,7 @@ _ALLOWED: tuple[tuple[Callable[[pa.DataType], bool], tuple[Callable[[pa.DataType
 )
 
 
-# Logical types, which Arrow has as types around others: what JSON and UUIDs in Parquet are.
+# Logical types, which wrap other types in Arrow, such as JSON and UUIDs in Parquet.
 
 
 def _type_of_uuids(_: pa.BaseExtensionType, target: pa.DataType) -> pa.DataType:
@@ -223,18 +221,18 @@ _LOGICAL_TYPES: dict[str, Callable[[pa.BaseExtensionType, pa.DataType], pa.DataT
     "arrow.uuid": _type_of_uuids,
     "arrow.bool8": lambda *_: pa.bool_(),
 }
-"""The type that the values of a logical type are taken as, by its name. The values of others have no known meaning."""
+"""By name of a logical type: the type as which its values are read. Other logical types are refused."""
 
 
 def _logical_values(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
-    """Returns the values of an array of a logical type, in the form for the declared type."""
+    """Returns the values of an array of a logical type, ready for conversion to the declared type."""
     if values.type.extension_name != "arrow.uuid":
         return values.storage.cast(_LOGICAL_TYPES[values.type.extension_name](values.type, target))
     return _spelled(values.storage) if is_text(target) else values.storage
 
 
 def _spelled(uuids: pa.Array) -> pa.Array:
-    """UUIDs as texts, such as ``6ba7b810-9dad-11d1-80b4-00c04fd430c8``."""
+    """Returns UUIDs as texts, such as ``6ba7b810-9dad-11d1-80b4-00c04fd430c8``."""
     filled = uuids.fill_null(bytes(_UUID))
     digits = np.frombuffer(b"".join(filled.to_pylist()).hex().encode(), np.uint8).reshape(-1, 2 * _UUID)
     texts = np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1)
@@ -247,7 +245,7 @@ def _is_listing(kind: pa.DataType) -> bool:
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """True if Arrow's table of powers of ten covers the scale, which Arrow itself does not check."""
+    """True if the scale is within Arrow's table of powers of ten; Arrow does not check this."""
     return bool(_kinds.is_decimal(target) or abs(source.scale) <= _POWERS)
 
 
@@ -281,7 +279,7 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911
 
 
 def _times_of_day(values: pa.Array, target: pa.DataType) -> Converted:
-    """Converts times of day to texts; one outside a day is bad, while Arrow would write a wrong text."""
+    """Converts times of day to texts. A time outside a day is bad, since Arrow would write a wrong text."""
     ticks = values.cast(pa.int32() if _kinds.is_time32(values.type) else pa.int64()).fill_null(0)
     numbers = ticks.to_numpy(zero_copy_only=False).astype(np.int64)
     beyond = (numbers < 0) | (numbers >= 86_400 * _TICKS[values.type.unit])
@@ -290,7 +288,7 @@ def _times_of_day(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""Of a second, by the unit of a type."""
+"""Ticks per second, by the unit of a type."""
 
 
 def _moments(values: pa.Array, target: pa.DataType) -> Converted:
@@ -334,7 +332,7 @@ def as_bytes(values: pa.Array) -> pa.Array:
 
 
 def _checked(values: pa.Array, target: pa.DataType) -> Converted:
-    """Checks values that have the declared type already: text must be UTF-8, which the binary readers do not check."""
+    """Checks values that already have the declared type: text must be UTF-8, which binary readers do not check."""
     if not is_text(target):
         return _within(values, target)
     if target == pa.string() or target == pa.large_string():
@@ -344,7 +342,7 @@ def _checked(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _within(values: pa.Array, target: pa.DataType) -> Converted:
-    """Checks values that have the declared type already: times must be within the calendar, also inside lists and
+    """Checks values that already have the declared type: times must be within the calendar, also inside lists and
     structs."""
     if _kinds.is_nested(target):
         return _nested(values, target) if holds_times(target) else (values, None)
@@ -352,7 +350,7 @@ def _within(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def holds_times(kind: pa.DataType) -> bool:
-    """True for dates and times, and for lists, maps and structs with some inside."""
+    """True for dates and times, and for lists, maps and structs that contain them."""
     if not _kinds.is_nested(kind):
         return bool(_kinds.is_date(kind) or _kinds.is_timestamp(kind))
     return any(holds_times(kind.field(index).type) for index in range(kind.num_fields))
@@ -391,7 +389,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _bad_lists(built: pa.Array, inner: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
-    """Returns the lists, which are bad if an element is bad."""
+    """Returns the lists; a list with a bad element is bad."""
     if inner is None:
         return built, None
     flags = where(of_lists(inner, offsets), valid(built))
@@ -413,14 +411,12 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
     return blank(built, bad), bad
 
 
-# Rows of a file as the declared columns: those that are good, and the others with the reason why they are not.
-#
-# Values are converted by ``conform.py``.
+# Rows of a file as the declared columns: good rows, and bad rows with their reasons. Values are converted by the
+# functions above.
 
 
 def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: Times = ()) -> None:
-    """Raise DataError for columns whose type in the file can never become the declared one. ``times``: as for
-    ``settle``."""
+    """Raises DataError for columns of the file that can never have the declared type. ``times``: as for ``settle``."""
     forms = dict(times)
     pairs = [(field, present.field(field.name).type) for field in schema]
     wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type, forms.get(field.name))]
@@ -436,11 +432,11 @@ def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: T
 
 
 def without_unneeded(schema: pa.Schema, present: pa.Schema, needed: Collection[str] | None) -> pa.Schema:
-    """Returns the columns to read of a file with the columns ``present``; those in ``needed`` are asked for (None:
-    all).
+    """Returns the columns to read from a file with the columns ``present``, if only the columns ``needed`` are used
+    (None: all).
 
-    Columns whose values may be bad are read in any case, so that the same rows are bad, except for text that is not
-    UTF-8. At least one column is read, because a table without columns has no number of rows.
+    Columns whose values may be bad are read anyway, so that the same rows are bad, except for columns of text, where
+    only invalid UTF-8 is bad. At least one column is read, because a table without columns has no number of rows.
     """
     if needed is None:
         return schema
@@ -458,7 +454,7 @@ def only_present(schema: pa.Schema, present: Collection[str]) -> pa.Schema:
 
 
 def with_absent(chunk: Chunk, schema: pa.Schema, present: Collection[str]) -> Chunk:
-    """Returns rows with the declared columns that their file lacks, which are null."""
+    """Returns rows with null for the declared columns that their file lacks."""
     absent = [field for field in schema if field.name not in present]
     if not absent:
         return chunk
@@ -480,9 +476,10 @@ def settle(
     found: Mapping[str, Flags] = MappingProxyType({}),
     times: Times = (),
 ) -> Chunk:
-    """Convert rows as read into (good rows with exactly ``schema``, their row numbers, bad rows).
+    """Converts rows to a chunk: good rows with exactly ``schema``, their row numbers, and bad rows.
 
-    ``found``: flags of columns that were known before. ``times``: how texts and numbers are times, by column.
+    ``found``: flags of columns that earlier steps found. ``times``: the form of times that are texts or numbers, by
+    column.
     """
     forms = dict(times)
     columns: list[pa.ChunkedArray] = []
@@ -520,7 +517,7 @@ def parted(
     encoding: str = UTF_8,
     times: Times = (),
 ) -> Chunk:
-    """Separate the rows that are bad in some column from the good ones, and tell those that were truncated.
+    """Separates good rows from rows that are bad in some column, and lists the good rows that were truncated.
 
     ``encoding``: as for ``shown_bytes``.
     """
@@ -558,7 +555,7 @@ def parted(
 
 
 def refused(flags: Flags, on_truncation: OnTruncation) -> Mask:
-    """Returns which values make their rows bad."""
+    """Returns a mask of the values that make their rows bad."""
     return flags != 0 if on_truncation == "error" else bad_of(flags)
 
 
@@ -571,8 +568,7 @@ def too_fine(name: str, value: object) -> str:
 
 
 def misfit(name: str, value: object, kind: pa.DataType, form: str | None = None) -> str:
-    """Returns the reason why a value does not fit its declared type. ``form``: how its times are declared to be
-    written."""
+    """Returns the reason why a value does not fit its declared type. ``form``: the declared form of its times."""
     if form is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {form_of(form).reason(str(value))}"
     hint = _time_hint(name, value, kind) if _kinds.is_temporal(kind) else None
@@ -596,9 +592,9 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"\d{4}-\d{1,2}-\d{1,2}", "its month or its day has one digit", "%Y-%m-%d"),
     (r"", "it is empty, and only null is no value", ""),
 )
-"""For texts that are not times: a pattern, a description of such a text, and the form that would read it."""
+"""For texts that are not times: a pattern, a description of such texts, and the form that can read them."""
 _SURE = 5
-"""Number of these patterns that are tried before ``_MOMENT``, which finds dates and times that do not exist."""
+"""How many of these patterns come before ``_MOMENT``, which finds dates and times that do not exist."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
     r"([Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?"
@@ -607,7 +603,7 @@ _BEYOND = "write null for an end that is not known, or declare a string"
 
 
 def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
-    """Describes what a wrong time looks like, and what to do about it; None if it resembles nothing known."""
+    """Describes a wrong time and how to fix it; None for an unknown form."""
     text = str(value).strip()
     is_date = _kinds.is_date(kind)
     like = "write it like 2024-05-01" if is_date else "write it like 2024-05-01T06:00:00Z"
@@ -630,7 +626,7 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
     """Describes the error in a day and a time of day; the second value is True if the year is wrong."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
     try:
-        datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)  # the calendar repeats itself
+        datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)  # it repeats after 400 years
     except ValueError:
         return "there is no such day or time", False
     if not 1 <= year <= 9999:
@@ -646,7 +642,7 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
 
 
 def _takeable(raw: pa.Table) -> pa.Table:
-    """Returns the table with view types and runs replaced, because Arrow cannot take rows of some of them."""
+    """Returns the table without views and runs, because Arrow's ``take`` does not support all of them."""
     for index, field in enumerate(raw.schema):
         chunks = raw.column(index).chunks
         if _kinds.is_run_end_encoded(field.type):
@@ -663,7 +659,7 @@ def _without_views(values: pa.Array) -> pa.Array:
 
 
 def _with_bytes(raw: pa.Table) -> pa.Table:
-    """Returns the table with text as bytes, which can be shown even if they are invalid text."""
+    """Returns the table with text as bytes, which can be displayed even if the text is invalid."""
     columns = [
         pa.chunked_array([as_bytes(chunk) for chunk in column.chunks]) if is_text(column.type) else column
         for column in raw.columns
@@ -680,7 +676,7 @@ def _reason(  # noqa: PLR0911 - one for each kind
     encoding: str,
     form: str | None,
 ) -> str:
-    """Returns the reason why a value, which was ``given`` as this type, is bad."""
+    """Returns the reason why a value is bad. ``given``: its type in the file."""
     value = wrong[field.name][index]
     if flag == CUT:
         return too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))

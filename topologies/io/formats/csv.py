@@ -47,11 +47,11 @@ from topologies.io.formats.text_values import (
 )
 from windowing.errors import ConfigError, DataError
 
-# Where the rows of a CSV file are, and which of them are not CSV (RFC 4180): before any value is looked at.
-#
-# A quote is special at the beginning of a value only; within an unquoted value it is a character like others. A quoted
-# value ends at the next quote that is not doubled (or escaped), after which only a delimiter or a line end may follow.
-# A row in which something else follows is bad, and ends with its line.
+# Finds the rows of a CSV file, and those that break RFC 4180, before any value is read.
+# 
+# A quote is special only at the beginning of a value; within an unquoted value it is an ordinary character. A quoted
+# value ends at the next quote that is neither doubled nor escaped. After it, only a delimiter or a line end may follow.
+# A row that breaks this rule is bad, and ends with its line.
 
 
 _Places = npt.NDArray[np.int64]
@@ -63,8 +63,8 @@ ENDS_ESCAPED = "the file ends with an escape that has nothing to escape"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in a block of bytes: where each begins and stops, where the next begins, its number of values; and, by
-    index, the reasons why some are not CSV."""
+    """Rows in a block of bytes: where each row begins and stops, where the next begins, and its number of values. Rows
+    that are not CSV are listed by index, with the reason."""
 
     data: bytes
     starts: _Places
@@ -73,7 +73,7 @@ class Rows:
     widths: _Places
     faults: dict[int, str]
     end: int
-    """Start of the first row that is not whole."""
+    """Start of the first incomplete row."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -82,7 +82,7 @@ class Rows:
         return self.data[self.starts[row] : self.stops[row]]
 
     def since(self, first: int) -> Rows:
-        """Returns the rows from this index on."""
+        """Returns the rows from index ``first`` on."""
         faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
         some = slice(first, None)
         return Rows(
@@ -101,8 +101,8 @@ class Rows:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _without_lone_returns(self, nexts: _Places) -> bytes:
-        """Returns the bytes with LF for a CR at the end of a row, which could otherwise be joined to an LF behind the
-        omitted part."""
+        """Returns the bytes, with LF for a CR at the end of a row: after rows are left out, that CR might be joined to
+        an LF."""
         characters = np.frombuffer(self.data, np.uint8)
         lone = nexts[characters[nexts - 1] == _CR] - 1
         if not len(lone):
@@ -113,22 +113,22 @@ class Rows:
 
 
 class RowFinder:
-    """Finder of rows in the bytes of one dialect of CSV."""
+    """Finds rows in bytes of one dialect of CSV."""
 
     def __init__(
         self, delimiter: str, quote: str | None, escape: str | None, comment: str | None, *, unquoted: bool = True
     ) -> None:
-        """``unquoted``: False if an escape is one within quotes alone."""
+        """``unquoted``: False if escapes count only within quotes."""
         self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
         self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
         self._patterns(unquoted=unquoted)
         self._beside_quotes = np.zeros(256, np.bool_)
-        """True for each byte that may stand before an opening or after a closing quote. Another quote makes a doubled
-        one."""
+        """Table of the bytes that may stand before an opening or after a closing quote. Two quotes together are a
+        doubled quote."""
         self._beside_quotes[list(self.delimiter + b"\r\n" + (self.quote or b""))] = True
 
     def find(self, data: bytes, last: bool) -> Rows:
-        """Returns the whole rows of ``data``, which begins with a row; ``last``: nothing follows it."""
+        """Returns the complete rows of ``data``, which begins with a row; ``last``: no data follow."""
         if self.escape is not None and self.escape in data:
             return self._by_patterns(data, last)
         if self.comment is not None and any(begin + self.comment in b"\n" + data for begin in (b"\n", b"\r")):
@@ -137,13 +137,13 @@ class RowFinder:
         return self._by_patterns(data, last) if rows is None else rows
 
     def _by_counting(self, data: bytes, last: bool) -> Rows | None:
-        """Returns rows between whose line ends the number of quotes is even; None if a quote stands where this rule
-        fails."""
+        """Finds row ends as line ends with an even number of quotes between them. Returns None if a quote breaks this
+        rule."""
         characters = np.frombuffer(data, np.uint8)
         ending = characters == _LF
         if b"\r" in data:
             returns = characters == _CR
-            returns[:-1] &= ~ending[1:]  # of CR LF the LF is the end
+            returns[:-1] &= ~ending[1:]  # in CR LF, the LF is the end
             returns[-1:] &= last
             ending |= returns
         separating = characters == self.delimiter[0]
@@ -164,8 +164,8 @@ class RowFinder:
         return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
 
     def _regular(self, characters: npt.NDArray[np.uint8], quotes: _Places) -> bool:
-        """True if all odd quotes (the first, the third ...) begin a value or are the second of a doubled one, and all
-        others end a value or are the first of a doubled one."""
+        """True if every odd quote (the first, the third ...) begins a value or is the second of a doubled quote, and
+        every even quote ends a value or is the first of a doubled quote."""
         opening, closing = quotes[::2], quotes[1::2]
         begins = (opening == 0) | self._beside_quotes[characters[opening - 1]]
         followed = closing[closing + 1 < len(characters)]
@@ -192,7 +192,7 @@ class RowFinder:
                 faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, place) is None else UNCLOSED
                 stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
             else:
-                stop = row.start("end")  # a carriage return before it may be escaped, and so belong to the value
+                stop = row.start("end")  # the carriage return may be escaped, and then belongs to the value
             width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, place, end))
             spans.append((place, stop, end, width))
             place = end
@@ -200,7 +200,7 @@ class RowFinder:
         return Rows(data, starts, stops, nexts, widths, faults, place)
 
     def with_escapes(self, data: bytes | memoryview) -> bytes | memoryview:
-        """Whole rows, with each escape outside of quotes escaped itself."""
+        """Returns complete rows in which each escape outside quotes is itself escaped."""
         if self._bare_escape is None or self.escape is None or self.escape not in bytes(data):
             return data
         return self._bare_escape.sub(lambda found: found[0] if len(found[0]) > 1 else found[0] * 2, data)
@@ -228,22 +228,21 @@ class RowFinder:
         self._comment = re.compile(re.escape(self.comment) + rb"[^\r\n]*+" + end) if self.comment else None
 
 
-# CSV, plain or compressed: rows are found (``topologies/io/formats/csv.py``), read as bytes by Arrow, then typed
-# column by column.
-#
-# A header is required. Excel's line ``sep=;`` may stand before it, and behind comments, and is the delimiter then. An
-# unquoted empty value is null in every column; a quoted one (``""``) is empty text in a string or binary column and
-# null in any other. Binary values are base64, lists, maps and structs are JSON. Blank lines are skipped, except in a
-# file of one column, where they are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row
-# numbers count rows, not lines: neither the header nor blank lines count.
-#
+# CSV, plain or compressed: rows are found, read as bytes by Arrow, then converted column by column.
+# 
+# A header is required. Excel's line ``sep=;`` may stand before it, after comments, and then gives the delimiter. An
+# unquoted empty value is null in every column. A quoted one (``""``) is empty text in a string or binary column, and
+# null in other columns. Binary values are base64; lists, maps and structs are JSON. Blank lines are skipped, except in
+# a file of one column, where they are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row
+# numbers count rows, without the header and blank lines.
+# 
 # An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
 
 
 _BLOCK = 4 << 20
 _SIGN = re.compile(r"[^\x00\r\n+.A-Za-z0-9\x80-\U0010ffff-]")
 DELIMITER_LINE = re.compile(rb'(?P<quote>"?)(?i:sep)=(?P<sign>[^\r\n])(?P=quote)(\r\n|\n|\r|\Z)')
-"""First line of a file by which Excel recognises the delimiter."""
+"""Excel's first line with the delimiter."""
 _LONGEST_DELIMITER_LINE = 10
 _PROBE = 'a,"1"\r\n'
 
@@ -252,15 +251,15 @@ _PROBE = 'a,"1"\r\n'
 class CsvFormat(OneSplit):
     """Reads and writes CSV (RFC 4180).
 
-    ``quote``: encloses a value; within the value it is doubled. None: no quotes. ``escape``: for files that escape a
-    quote within a value (``"\\\\"``, a backslash). ``escape_unquoted``: False if only quoted values have escapes, as in
-    files of Spark. ``comment``: lines that begin with this character are not rows. ``skip_rows``: lines before the
+    ``quote``: encloses a value; within the value it is doubled. None: no quotes. ``escape``: the character that escapes
+    a quote within a value (``"\\\\"``, a backslash). ``escape_unquoted``: False if only quoted values have escapes, as
+    in files of Spark. ``comment``: lines that begin with this character are not rows. ``skip_rows``: lines before the
     header. ``encoding``: any that Python knows. ``null_values``: additional unquoted spellings of null.
 
     ``decimal_point``: with ``","``, numbers are like ``1,5``, and ``1.5`` is bad. ``block_size``: bytes read at a time.
-    ``longest_row``: the longest row in bytes (16 MiB); a longer row, mostly an unclosed quote, is an error of the file.
-    ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula gets an apostrophe in front, which
-    remains when the file is read.
+    ``longest_row``: the most bytes in a row (16 MiB). A longer row, usually an unclosed quote, is an error of the file.
+    ``escape_formulas``, for sinks: text that a spreadsheet would take for a formula gets a leading apostrophe, which
+    stays when the file is read.
     """
 
     delimiter: str = ","
@@ -351,7 +350,7 @@ class CsvFormat(OneSplit):
             comment = self.comment.encode() if self.comment else None
             text, delimiter = _without_delimiter_line(self._text(source, split.path), comment)
             if delimiter is not None:
-                self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - as this file says
+                self = self._delimited(delimiter, split.path)  # the delimiter of the ``sep=`` line
             for rows in self._rows(text, split.path):
                 if header is None:
                     first = np.flatnonzero(rows.stops > rows.starts)
@@ -393,7 +392,7 @@ class CsvFormat(OneSplit):
         if rest:
             ended = rest.endswith((b"\n", b"\r"))
             rows = finder.find(rest if ended else rest + b"\n", last=True)
-            if ended and ENDS_ESCAPED in rows.faults.values():  # the line end is escaped, and so belongs to the value
+            if ended and ENDS_ESCAPED in rows.faults.values():  # the escaped line end belongs to the value
                 rows = finder.find(rest + b"\n", last=True)
             yield self._short_enough(rows, path)
 
@@ -454,11 +453,11 @@ class CsvFormat(OneSplit):
             ) from error
 
     def _for_others(self, data: bytes | memoryview) -> bytes | memoryview:
-        """Whole rows as Arrow and Python read them, to whom an escape is one everywhere."""
+        """Returns complete rows for Arrow and Python, which treat an escape alike inside and outside quotes."""
         return data if self.escape_unquoted else self._finder.with_escapes(data)
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
-        """Returns the rows as a chunk, and their number; ``row``: the number of its first row."""
+        """Returns the rows as a chunk, and their number; ``row``: the number of the first row."""
         kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
         wrong = rows.widths[kept] != len(header)
         numbers = row + np.arange(len(kept), dtype=np.int64)
@@ -479,13 +478,13 @@ class CsvFormat(OneSplit):
         return (table, places, bad.with_others(away)), len(kept)
 
     def _cells(self, data: bytes | memoryview, width: int, wanted: list[int]) -> pa.Table:
-        """Reads some columns of rows that are known to be whole, as bytes."""
+        """Reads some columns of complete rows, as bytes."""
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})
         data = self._for_others(data)
         if data[: len(BOM)] == BOM:
-            data = BOM + bytes(data)  # Arrow takes one for the mark of a file
+            data = BOM + bytes(data)  # Arrow would skip the first mark
         owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
         memoryview(owned).cast("B")[:] = data
         return pacsv.read_csv(
@@ -541,8 +540,8 @@ class CsvFormat(OneSplit):
 
 
 def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tuple[Iterator[bytes], str | None]:
-    """Returns a file without the line ``sep=;`` that Excel takes, and may write, before the header, and without the
-    comments and blank lines before it; and the delimiter of that line."""
+    """Returns the file without the line ``sep=;`` that Excel may write before the header, and without the comments and
+    blank lines before that line; and the delimiter of the line."""
     commented = rb"(?:%s[^\r\n]*+)?" % re.escape(comment) if comment else b""
     before = re.compile(rb"(?:%s(?:\r\n|\n|\r(?!\n|\Z)))*+" % commented)
     head, place = b"", 0

@@ -1,8 +1,8 @@
-"""Times as a spout declares them, by column: a format like ``"%d/%m/%Y %I:%M %p"``, or the unit of numbers, ``"s"``.
+"""Declared forms of times, by column: a format like ``"%d/%m/%Y %I:%M %p"``, or the unit of numbers, ``"s"``.
 
 A format has the directives of Python's ``strptime``, with the same meaning and English names. It is stricter where
-Python guesses: adjacent numbers have all their digits, the 366th day of a year with 365 days is refused, and a day of
-the week must fit the date. Digits of ``%f`` beyond the microsecond are cut, as are those of numbers.
+Python guesses: adjacent numbers need all their digits, the 366th day of a year with 365 days is refused, and a day of
+the week must match the date. Digits of ``%f`` beyond microseconds are cut, and so are those of numbers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from windowing.errors import ConfigError
 Times: TypeAlias = tuple[tuple[str, str], ...]
 """Columns, each with the form of its times."""
 AS_WRITTEN = ""
-"""Stands for a column that is read as the text in the file, even if that is a number."""
+"""The form of a column that is read as the text in the file, even if that is a number."""
 
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _MICROS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
 _PLACES = 7
-"""Most decimals of numbers that the fast way reads: as many as seconds have with all digits of a double."""
+"""Most decimals of numbers that the fast path reads: enough for seconds with all digits of a double."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _WHOLE = r"^-?[0-9]{1,18}$"
 _SIMPLE = rf"^-?[0-9]{{1,11}}\.[0-9]{{1,{_PLACES}}}$"
@@ -60,14 +60,14 @@ _NUMBERS = {
     "S": ("[0-5][0-9]", "[0-5][0-9]|[0-9]"),
     "f": ("[0-9]{1,9}", "[0-9]{1,9}"),
 }
-"""Patterns of directives that are numbers: next to other digits, and elsewhere."""
+"""Patterns of numeric directives: next to other digits, and elsewhere."""
 _PATTERNS = {
     **{sign: "|".join(names) for sign, names in _NAMES.items()},
     "p": "am|pm",
     "z": "(?-i:Z)|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]",
 }
 _ALIKE = ("Yy", "mbB", "aA", "HI")
-"""Groups of directives of which a format has only one."""
+"""Groups of directives; a format may have only one of each group."""
 _OF_DAY = "HIMSfpz"
 _KNOWN = " ".join(f"%{sign}" for sign in (*_NUMBERS, *_PATTERNS))
 _PART = re.compile(r"%(?P<sign>.)|(?P<space>\s+)|(?P<literal>[^%\s])", re.DOTALL)
@@ -84,8 +84,8 @@ class TimeForm(Protocol):
 
 
 def checked_times(given: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> Times:
-    """Returns the declared forms of the times of columns. Raises ConfigError for a form that does not say which moment
-    is meant."""
+    """Returns the declared forms of times, by column. Raises ConfigError for a form that does not determine a
+    moment."""
     if given is None:
         return ()
     pairs = given.items() if isinstance(given, Mapping) else given
@@ -106,7 +106,7 @@ def checked_times(given: Mapping[str, str] | Iterable[tuple[str, str]] | None) -
 
 @lru_cache(maxsize=256)
 def form_of(text: str) -> TimeForm:
-    """Returns the form that a text declares: a unit or a format. Raises ConfigError for any other."""
+    """Returns the form that a text declares: a unit or a format. Raises ConfigError for other texts."""
     if text == AS_WRITTEN:
         return _AsWritten()
     if text in _UNITS:
@@ -121,7 +121,7 @@ def form_of(text: str) -> TimeForm:
 
 
 def is_unit(text: str) -> bool:
-    """True for the form of numbers."""
+    """True for a form of numbers."""
     return text in _UNITS
 
 
@@ -131,7 +131,7 @@ def unit_in_words(text: str) -> str:
 
 
 def check_kind(name: str, text: str, kind: pa.DataType) -> None:
-    """Raises ConfigError for a column whose type has no times of this form."""
+    """Raises ConfigError for a column whose type cannot hold times of this form."""
     if pa.types.is_timestamp(kind):
         return
     if not pa.types.is_date(kind):
@@ -160,7 +160,7 @@ class _AsWritten:
 
 @dataclass(frozen=True)
 class _Unit:
-    """Form of numbers since 1970, with any number of decimals."""
+    """Form of times as numbers since 1970, with any number of decimals."""
 
     name: str
 
@@ -187,7 +187,7 @@ class _Unit:
         return within_calendar(pc.coalesce(moments, fine), flags)
 
     def whole(self, numbers: pa.Array, target: pa.DataType) -> Converted:
-        """Returns whole numbers of this unit."""
+        """Returns whole numbers of this unit as times."""
         return from_timestamps(numbers.view(pa.timestamp(self.name, "UTC")), target)
 
     def reason(self, text: str) -> str:
@@ -196,10 +196,10 @@ class _Unit:
         return f"it is no number of {_UNITS[self.name]}, as times= says"
 
     def _decimals(self, texts: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Returns numbers with a few decimals in microseconds, rounded down; and which were cut."""
+        """Returns numbers with a few decimals as microseconds, rounded down, and a mask of those that were cut."""
         numbers = texts.cast(pa.decimal128(18, _PLACES)).fill_null(0)
         parts = np.frombuffer(numbers.buffers()[1], np.int64)[: 2 * (numbers.offset + len(numbers))]
-        ticks = parts[2 * numbers.offset :: 2]  # of 128 bits the lower ones
+        ticks = parts[2 * numbers.offset :: 2]  # the lower half of 128 bits
         share = 10**_PLACES / _MICROS[self.name]
         micros = ticks // int(share)
         return micros, micros * int(share) != ticks
@@ -243,7 +243,7 @@ class _Format:
     def parse(self, texts: pa.Array, target: pa.DataType) -> Converted:
         texts = pc.ascii_trim_whitespace(texts)
         found = pc.extract_regex(texts, self.pattern)
-        parts = {sign: pc.struct_field(found, [sign]) for sign in self.signs}  # null where the text is not written so
+        parts = {sign: pc.struct_field(found, [sign]) for sign in self.signs}  # null for texts of another form
         bad: Mask = valid(texts) & ~valid(found)
         days, wrong = self._days(parts)
         bad |= wrong & valid(found)
@@ -278,7 +278,7 @@ class _Format:
             years = _integers(parts["Y"])
         else:
             years = _integers(parts["y"])
-            years = years + np.where(years > 68, 1900, 2000)  # as POSIX has it
+            years = years + np.where(years > 68, 1900, 2000)  # as in POSIX
         wrong = years < 1
         years = np.maximum(years, 1)
         if "j" in parts:
@@ -362,7 +362,7 @@ def _places(texts: pa.Array, names: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _first_days(years: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the first days of months, which count from 0, in days since 1970."""
+    """Returns the first days of months, numbered from 0, in days since 1970."""
     whole = ((years - 1970) * 12 + months).astype("datetime64[M]")
     return whole.astype("datetime64[D]").astype(np.int64)
 

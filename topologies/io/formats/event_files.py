@@ -57,7 +57,7 @@ def refuse_empty(source: pa.NativeFile, path: str, kind: str) -> None:
 def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional: Collection[str] = ()) -> None:
     """Raises DataError for declared columns that a file lacks, or has more than once.
 
-    Columns in ``optional`` may be absent, unless none is present: such a file is probably of another kind.
+    Columns in ``optional`` may be absent, unless all are: such a file is probably of another kind.
     """
     absent = [name for name in schema.names if name not in present]
     if len(absent) < len(schema):
@@ -78,7 +78,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
 
 
 def _other_form(absent: Sequence[str], present: Sequence[str]) -> str:
-    """Returns a hint for names that look alike: ``é`` may be one character, or an ``e`` and its accent; else ""."""
+    """Returns a hint for names that look the same (``é`` may be one character, or an ``e`` and its accent); else ""."""
     for name in absent:
         alike = [each for each in present if normalize("NFKC", each) == normalize("NFKC", name)]
         if alike:
@@ -101,7 +101,7 @@ def declared_once(schema: pa.Schema) -> None:
 
 
 def refuse_invalid(path: str, table: pa.Table, rows: int) -> None:
-    """Raise DataError for columns whose data do not match their types; text is left to be checked row by row."""
+    """Raises DataError for columns whose data do not match their types; text is checked later, row by row."""
     if table.num_rows != rows:
         raise DataError(
             f"{path!r} holds {table.num_rows} rows, but its header says {rows}",
@@ -120,9 +120,9 @@ def refuse_invalid(path: str, table: pa.Table, rows: int) -> None:
 
 
 # Access to the bytes of a file, whatever they mean.
-#
-# What prevents reading (a missing path, a failing disk or store) is not the fault of the file's content: it is an
-# UnreachableError here, whichever reader asks. So what the readers themselves raise is about the content.
+# 
+# Causes outside the content (a missing path, a failing disk or store) raise UnreachableError here, for all readers. So
+# other exceptions of a reader are about the content.
 
 
 _T = TypeVar("_T")
@@ -148,7 +148,7 @@ def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False)
 
 
 def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
-    """Raise DataError for a compressed file without a byte, which decompresses to nothing."""
+    """Raises DataError for a compressed file of zero bytes, which would decompress to nothing."""
     with reached(path):
         size = fs.get_file_info(path).size
     if size == 0:
@@ -161,7 +161,7 @@ def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
 
 @contextmanager
 def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
-    """Yields a file of this machine, read without Python, so that an error outside its content has an errno."""
+    """Yields a local file, read without Python, so that errors outside its content have an errno."""
     with reached(path):
         _refuse_special(path, kind)
         source = _source(fs, path, streamed=streamed)
@@ -178,7 +178,7 @@ def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iter
 
 @contextmanager
 def _watched(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
-    """Yields a file of a store, or of a file system in Python: their errors have no errno, so each read is watched."""
+    """Yields a file of a store, or of a file system in Python. Their errors have no errno, so each read is watched."""
     source = _Bytes(fs, path, streamed=streamed)
     try:
         yield pa.PythonFile(source, mode="r")
@@ -195,7 +195,7 @@ def _source(fs: pafs.FileSystem, path: str, *, streamed: bool) -> pa.NativeFile:
 
 
 def _system_error(error: BaseException | None) -> OSError | None:
-    """Returns the system's error that an error is, or was caused by; Arrow's own errors about content have no errno."""
+    """Returns the OSError that an error is, or was caused by. Arrow's errors about content have no errno."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error
@@ -231,7 +231,7 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
 
 
 class _Bytes(io.RawIOBase):
-    """A file of any file system, which remembers the first error of reading it."""
+    """A file of any file system; remembers the first error of reading it."""
 
     def __init__(self, fs: pafs.FileSystem, path: str, *, streamed: bool) -> None:
         super().__init__()
@@ -285,18 +285,18 @@ def _refuse_special(path: str, kind: str) -> None:
 
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd", ".zstd": "zstd"}
-"""The compressions of text files, by the ends of their names."""
+"""The compressions of text files, by the endings of their names."""
 _NOT_READ = (".xz", ".zip", ".br", ".z", ".7z", ".rar", ".snappy", ".sz", ".lzo", ".lzma", ".tgz", ".tar")
 
 
 def without_compression(path: str) -> str:
-    """Returns a path without the end of its name that tells its compression."""
+    """Returns a path without the ending that names its compression."""
     end = next((end for end in COMPRESSIONS if path.lower().endswith(end)), "")
     return path[: len(path) - len(end)]
 
 
 def unread_compression(path: str) -> str | None:
-    """Returns the end of a name that indicates an unsupported compression or archive; None for other names."""
+    """Returns an ending that names an unsupported compression or archive; None for other names."""
     return next((end for end in _NOT_READ if path.lower().endswith(end)), None)
 
 
@@ -342,7 +342,7 @@ class BadRows:
 
     rows: pa.Table
     truncated: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
-    """Numbers of the good rows in which a time was cut, each once, in no order."""
+    """Numbers of the good rows in which a time was cut, without repeats, in no order."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -365,7 +365,7 @@ class BadRows:
         return BadRows.of([*others, *(BadRow(**row) for row in self.rows.to_pylist())]).with_truncated(self.truncated)
 
     def truncated_among(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_] | None:
-        """Returns which of the good rows, given by their numbers, were truncated; None if there is none."""
+        """Returns a mask of the good rows ``numbers`` that were truncated; None if none was."""
         found = np.isin(numbers, self.truncated) if len(self.truncated) else None
         return found if found is not None and found.any() else None
 
@@ -374,13 +374,12 @@ class BadRows:
         return replace(self, truncated=numbers) if len(numbers) else self
 
 
-_NO_COLUMNS = [pa.nulls(0, kind) for kind in BAD_SCHEMA.types]  # of lists, even empty ones, Arrow would import pandas
+_NO_COLUMNS = [pa.nulls(0, kind) for kind in BAD_SCHEMA.types]  # even for empty lists, Arrow would import pandas
 NO_BAD_ROWS = BadRows(pa.Table.from_arrays(_NO_COLUMNS, schema=BAD_SCHEMA))
 
 
 def short_repr(value: Any) -> str:
-    """Returns a value as shown in reasons, truncated: texts and bytes in quotes, dates, times and decimals as files
-    have them."""
+    """Returns a value for a reason, truncated: texts and bytes in quotes, dates, times and decimals as in files."""
     if isinstance(value, date | Decimal):
         text = str(value)
     elif isinstance(value, list | tuple | dict):
@@ -391,7 +390,7 @@ def short_repr(value: Any) -> str:
 
 
 def plain(scalar: pa.Scalar) -> Any:
-    """Returns the Python value of a scalar, or its text where Python cannot represent it (a year beyond 9999)."""
+    """Returns the Python value of a scalar, or its text if Python cannot represent it (a year beyond 9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, ArithmeticError, ImportError):
@@ -419,14 +418,14 @@ def row_as_json(columns: dict[str, list[Any]], index: int, encoding: str = UTF_8
 
 
 def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
-    """Returns bytes of a text file as text; bytes that are not valid in its encoding are shown as ``\\x81``.
+    """Returns bytes of a text file as text; invalid bytes are written as ``\\x81``.
 
-    ``encoding``: of the file, by the name of its codec. For other encodings than UTF-8, the bytes are those of the
-    decoded file, in which a byte without a character became a surrogate (``surrogateescape``).
+    ``encoding``: the codec of the file. For other encodings than UTF-8, the bytes come from the decoded file, in which
+    a byte without a character became a surrogate (``surrogateescape``).
     """
     if encoding == UTF_8:
         return value.decode(UTF_8, "backslashreplace")
-    text = codecs.getincrementaldecoder(UTF_8)("surrogatepass").decode(value)  # whose end may be cut
+    text = codecs.getincrementaldecoder(UTF_8)("surrogatepass").decode(value)  # its end may be cut
     return _NO_CHARACTER.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
 
 
@@ -450,8 +449,8 @@ def _encodable(text: str) -> str:
 
 Chunk: TypeAlias = tuple[pa.Table, npt.NDArray[np.int64], BadRows]
 OnTruncation: TypeAlias = Literal["cut", "error"]
-"""Action for times that are finer than microseconds: ``cut`` leaves the rest out and counts the row as truncated,
-``error`` makes the row a bad one."""
+"""Action for times finer than microseconds: ``cut`` drops the finer digits and counts the row as truncated, ``error``
+makes it a bad row."""
 
 
 @dataclass(frozen=True)
@@ -471,14 +470,15 @@ class FileSplit:
             )
 
     def share(self, count: int) -> range:
-        """Returns which of ``count`` consecutive items belong to this part: contiguous, and as even as possible."""
+        """Returns the share of this part in ``count`` items: a contiguous range, about as long as that of each other
+        part."""
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
 def in_order(
     parts: Sequence[tuple[npt.NDArray[np.int64], pa.Table]], schema: pa.Schema
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
-    """Returns the rows of several parts, each with the places of its rows, as one: in order of place."""
+    """Returns the rows of several parts as one table, in order of the places that each part has for its rows."""
     if not parts:
         return _NONE, schema.empty_table()
     places = np.concatenate([some for some, _ in parts])
@@ -500,8 +500,8 @@ def check_truncation(given: str) -> None:
 
 
 class OneSplit:
-    """Common part of formats whose files are read as a whole: the number or beginning of a row is unknown without the
-    rows before it."""
+    """Base of formats whose files are read as a whole, because only reading from the start finds a row or its
+    number."""
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Returns one split: the file as a whole."""
@@ -509,7 +509,7 @@ class OneSplit:
 
 
 class FileFormat(Protocol):
-    """A kind of file: a frozen dataclass of its options, and picklable."""
+    """A kind of file: a frozen, picklable dataclass of its options."""
 
     @property
     def name(self) -> str: ...
@@ -526,13 +526,13 @@ class FileFormat(Protocol):
         needed: Collection[str] | None = None,
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
-        """Yields the split in chunks of (good rows, their row numbers, bad rows and the numbers of truncated ones).
+        """Yields the split in chunks: good rows, their row numbers, and bad rows with the numbers of truncated rows.
 
-        Good rows have exactly ``schema``; a format that stores columns separately may omit columns that are not in
-        ``needed`` (None: all are needed). Columns in ``optional`` are null if the file lacks them, unless it lacks all.
-        Row numbers count from 0 in the whole file. Memory is bounded by a chunk.
+        Good rows have exactly ``schema``; a format that stores columns separately may omit columns outside ``needed``
+        (None: all are needed). Columns in ``optional`` are null if the file lacks them, unless the file lacks all
+        columns. Row numbers count from 0 in the whole file. Memory is bounded by a chunk.
 
-        Raises DataError, which names the path, if the file as a whole is not of the format. That may happen midway, so
-        the chunks before it are not a whole file.
+        Raises DataError, which names the path, if the file is not of this format. The error may come after some chunks,
+        which are then not the whole file.
         """
         ...

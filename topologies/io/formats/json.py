@@ -1,4 +1,4 @@
-"""Files of JSON, lines with an object each or one array of objects, as the declared columns."""
+"""Files of JSON, with one object on each line or as one array of objects, read as the declared columns."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ from topologies.io.formats.text_values import (
 )
 from windowing.errors import ConfigError
 
-# JSON values to typed columns, where msgspec has refused a row, or does not know the type.
-#
-# Numbers keep their text until the declared type is known, so that nothing is rounded on the way. A name that is given
-# twice in an object is bad where it is declared. Text is not a number and a number no text, but numbers may be spelled
-# as strings ("NaN", "Infinity" and exact decimals need it). A map is an object, or a list of [key, value].
+# Converts JSON values to typed columns, for rows that msgspec refused and types that it does not know.
+# 
+# Numbers keep their text until the declared type is known, so that nothing is rounded. A declared name that occurs
+# twice in an object makes the row bad. Text is not a number and a number is not text, but numbers may be written as
+# strings ("NaN", "Infinity" and exact decimals need this). A map is an object, or a list of [key, value].
 
 
 _kinds = pa.types
 
 
 class Number(str):
-    """A number as it was written."""
+    """A number with its original text."""
 
 
 class Object(dict[str, Any]):
-    """An object, with its repeated names."""
+    """An object that also records its repeated names."""
 
     twice: frozenset[str] = frozenset()
 
@@ -83,7 +83,7 @@ def parse_json(text: str) -> Any:
     try:
         return _exact_decoder.decode(text)
     except json.JSONDecodeError as error:
-        what = error.msg.removesuffix(" starting at")  # of a text without an end Python says where it starts
+        what = error.msg.removesuffix(" starting at")  # for an unfinished text Python says where it starts
         hint = _over_lines(text, error.pos)
         raise ValueError(f"not valid JSON: {what} at character {error.pos + 1}{hint}") from error
     except RecursionError as error:
@@ -111,7 +111,7 @@ _exact_decoder = json.JSONDecoder(
 
 
 def column_of(values: list[Any], target: pa.DataType) -> Converted:
-    """Parsed values as a typed array, null if a value is absent or bad."""
+    """Returns parsed values as a typed array, with null for absent and bad values."""
     if _kinds.is_struct(target):
         return _structs(values, target)
     if _kinds.is_map(target):
@@ -129,18 +129,18 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def timed_column(values: list[Any], target: pa.DataType, form: str) -> Converted:
-    """Parsed values as times that are written in a declared form."""
+    """Returns parsed values as times of a declared form."""
     texts, wrong = _simple([_text_for(value, _AS_TIME) for value in values], pa.string())
     moments, flags = form_of(form).parse(texts, target)
     return moments, either(wrong, flags)
 
 
 _AS_TIME = pa.timestamp("us")
-"""A type for which numbers are texts too."""
+"""A type for which both numbers and texts are read as texts."""
 
 
 def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
-    """Returns texts that each hold a JSON value, as a typed array."""
+    """Returns texts with a JSON value each as a typed array."""
     return column_of([None if text is None else cell(text) for text in texts.to_pylist()], target)
 
 
@@ -149,12 +149,12 @@ def declared_value(made: Object, name: str) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """Returns a parsed value for display: as it was written, as far as JSON preserves it."""
+    """Returns a parsed value for display, with its original text where JSON allows it."""
     return "(given twice)" if isinstance(value, _Wrong) else value
 
 
 def cell(text: str) -> Any:
-    """Returns the value of a JSON text, for ``column_of``, which marks texts that are not JSON as bad."""
+    """Returns the value of a JSON text for ``column_of``; marks text that is not JSON as bad."""
     try:
         return parse_json(text)
     except ValueError:
@@ -162,7 +162,7 @@ def cell(text: str) -> Any:
 
 
 def _text_for(value: Any, target: pa.DataType) -> Any:
-    """Returns the text to parse as ``target``: from a string or a number, whichever the type is written as."""
+    """Returns the text to parse as ``target``, from a string or a number."""
     if value is None:
         return None
     if isinstance(value, Number):
@@ -211,7 +211,7 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
-    """Returns structs of these children: null for a null in ``values``, bad for a wrong value or a bad child."""
+    """Returns structs with these children: null for a null in ``values``, bad for a wrong value or a bad child."""
     flags: Flags = _is_wrong(values)
     for _, spoiled in children:
         flags = flags if spoiled is None else flags | spoiled
@@ -228,8 +228,8 @@ def _list_column(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
-    """Returns lists of the elements ``inside``, cut like ``values``: null for a null, bad for a wrong value or a bad
-    element."""
+    """Returns lists of the elements ``inside``, divided as in ``values``: null for a null, bad for a wrong value or a
+    bad element."""
     offsets = _offsets(values)
     bad = _bad_lists(values, inner, offsets)
     absent = pa.array([value is None for value in values], pa.bool_())
@@ -255,7 +255,7 @@ def _map_column(values: list[Any], target: pa.DataType) -> Converted:
 
 
 def _filler(keys: pa.Array) -> pa.Scalar:
-    """Placeholder for the keys of bad maps, since a map's key cannot be null."""
+    """Returns a placeholder for the keys of bad maps, since a map's key cannot be null."""
     present = keys.drop_null()
     return present[0] if len(present) else pa.array([b"\0" * 16]).view(pa.binary()).cast(pa.binary(16))[0]
 
@@ -276,7 +276,7 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
-    """Returns flags of the values: bad for values that are not a list, and for lists with a bad element."""
+    """Returns flags of the values: bad for a value that is not a list, and for a list with a bad element."""
     bad = _is_wrong(shaped)
     return bad if inner is None else bad | of_lists(inner, offsets)
 
@@ -286,11 +286,11 @@ def _with_bad_as_null(built: pa.Array, bad: Flags) -> Converted:
 
 
 # Reads rows of JSON, an object each, as the declared columns.
-#
-# msgspec decodes the rows that are plainly of the declared types: it is strict, and raises for the row at fault. Each
-# row that it refuses, or of which a value then does not convert, is read by Python's ``json``,
-# which decides and gives the reason. What msgspec does not see is looked for here: bytes that are not UTF-8 in what is
-# not declared, a name that is given twice, and the sign of -0 as a double.
+# 
+# msgspec decodes rows that plainly have the declared types: it is strict, and raises for the first wrong row. A row
+# that it refuses, or with a value that cannot be converted afterwards, is read again by Python's ``json``, which
+# decides and gives the reason. msgspec misses three things, which are checked here: invalid UTF-8 in undeclared values,
+# repeated names, and the sign of -0 as a double.
 
 
 _REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -299,7 +299,7 @@ _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 
 
 class JsonRows:
-    """Some rows, and the parts of them that have been read."""
+    """Rows of JSON, and the columns decoded so far."""
 
     def __init__(
         self,
@@ -309,17 +309,17 @@ class JsonRows:
         on_truncation: OnTruncation = "cut",
         times: Times = (),
     ) -> None:
-        """``numbers``: of the rows in their file. ``times``: the declared forms of times, by column."""
+        """``numbers``: the row numbers in the file. ``times``: the declared forms of times, by column."""
         self.forms = dict(times)
         self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
         self.whole = b"\n".join(rows)
         self.parts: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
         self.bad: list[BadRow] = []
         self.truncated: list[npt.NDArray[np.int64]] = []
-        """The places of good rows in which a time was cut."""
+        """The indices of good rows in which a time was cut."""
 
     def chunk(self) -> Chunk:
-        """Returns all rows, good and bad; called once."""
+        """Returns all rows, good and bad; may be called once."""
         self._one_by_one(self._decode())
         bad = BadRows.of(self.bad)
         if self.truncated:
@@ -328,7 +328,7 @@ class JsonRows:
         return table, self.numbers[places], bad
 
     def _decode(self) -> list[int]:
-        """Decodes the rows that msgspec can decode; returns the places of the other rows."""
+        """Decodes the rows that msgspec can decode; returns the indices of the other rows."""
         made, places, aside = self._decoded()
         if not made:
             return aside
@@ -357,7 +357,7 @@ class JsonRows:
         return sorted([*aside, *found[doubtful].tolist()])
 
     def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
-        """Returns the rows that msgspec decodes, their indices, and the indices of the others."""
+        """Returns the rows that msgspec decodes, their indices, and the indices of the other rows."""
         decode = _decoder(self.schema, frozenset(self.forms))
         if decode is None:
             return [], [], list(range(len(self.rows)))
@@ -379,7 +379,7 @@ class JsonRows:
         return made, places, aside
 
     def _one_by_one(self, places: list[int]) -> None:
-        """Read rows with Python, row by row, then convert them column by column."""
+        """Reads rows one by one with Python, then converts them column by column."""
         kept: list[int] = []
         objects: list[Object] = []
         for place in places:
@@ -418,14 +418,14 @@ class JsonRows:
 
 
 class _Columns:
-    """Decoded values as columns, and the number of values under each name, at any depth."""
+    """Decoded values as columns, and how many values each name has, at any depth."""
 
     def __init__(self, forms: dict[str, str]) -> None:
         self.given: dict[str, int] = {}
         self.forms = forms
 
     def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
-        """Returns the rows, and their flags."""
+        """Returns the rows as a table, and their flags."""
         flags: Flags | None = None
         columns: list[pa.Array] = []
         for index, field in enumerate(schema):
@@ -459,10 +459,10 @@ class _Columns:
 
 
 def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask | None:
-    """Returns a mask of the rows that may give a declared name more than once; msgspec takes the last of its values.
+    """Returns a mask of the rows that may repeat a declared name; msgspec silently takes the last value.
 
-    A name occurs in the rows as often as it was read, unless it is given twice or occurs elsewhere too; a name written
-    with escapes is recognised.
+    A name occurs in the text as often as msgspec found it, unless it is repeated or also occurs elsewhere. Names
+    written with escapes are recognised.
     """
     keys = {f'"{name}"'.encode(): count for name, count in given.items()}
     escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))
@@ -475,7 +475,7 @@ def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask
 
 
 def _holds(kind: pa.Schema | pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
-    """True if a field at any depth is of some kind."""
+    """True if a field, at any depth, is of some kind."""
     return any(
         _holds(field.type, is_kind) if _kinds.is_nested(field.type) else is_kind(field.type)
         for field in (kind if isinstance(kind, pa.Schema) else [kind.field(at) for at in range(kind.num_fields)])
@@ -494,8 +494,8 @@ def _is_utf8(data: bytes) -> bool:
 
 @lru_cache(maxsize=128)
 def _decoder(schema: pa.Schema, raw: frozenset[str]) -> Callable[[bytes], Any] | None:
-    """Returns the decoder; None if msgspec cannot take the names, because of their quotes or control characters.
-    ``raw``: the columns that stay JSON."""
+    """Returns the decoder; None if msgspec does not support a name, because of quotes or control characters. ``raw``:
+    the columns that stay JSON."""
     try:
         return msgspec.json.Decoder(_struct(schema, raw)).decode
     except ValueError:
@@ -513,7 +513,7 @@ def _struct(fields: pa.Schema | pa.StructType, raw: frozenset[str] = frozenset()
 
 
 def _shape(kind: pa.DataType) -> Any:
-    """Returns the type that msgspec is to accept for an Arrow type."""
+    """Returns the type by which msgspec reads an Arrow type."""
     if _kinds.is_list(kind):
         return list[_shape(kind.value_type)] | None  # type: ignore[misc]
     return _struct(kind) | None if _is_struct(kind) else _form(kind)[0]
@@ -562,7 +562,7 @@ _ODD = b"\0"
 
 
 def _plain_text(value: bytes) -> bytes | None:
-    """Returns a text without its quotes, or a number; None for null, and ``_ODD`` for another value or one with
+    """Returns a text without its quotes, or a number; None for null; ``_ODD`` for another value and for text with
     escapes."""
     if value[:1] == b'"' and b"\\" not in value:
         return value[1:-1]
@@ -579,7 +579,7 @@ def _numbers(values: list[Any], kind: pa.DataType) -> Converted:
 
 
 def _bare(text: bytes) -> bytes | None:
-    """Returns a number without the quotes that it may have; None for another value, and where escapes may hide one."""
+    """Returns a number without its optional quotes; None for another value, and for escapes, which may hide one."""
     bare = text[1:-1] if text[0] == ord('"') and b"\\" not in text else text
     return bare if bare[:1].isdigit() or bare[:1] in (b"-", b"+", b".") else None
 
@@ -602,8 +602,7 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], Any, Callable[[list[Any], pa
 
 
 def _form(kind: pa.DataType) -> tuple[Any, Callable[[list[Any], pa.DataType], Converted]]:
-    """Returns the type that msgspec is to accept for a simple type, and its conversion to a column. Others stay
-    JSON."""
+    """Returns the type by which msgspec reads a simple type, and its conversion to a column. Other types stay JSON."""
     return next(((shape, read) for is_kind, shape, read in _SIMPLE if is_kind(kind)), (msgspec.Raw, _from_json))
 
 
@@ -642,11 +641,11 @@ class _Verbatim(str):
 
 
 # Reads JSON lines, plain or gzipped: one object per line.
-#
-# A name missing from a line is null, as is a declared name missing from all lines. A line must be UTF-8 and one
-# object; blank lines are skipped. A string must be a string and a number a number, but numbers may be given as strings
-# ("NaN", "Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is not. A whole number for a timestamp is
-# milliseconds since the epoch, text is ISO 8601. Binary is base64, a date "2024-05-01", a map an object or a list of
+# 
+# A name missing from a line is null, and so is a declared name missing from all lines. A line must be UTF-8 and one
+# object; blank lines are skipped. A string must be a string and a number a number, but numbers may be written as
+# strings ("NaN", "Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is not. A whole number for a timestamp
+# is milliseconds since the epoch; text is ISO 8601. Binary is base64, a date "2024-05-01", a map an object or a list of
 # [key, value].
 
 
@@ -657,8 +656,8 @@ _BLOCK = 4 << 20
 class JsonlFormat(OneSplit):
     """Reads JSON lines.
 
-    ``block_size``: bytes read at a time. A longer line is read whole, up to ``longest_row`` bytes (16 MiB); a line
-    beyond that is a bad row, of which the start is kept.
+    ``block_size``: bytes read at a time. Longer lines are read whole, up to ``longest_row`` bytes (16 MiB). A line
+    beyond that is a bad row, which keeps the start of the line.
     """
 
     block_size: int = _BLOCK
@@ -702,7 +701,7 @@ class JsonlFormat(OneSplit):
                 row += len(lines)
 
     def of_lines(self, lines: list[bytes], schema: pa.Schema, row: int = 0) -> Chunk:
-        """Reads lines, none of them blank; the first one has the number ``row``."""
+        """Reads lines, none of them blank; ``row``: the number of the first line."""
         numbers = np.arange(row, row + len(lines))
         if max(map(len, lines)) <= self.longest_row:
             return JsonRows(lines, schema, numbers, self.on_truncation, self.times).chunk()
@@ -715,7 +714,7 @@ class JsonlFormat(OneSplit):
 
 
 def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncation = "cut", times: Times = ()) -> Chunk:
-    """Parse values that are each a JSON object, by the rules of a line; rows are numbered by their index.
+    """Parses values with a JSON object each, by the rules for a line; rows are numbered by their index.
 
     A value may have several lines. A null or blank value is bad.
     """
@@ -731,7 +730,7 @@ def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncatio
     return table, places, bad.with_others(absent)
 
 
-# Reads a JSON file that is one array of objects; any other is read as JSON lines.
+# Reads a JSON file with one array of objects; any other file is read as JSON lines.
 
 
 _CLOSING = ord("]")
@@ -740,11 +739,11 @@ _REST = "the rest of the file cannot be read"
 
 @dataclass(frozen=True)
 class JsonFormat(JsonlFormat):
-    """Reads a file that is one array of objects, over any lines, a block at a time.
+    """Reads a file with one array of objects, block by block; objects may span lines.
 
     A file that does not begin with ``[`` is read as JSON lines. In an array each object is a row, by the rules of JSON
     lines, and invalid JSON is a bad row. If the array does not end, or an element is longer than ``longest_row``, the
-    whole rest is one bad row.
+    rest of the file is one bad row.
     """
 
     name: ClassVar[str] = "json"
@@ -768,13 +767,12 @@ class JsonFormat(JsonlFormat):
 
 
 class _Array:
-    """The elements of an array, found by their brackets and commas; the reader of rows checks the text between
-    these."""
+    """The elements of an array, found by brackets and commas; the reader of rows checks the text between them."""
 
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest
         self.data, self.place, self.ended = b"", 0, False
-        self.seen, self.depth = 0, 0  # how far the element at ``place`` is known, and how deep it is there
+        self.seen, self.depth = 0, 0  # how far the element at ``place`` was scanned, and the depth there
 
     def begins(self) -> bool:
         while not self.ended and (len(self.data) < len(BOM) or not self.data.removeprefix(BOM).strip()):
@@ -797,8 +795,8 @@ class _Array:
             yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([BadRow(row, broken, rest)])
 
     def _values(self, *, first: bool) -> tuple[list[bytes], str | None]:
-        """Returns the next elements, about a block of them; and the reason why there are no more: "" at the end of the
-        array."""
+        """Returns about a block of elements, and why no more follow: None if more may follow, "" at the end of the
+        array, else the reason."""
         values: list[bytes] = []
         taken = 0
         while taken < self.size:
@@ -824,12 +822,12 @@ class _Array:
         return f"something follows the array; {_REST}" if self.data[self.place :].strip() else ""
 
     def _end(self) -> int | None:
-        """Returns where the next element ends, at a comma or the bracket of the array; None if it does not end."""
+        """Returns where the next element ends, at a comma or the array's bracket; None if it does not end."""
         while True:
             begun = len(self.data)
             for token in _TOKEN.finditer(self.data, self.seen):
                 what = token[0]
-                if what == b'"':  # a text that does not end in what has been read
+                if what == b'"':  # a text that is incomplete so far
                     begun = token.start()
                     break
                 if what in b"[{":

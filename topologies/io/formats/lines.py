@@ -30,18 +30,18 @@ from topologies.io.formats.event_files import (
 from topologies.io.formats.text_values import isolate
 from windowing.errors import ConfigError
 
-# Reads whole lines from a stream in blocks; a line that exceeds the maximum becomes a bad row and takes no memory.
+# Reads whole lines from a stream in blocks. A line that is too long becomes a bad row and takes no memory.
 
 
 LONGEST_ROW = 16 << 20
 """Default maximum size of a text row in bytes, the same as for messages."""
 BOM = b"\xef\xbb\xbf"
-"""The byte order mark, which may begin a file of UTF-8."""
+"""The byte order mark, which may begin a UTF-8 file."""
 
 
 @dataclass(frozen=True)
 class LongLine:
-    """The kept start of a line that is too long."""
+    """The first part of a line that is too long."""
 
     start: bytes
     longest: int
@@ -57,16 +57,16 @@ def too_long(longest: int) -> str:
 
 
 class Source(Protocol):
-    """Source from which blocks are read."""
+    """Source of blocks of bytes."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 def blocks_of_lines(source: Source, path: str, kind: str, size: int, longest: int) -> Iterator[bytes | LongLine]:
-    """Yield blocks of whole lines, of about ``size`` bytes, without a byte order mark; the last may lack its line end.
+    """Yields blocks of whole lines, of about ``size`` bytes, without a byte order mark; the last line may lack its end.
 
-    At most ``longest`` bytes and a block are held in memory. A LongLine stands for a longer line; a block may also hold
-    some that are longer, which its reader must find.
+    At most ``longest`` bytes and a block are held in memory. A longer line is yielded as a LongLine. A block may also
+    contain lines that are too long, which its reader must check.
     """
     rest: list[bytes] = []
     held, skipping = 0, False
@@ -108,11 +108,11 @@ def _read(source: Source, path: str, kind: str, size: int) -> Iterator[bytes]:
             return
 
 
-# Reads text, plain or compressed: each line is a row of one column, ``line``, for a bolt that takes it apart.
-#
-# Every line is a row, blank ones too; what follows the last line end is one, if there is anything. A line ends in a
-# line feed, with or without a carriage return before it. A byte order mark is skipped. A line that is not of the
-# encoding is bad; declared as ``line binary`` it is what stands in the file, whatever that is.
+# Reads text, plain or compressed: each line is a row with one column, ``line``, for a bolt to parse.
+# 
+# Every line is a row, even a blank one, and also text after the last line end. A line ends with a line feed, with or
+# without a carriage return before it. A byte order mark is skipped. A line that is invalid in the encoding is bad,
+# unless the column is declared as ``line binary``, which takes any bytes.
 
 
 LINE = "line"
@@ -127,7 +127,7 @@ class TextFormat(OneSplit):
     """Reads lines of text.
 
     ``encoding``: any that Python knows. ``keep_line_ends``: lines keep their line ends. ``block_size``: bytes read at a
-    time. ``longest_row``: the longest line in bytes (16 MiB); of a longer one the start is kept, as a bad row.
+    time. ``longest_row``: the most bytes in a line (16 MiB). The start of a longer line is kept, as a bad row.
     """
 
     encoding: str = "utf-8"
@@ -171,8 +171,8 @@ class TextFormat(OneSplit):
                     yield with_absent(chunk, schema, [LINE])
 
     def _chunk(self, block: bytes, kind: pa.DataType, row: int, encoding: str) -> tuple[Chunk, int]:
-        """Returns the lines of a block as rows, the first of which has the number ``row``; and their number.
-        ``encoding``: as for ``shown_bytes``."""
+        """Returns the lines of a block as rows, and their number. ``row``: the number of the first row; ``encoding``:
+        as for ``shown_bytes``."""
         lines, lengths = _lines(block, keep_ends=self.keep_line_ends)
         numbers = np.arange(row, row + len(lines), dtype=np.int64)
         long = lengths > self.longest_row
@@ -193,8 +193,8 @@ class TextFormat(OneSplit):
 
 
 def check_encoding(encoding: str, probe: str) -> None:
-    """Raises ConfigError for an encoding that Python does not know, or that does not decode and encode the probe
-    unchanged."""
+    """Raises ConfigError for an encoding that Python does not know, or that changes the probe when decoding and
+    encoding it."""
     try:
         known = probe.encode(encoding).decode(encoding, "surrogateescape") == probe
     except (LookupError, UnicodeError, TypeError):
@@ -224,7 +224,7 @@ def _lines(block: bytes, *, keep_ends: bool) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 class _Decoded:
-    """A file of another encoding as UTF-8; bytes that are not valid in that encoding become invalid UTF-8."""
+    """A file in another encoding, converted to UTF-8. Invalid bytes become invalid UTF-8."""
 
     def __init__(self, source: pa.NativeFile, path: str, encoding: str) -> None:
         self._source, self._path, self._encoding = source, path, encoding

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from windowing.conversion import in_scale, to_decimal
 from windowing.timestamps import offsets_of_wall_times
 
-# Finds the values on which a whole-column conversion fails, without a loop over all values.
+# Finds the values that make a conversion of a whole column fail, without a loop over all values.
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Flags: TypeAlias = "Mask | npt.NDArray[np.uint8]"
-"""Flags per value: whether it is bad; or, where times are finer than their type, BAD and CUT as bits."""
+"""For each value: True if it is bad; or, for times finer than their type, the bits BAD and CUT."""
 Converted: TypeAlias = tuple[pa.Array, "Flags | None"]
-"""Values with null in place of bad ones, and their flags; None if no value has one."""
+"""Values, with null for bad ones, and their flags; None if no value has a flag."""
 BAD, CUT = np.uint8(1), np.uint8(2)
 Kernel: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -33,7 +33,7 @@ _PROBE = 8
 
 
 def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
-    """Convert each value by the first kernel that accepts it; a value that no kernel accepts is bad, and null.
+    """Converts each value by the first kernel that accepts it; a value that no kernel accepts is bad, and null.
 
     The result for a value depends on the value alone. Whole columns are tried first, then distinct values in ever
     smaller parts.
@@ -53,12 +53,12 @@ def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
 
 
 def bad_of(flags: Flags) -> Mask:
-    """Returns which values are bad."""
+    """Returns a mask of the bad values."""
     return flags if flags.dtype == np.bool_ else (flags & BAD).astype(np.bool_)  # type: ignore[return-value]
 
 
 def cut_of(flags: Flags) -> Mask | None:
-    """Returns which values are times that were cut to the unit of their type; None if there is none."""
+    """Returns a mask of the times that were cut to the unit of their type; None if none was."""
     if flags.dtype == np.bool_:
         return None
     cut: Mask = (flags & CUT).astype(np.bool_)
@@ -66,17 +66,17 @@ def cut_of(flags: Flags) -> Mask | None:
 
 
 def flagged(cut: Mask) -> Flags | None:
-    """Returns the flags of values of which some were cut, and none is bad."""
+    """Returns the flags of values without bad ones; ``cut``: a mask of those that were cut."""
     return cut * CUT if cut.any() else None
 
 
 def where(flags: Flags, chosen: Mask) -> Flags:
-    """Returns the flags of chosen values; others have none."""
+    """Returns flags for the chosen values only."""
     return flags & chosen if flags.dtype == np.bool_ else np.where(chosen, flags, np.uint8(0))
 
 
 def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
-    """Returns the flags of lists: a list has each flag that one of its elements has."""
+    """Returns the flags of lists: a list has each flag of its elements."""
     found = None
     for bit, chosen in ((BAD, bad_of(flags)), (CUT, cut_of(flags))):
         if chosen is not None:
@@ -88,7 +88,7 @@ def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
 
 
 def concatenated(parts: list[Flags]) -> Flags:
-    """Returns the flags of one part after another."""
+    """Returns the flags of several parts as one array."""
     return np.concatenate(parts)  # type: ignore[return-value]
 
 
@@ -109,7 +109,7 @@ def either(left: Flags | None, right: Flags | None) -> Flags | None:
 
 
 def whole_numbers(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns numbers as an integer type: those that are whole and within its range."""
+    """Returns numbers as an integer type; a number that is not whole, or outside the type, is bad."""
     kept = attempt(values, (lambda some: some.cast(target),))
     if kept is not None:
         return kept, None
@@ -129,10 +129,10 @@ def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
 
 
 def attempt(values: pa.Array, kernels: tuple[Kernel, ...]) -> pa.Array | None:
-    """Converts all values by the first kernel that accepts them all; None if no kernel does."""
+    """Converts all values by the first kernel that accepts all of them; None if there is none."""
     for kernel in kernels:
         try:
-            if len(values) > _PROBE:  # a cast that fails on every value costs far more than one that succeeds
+            if len(values) > _PROBE:  # a failing cast costs far more than one that succeeds
                 kernel(values.slice(0, _PROBE))
             return kernel(values)
         except _FAILURES:
@@ -165,7 +165,8 @@ _FIRST_DAY, _AFTER_DAY = -719_162, 2_932_897
 
 
 def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns a timestamp column in another unit or zone; one without a zone is of the zone of ``target``.
+    """Returns a timestamp column in another unit or zone; a timestamp without a zone is taken to be in the zone of
+    ``target``.
 
     A coarser unit truncates towards minus infinity (1.5 us -> 1 us, -0.5 us -> -1 us), and the time is flagged as cut.
     A time that the finer unit cannot represent is bad.
@@ -279,7 +280,7 @@ _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
         pa.types.is_temporal,
         r"^-?\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|[12]\d))",
     ),
-)  # whatever can be converted matches one of these, but not vice versa
+)  # all convertible texts match, but not only these
 _OTHER_SPELLINGS = (
     (r"^(\d{4})(\d\d)(\d\d)([Tt ])", r"\1-\2-\3\4"),
     (r"^(\d{4}-\d\d-\d\d)t", r"\1T"),
@@ -292,12 +293,13 @@ _SHORTEST_THAT_OVERFLOWS = 18
 """Characters of the shortest number that Arrow wraps: it reads ``0xFFFFFFFFFFFFFFFF`` as -1 of 64 bits."""
 _HEX = r"^\s*-?0x[0-9a-f]+\s*$"
 _BEYOND = 1 << 64
-"""A number that no integer type holds. It stands for all greater ones: Python writes no more than 4,300 digits."""
+"""A number above every integer type. It stands for all greater ones, because Python writes no more than 4,300
+digits."""
 _INFINITE = r"^\s*[+-]?inf(inity)?\s*$"
 
 
 def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns a string column as ``target``; ``convertible_text`` lists the possible targets."""
+    """Returns a string column as ``target``, a type for which ``convertible_text`` is true."""
     if pa.types.is_timestamp(target):
         return within_calendar(*_timestamps(values, target))
     if pa.types.is_floating(target):
@@ -314,7 +316,7 @@ def _casts(target: pa.DataType) -> tuple[Kernel, Kernel]:
 
 
 def decimals(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns a string column as decimals: exactly, or bad."""
+    """Returns a string column as decimals; values that are not exact are bad."""
     whole = attempt(values, (partial(to_decimal, target=target),))
     if whole is not None:
         return whole, None
@@ -348,9 +350,9 @@ def _whole(text: str, bounds: np.iinfo[Any]) -> str:
 
 def _numbers(values: pa.Array, target: pa.DataType, plain: str, spell: Callable[[str], str]) -> Converted:
     """Converts numbers in a spelling that a cast accepts: unchanged where ``plain`` is true, else in the spelling of
-    ``spell``; numbers for which it raises ArrowInvalid are bad.
+    ``spell``. Numbers for which ``spell`` raises ArrowInvalid are bad.
 
-    So the cast never fails: finding each of many bad numbers by casts would cost a hundred times as much.
+    So the cast never fails: finding many bad numbers one by one with casts would cost a hundred times as much.
     """
     texts = _trimmed(values)
     settled = pc.match_substring_regex(texts, plain).fill_null(True)
@@ -379,7 +381,7 @@ def _has_shape(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _without_hex(values: pa.Array) -> pa.Array:
-    """Returns hexadecimal numbers as decimal ones, because Arrow takes ``0xFF`` for -1 of 8 bits."""
+    """Returns hexadecimal numbers as decimals, because Arrow reads ``0xFF`` as -1 of 8 bits."""
     found = pc.match_substring_regex(values, _HEX, ignore_case=True).fill_null(False)
     if not pc.any(found).as_py():
         return values
@@ -390,12 +392,12 @@ def _without_hex(values: pa.Array) -> pa.Array:
 
 
 def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
-    """Returns a string column of base64 as binary; it must be strict base64, with its padding."""
+    """Returns a string column of base64 as binary; padding is required."""
     return isolate(values, target, partial(_decoded, target=target))
 
 
 def convertible_text(target: pa.DataType) -> bool:
-    """True if text can be converted to the type."""
+    """True if text can be converted to this type."""
     kinds = pa.types
     written = (
         kinds.is_timestamp,
@@ -418,7 +420,7 @@ def _trimmed(values: pa.Array) -> pa.Array:
 
 
 def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
-    """Convert by the kernels, after removing at once the values that do not even have the shape of the type."""
+    """Converts by the kernels, after removing the values that do not have the shape of the type."""
     whole = attempt(values, kernels)
     if whole is not None:
         return whole, None
@@ -465,7 +467,7 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _extended(values: pa.Array) -> pa.Array:
-    """Returns times in other spellings of ISO 8601 and RFC 3339 as Arrow reads them: ``20240501T060000Z``, ``t`` and
+    """Returns times in other spellings of ISO 8601 and RFC 3339 in Arrow's spelling: ``20240501T060000Z``, ``t`` and
     ``z``, and a comma before the fraction."""
     for pattern, extended in _OTHER_SPELLINGS:
         values = pc.replace_substring_regex(values, pattern, extended)
@@ -498,9 +500,9 @@ def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
 
 
 def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns numbers with a decimal comma in the spelling that ``parse_text`` reads; others unchanged.
+    """Returns numbers with a decimal comma in the spelling that ``parse_text`` reads; other texts unchanged.
 
-    Full stops become a character that no number has, because ``1.234`` may be one thousand or one and a bit.
+    Full stops become a character that no number has, because ``1.234`` may mean one thousand or a little over one.
     """
     kinds = pa.types
     if not (kinds.is_floating(target) or kinds.is_decimal(target) or kinds.is_integer(target)):
@@ -509,6 +511,6 @@ def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def empty_is_null(values: pa.Array) -> pa.Array:
-    """Returns empty text as null, for columns in which it can mean nothing else."""
+    """Returns null for empty text, for columns in which empty text can only mean null."""
     empty = pc.equal(values, "").fill_null(False)
     return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

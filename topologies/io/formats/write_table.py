@@ -1,4 +1,4 @@
-"""The format of a file by its name, the columns it has, and tables written so that ``read`` returns equal ones."""
+"""The format of a file by its name, its columns, and writing tables so that reading returns equal ones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from topologies.io.formats.lines import TextFormat
 from windowing.errors import ConfigError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP
 
-# Chooses the format for a name or path, and infers the columns of a file.
+# Chooses the format of a file by its name, and infers its columns.
 
 
 FormatName: TypeAlias = Literal["parquet", "csv", "jsonl", "json", "arrow", "orc", "text"]
-"""The names of formats; ``json`` is an array of objects, or JSON lines; ``text`` has a row for each line."""
+"""The names of formats. ``json`` is an array of objects, or JSON lines; ``text`` has a row for each line."""
 
 _FORMATS: dict[
     str,
@@ -90,8 +90,9 @@ def file_format(
 ) -> FileFormat:
     """Returns the format ``name``: parquet, csv, jsonl, json, arrow, orc, text.
 
-    ``beside``: the function that takes options of formats beside its own arguments, one of which may be misspelt.
-    Raises ConfigError for any other format, and for an option that the format does not have for this use.
+    ``beside``: the function that takes options of the format in addition to its own arguments; a misspelt argument of
+    its own is then recognised. Raises ConfigError for an unknown format, and for an option that the format does not
+    have for this use.
     """
     chosen = _FORMATS.get(name)
     if chosen is None:
@@ -108,7 +109,7 @@ def file_format(
     known = options_of(name, use)
     unknown = [option for option in options if option not in known]
     if unknown:
-        known = [option for option in known if option not in ("on_truncation", "times")]  # arguments of the spout's
+        known = [option for option in known if option not in ("on_truncation", "times")]  # arguments of the spout
         arguments = [] if beside is None else _named_arguments(beside)
         raise ConfigError(
             f"{', '.join(map(repr, unknown))} is not an option of the format {name!r}"
@@ -126,8 +127,8 @@ def _named_arguments(function: Callable[..., object]) -> list[str]:
 
 
 def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -> list[str]:
-    """Returns the options of the format ``name`` that have an effect in reading, or in writing; empty if it is never
-    written."""
+    """Returns the options of the format ``name`` that have an effect in this use; empty for writing a format that is
+    never written."""
     if use == "writing" and name in _ONLY_READ:
         return []
     options = [field.name for field in fields(_FORMATS[name])]
@@ -140,7 +141,7 @@ def is_written(name: str) -> bool:
 
 
 def format_of(path: str) -> str | None:
-    """Returns the format that the suffix of a path stands for; None if it stands for none."""
+    """Returns the format for the suffix of a path; None for other suffixes."""
     plain = without_compression(path).lower()
     return next((name for suffix, name in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
@@ -193,8 +194,8 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
 }
 
 
-# Writes tables so that ``read`` returns equal ones.
-#
+# Writes tables so that reading them returns equal tables.
+# 
 # JSON lines: times are ISO 8601 with a Z, decimals and the doubles NaN, Infinity and -Infinity are strings, binary is
 # base64. CSV: every string is quoted, so that empty text ("") and null (nothing) stay distinct. Parquet: zstd, with
 # page checksums.
@@ -203,14 +204,14 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
 _kinds = pa.types
 _ROWS = 1 << 16
 _FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-"""First characters of formulas, also in full width; spreadsheets skip white space before them."""
+"""First characters of formulas, also in full width. Spreadsheets skip white space before them."""
 _NEEDS_ESCAPE = '[\\x00-\\x1f"\\\\]'
 
 
 def write_table(fs: pafs.FileSystem, path: str, table: pa.Table, format: str | FileFormat) -> None:
-    """Write a table as one file; text is compressed if the name ends in ``.gz``.
+    """Writes a table as one file; text is compressed if the name ends in ``.gz``.
 
-    Raises SchemaError for columns that the format cannot hold so that they can be read back.
+    Raises SchemaError for columns whose values could not be read back from this format.
     """
     chosen = file_format(format) if isinstance(format, str) else format
     if len(set(table.column_names)) < table.num_columns:
@@ -253,7 +254,7 @@ def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvForma
             do="rename the column, or use another format",
         )
     cells = pa.Table.from_arrays(columns, names=header.column_names)
-    encoder = codecs.getincrementalencoder(chosen.encoding)()  # one for the file, which has one byte order mark
+    encoder = codecs.getincrementalencoder(chosen.encoding)()  # one encoder, so the file has one byte order mark
     with fs.open_output_stream(path, compression="detect") as sink:
         for batch in [*header.to_batches(), *cells.to_batches(max_chunksize=_ROWS)]:
             text = _csv_lines(batch, chosen)
@@ -282,7 +283,7 @@ def _csv_lines(batch: pa.RecordBatch, chosen: CsvFormat) -> str:
 
 
 def _csv_quoted(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
-    """Returns text in quotes, so that null, which is without, stays different from empty text."""
+    """Returns text in quotes, so that null, without quotes, stays different from empty text."""
     if chosen.quote is None:
         return _csv_bare(texts, chosen)
     if chosen.escape is not None:
@@ -304,7 +305,7 @@ def _csv_bare(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
 
 
 def _without_formulas(texts: pa.Array) -> pa.Array:
-    """Returns text with an apostrophe before characters that a spreadsheet would evaluate: OWASP's rule against CSV
+    """Returns text with an apostrophe before characters that a spreadsheet would evaluate, by OWASP's rule against CSV
     injection.
 
     Quotes and separators cannot leave a cell, since all text is quoted. Numbers are not formulas.
@@ -320,7 +321,7 @@ def _write_jsonl(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
 
 
 def json_lines(table: pa.Table) -> list[bytes]:
-    """Rows as JSON objects, without the ends of their lines."""
+    """Returns rows as JSON objects, without line ends."""
     return [
         line.encode()
         for batch in table.to_batches(max_chunksize=_ROWS)
@@ -402,10 +403,11 @@ def _escaped(texts: pa.Array) -> pa.Array:
 
 
 def _floats(values: pa.Array, around: str) -> pa.Array:
-    """Returns numbers in the spelling that most readers accept; ``around`` encloses values that are no JSON numbers."""
+    """Returns numbers in the spelling that most readers accept; ``around`` encloses values that are not JSON
+    numbers."""
     values = _plain(values)
     texts = values.cast(pa.string())
-    if around and pc.any(pc.equal(values, 0)).as_py():  # -0 is a whole number there, which has no sign
+    if around and pc.any(pc.equal(values, 0)).as_py():  # -0 would be a whole number without a sign
         texts = pc.if_else(pc.equal(texts, "-0"), pa.scalar("-0.0"), texts)
     if pc.all(pc.is_finite(values)).as_py() is not False:
         return texts
@@ -415,7 +417,7 @@ def _floats(values: pa.Array, around: str) -> pa.Array:
 
 
 def _times(values: pa.Array) -> pa.Array:
-    """Returns dates and timestamps as ISO 8601; a timestamp without a zone is UTC."""
+    """Returns dates and timestamps as ISO 8601; timestamps without a zone are taken as UTC."""
     kind = values.type
     if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):
         raise SchemaError(

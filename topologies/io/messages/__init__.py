@@ -4,7 +4,7 @@
     orders.read(b"1;2.5")                        # {"id": 1, "amount": 2.5}
     JsonMessages().write({"id": 1})              # b'{"id":1}'
 
-Any bytes are read, or raise Unreadable with the reason in a line; any object is written, or raises Unwritable. Nothing
+Any bytes are read, or raise Unreadable with a reason of one line. Any object is written, or raises Unwritable. Nothing
 is rounded or left out silently.
 """
 

@@ -44,16 +44,16 @@ from topologies.io.messages.message import (
 )
 from windowing.errors import ConfigError
 
-# The plain Python value in a numpy scalar or an enum member, as Avro's types expect it.
+# Converts numpy scalars and enum members to plain Python values, as Avro's types expect them.
 
 
 _FINER = frozenset({"ns", "ps", "fs", "as"})
-"""Units of numpy's times for which it gives a number rather than a datetime."""
+"""Units of numpy times for which numpy returns a number rather than a datetime."""
 
 
 def plain(value: Any) -> Any:
-    """Converts like ``simple``, but a numpy time finer than Python's is cut off to microseconds, towards minus
-    infinity: to Avro it is a time and no text. Raises Misfit for numpy times beyond Python's."""
+    """Converts like ``simple``, but cuts a numpy time finer than Python's to microseconds, towards minus infinity,
+    because Avro needs a time rather than a text. Raises Misfit for numpy times beyond Python's."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in _FINER:
@@ -61,16 +61,12 @@ def plain(value: Any) -> Any:
     return simple(value)
 
 
-# Converts Python values of Avro's logical types to the numbers, bytes and texts that are written.
-#
-# - timestamps: an aware time, or one without a zone, which is UTC; local timestamps: a time without a zone. Digits
-#   beyond
-#   the precision of the type are truncated towards minus infinity. Dates and times of day likewise. All may also be
-#   given
-#   as the whole number, and times and dates as numpy's, which are those that numpy itself makes of them: a datetime of
-#   hours or finer, a date of days or coarser.
-# - decimals: a Decimal or a whole number, exact or refused.
-# - UUIDs: a UUID or its text.
+# Converts Python values for Avro's logical types to the numbers, bytes and texts that are written.
+# 
+# Timestamps take an aware time, or one without a zone, which is UTC; local timestamps take a time without a zone.
+# Digits beyond the precision of the type are truncated towards minus infinity. Dates and times of day likewise. All may
+# also be whole numbers. Numpy's times and dates are accepted as numpy converts them: a datetime of hours or finer, a
+# date of days or coarser. Decimals take a Decimal or a whole number, exact or refused. UUIDs take a UUID or its text.
 
 
 LogicalFit = Callable[[Any, int], Any]
@@ -152,7 +148,7 @@ def _uuid(schema: Any) -> LogicalFit:
 
 
 def _is_known(value: datetime.datetime) -> bool:
-    """False for pandas' NaT, which is an instance of datetime and equals nothing, itself included."""
+    """False for pandas' NaT, a datetime that equals nothing, not even itself."""
     return value == value  # noqa: PLR0124  the usual test for NaT
 
 
@@ -178,14 +174,14 @@ LOGICAL: Mapping[str, Callable[[Any], LogicalFit]] = MappingProxyType(
 )
 
 
-# Makes of an object what fastavro is to write by an Avro schema, or says why it is not a value of that.
-#
+# Converts an object to the value that fastavro writes by an Avro schema, or tells why it does not fit the schema.
+# 
 # fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
-# rounds whole numbers to doubles. Here nothing is dropped or filled in (except by the schema's own default), and no
-# whole number is rounded. A Python float becomes the nearest ``float`` of 32 bits where the schema says ``float``.
-#
-# A fit is called with the value and how many levels may still nest. It returns what fastavro is to write, with the
-# branches of unions chosen, and raises Misfit.
+# rounds whole numbers to doubles. Here nothing is dropped or filled in, except by the defaults of the schema, and no
+# whole number is rounded. A Python float becomes the nearest ``float`` of 32 bits if the schema says ``float``.
+# 
+# A fit is called with the value and the number of levels that may still nest. It returns the value for fastavro, with
+# the branches of unions chosen, or raises Misfit.
 
 
 Fit = Callable[[Any, int], Any]
@@ -195,7 +191,7 @@ _TOO_DEEP = "nested too deep, or in itself"
 
 
 def fit_of(parsed: Parsed) -> Fit:
-    """Returns the fit of a schema's values."""
+    """Returns the fit for values of a schema."""
     return _Fits(parsed).of(parsed.schema)
 
 
@@ -239,8 +235,8 @@ class _Fits(SchemaWalk[Fit]):
 
 
 class _DefaultFits(_Fits):
-    """The fits of defaults, which are JSON: bytes, also those of a decimal, are texts of one character each, and a
-    union's value belongs to the first branch in the schema."""
+    """The fits of defaults, which are JSON: bytes and decimals are texts with one character per byte, and a union's
+    default belongs to the first branch."""
 
     @property
     def primitives(self) -> Mapping[str, Fit]:
@@ -348,7 +344,7 @@ def _fixed(size: int) -> Fit:
 
 
 def _characters(inner: Fit) -> Fit:
-    """Returns the fit of bytes that are given as a text, a character each."""
+    """Returns the fit of bytes that are given as text, with one character per byte."""
 
     def fit(value: Any, levels: int) -> bytes:
         try:
@@ -361,7 +357,7 @@ def _characters(inner: Fit) -> Fit:
 
 
 def _unscaled(inner: Fit, precision: int) -> Fit:
-    """Returns the fit of a decimal's default, which is its unscaled number in bytes."""
+    """Returns the fit of a decimal's default, its unscaled number in bytes."""
     bytes_of = _characters(inner)
 
     def fit(value: Any, levels: int) -> bytes:
@@ -393,7 +389,7 @@ def _array(inner: Fit) -> Fit:
         made: list[Any] = []
         try:
             for item in value:
-                made.append(inner(item, levels - 1))  # noqa: PERF401  so that it is known which does not fit
+                made.append(inner(item, levels - 1))  # a loop, to name the item that does not fit
         except Misfit as misfit:
             raise misfit.inside(len(made)) from None
         return made
@@ -481,12 +477,12 @@ _PRIMITIVE: Mapping[str, Fit] = MappingProxyType(
 _PRIMITIVE_DEFAULTS: Mapping[str, Fit] = MappingProxyType({**_PRIMITIVE, "bytes": _characters(_bytes)})
 
 
-# An Avro schema, and how its values are read and written.
+# An Avro schema, and reading and writing its values.
 
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema by its full name; of several, the ``default`` is for messages that name none.
+    """A schema by its full name. Messages that name no schema use the ``default`` one.
 
     It is a record, an enum or a fixed, and its text includes every type that it refers to. Raises ConfigError for a
     text that is not a schema, or has another name; ``AvroSchema.parse`` takes the name from the text.
@@ -513,7 +509,7 @@ class AvroSchema:
         return AvroSchema(str(parsed(text).schema["name"]), text, default)
 
     def read(self, value: bytes, max_depth: int) -> Any:
-        """Returns the value in a message, which must be all of it. Raises Unreadable."""
+        """Returns the value of a message, which must use all its bytes. Raises Unreadable."""
         try:
             end = self._check(value, 0, max_depth)
             if end != len(value):
@@ -523,7 +519,7 @@ class AvroSchema:
             reason: Any = misfit.unwritable()
         except IndexError:
             reason = "the message ends within the value"
-        except Exception as error:  # right shape but no value: invalid UTF-8, the year 10,000
+        except Exception as error:  # the right shape, but invalid: bad UTF-8, the year 10,000
             reason = repr(error)
         raise Unreadable(f"not a value of {self.name}: {reason}")
 
@@ -534,7 +530,7 @@ class AvroSchema:
             schemaless_writer(message, self._schema, self._fit(event, max_depth))
         except Misfit as misfit:
             raise Unwritable(f"not a value of {self.name}: {misfit.unwritable()}") from None
-        except Exception as error:  # objects may run their own code
+        except Exception as error:  # objects may run code of their own
             raise Unwritable(f"not a value of {self.name}: {error!r}") from error
         return message.getvalue()
 
@@ -546,9 +542,13 @@ class AvroSchema:
 #
 # The header ``schemaName`` names the schema, by its full name or by the part after the last dot if that is unique.
 # Without it the default schema is used, else the first. The value must fill the message.
-#
-# Logical types are Python's: timestamps are aware times in UTC, local ones have no zone, decimals are exact. Any
-# record of a union is read as an object, and an object is written as the first branch that it fits.
+# Avro messages: one value per message, without the header of a container file (UH-3).
+# 
+# The header ``schemaName`` names the schema, by its full name or by the part after the last dot if that is unique.
+# Without this header the default schema is used, else the first. The value must fill the message.
+# 
+# Logical types are read as Python's types: timestamps are aware times in UTC, local ones have no zone, decimals are
+# exact. Every record of a union is read as an object, and an object is written as the first branch that it fits.
 
 
 SCHEMA_NAME = "schemaName"
@@ -560,10 +560,7 @@ class AvroMessages:
 
     schemas: tuple[AvroSchema, ...]
     max_bytes: int = MAX_BYTES
-    max_depth: int = MAX_DEPTH
-    name: ClassVar[str] = "avro"
-    _named: dict[bytes, AvroSchema] = field(init=False, repr=False, compare=False)
-    _unnamed: AvroSchema = field(init=False, repr=False, compare=False)
+    Messages of some schemas, of at most ``max_bytes`` bytes and ``max_depth`` nested records, arrays and maps.
 
     def __post_init__(self) -> None:
         check_limits(self.max_bytes, self.max_depth)
@@ -584,7 +581,7 @@ class AvroMessages:
         schema = self.schema_for(headers)
         if schema is None:
             raise Unreadable(self._unknown(headers))
-        return schema.read(present(value, self.max_bytes), self.max_depth)
+        Returns the value of a message. Raises Unreadable.
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event. Raises Unwritable."""
@@ -601,8 +598,7 @@ class AvroMessages:
         name = headers.get(SCHEMA_NAME)
         return self._unnamed if name is None else self._named.get(name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AvroMessages, (self.schemas, self.max_bytes, self.max_depth)
+    Returns the schema for a message with these headers; None if they name an unknown schema.
 
     def _unknown(self, headers: Headers) -> str:
         name = bytes(headers[SCHEMA_NAME]).decode("utf-8", "backslashreplace")

@@ -1,4 +1,5 @@
-"""Avro schemas: parsed with all their problems, walked, and bytes checked against them before fastavro reads them."""
+"""Avro schemas: parsed, with all their problems, and walked. Bytes are checked against them before fastavro reads
+them."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Parsed:
     named: dict[str, dict[str, Any]]
 
     def resolved(self, schema: Any) -> Any:
-        """Returns the definition of a type, which may be given by its name."""
+        """Returns the definition of a type, even if only its name is given."""
         return self.named.get(schema, schema) if isinstance(schema, str) else schema
 
 
@@ -44,12 +45,12 @@ def avro_type(schema: Any) -> str:
 
 
 def logical_type(schema: Any) -> str:
-    """Returns a type with its logical type, such as ``long-timestamp-millis``; "" if there is none."""
+    """Returns a type with its logical type, such as ``long-timestamp-millis``; "" without a logical type."""
     return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
 
 
 def parsed(text: str) -> Parsed:
-    """Returns the schema in a text, which is a named type. Raises ConfigError."""
+    """Returns the schema in a text, which must define a named type. Raises ConfigError."""
     given = _read(text)
     if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
         raise ConfigError(
@@ -61,8 +62,8 @@ def parsed(text: str) -> Parsed:
 
 
 def parsed_with(text: str, references: Sequence[str] = ()) -> Parsed:
-    """Returns the schema in a text, of any type, which may name types of ``references``: other schemas, each before
-    those that use it. Raises ConfigError."""
+    """Returns the schema in a text, of any type, which may use types of ``references``: other schemas, ordered so that
+    each comes before those that use it. Raises ConfigError."""
     named: dict[str, Any] = {}
     for reference in references:
         _parsed(_read(reference), named)
@@ -85,7 +86,7 @@ def _parsed(given: Any, named: dict[str, Any]) -> Parsed:
             f"the Avro schema {value_and_type(name)} is wrong: there is no type {error.name!r}",
             do=f"use one of {', '.join(sorted(PRIMITIVES))}, or a type that the schema has defined before",
         ) from error
-    except Exception as error:  # fastavro raises all kinds of exceptions for what is not a schema
+    except Exception as error:  # fastavro raises all kinds of exceptions
         raise ConfigError(f"the Avro schema {value_and_type(name)} is wrong: {error!r}") from error
     made = Parsed(schema, named)
     for problem in _problems(made.schema, made):
@@ -141,7 +142,7 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
 
 
 def tag_of(branch: Any) -> str:
-    """Returns the tag that identifies a branch of a union: its name, else its type."""
+    """Returns the tag of a union's branch: its name, else its type."""
     return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else avro_type(branch)
 
 
@@ -154,49 +155,50 @@ def _takes_no_bytes(schema: Any, made: Parsed, within: tuple[str, ...]) -> bool:
     return kind == "null" or (kind == "fixed" and schema["size"] == 0)
 
 
-# Builds a function for the values of an Avro schema from those for its parts: what checks them, or what fits them.
-#
-# The functions of named types are built once, as types may be recursive.
+# Builds a function for the values of an Avro schema from the functions of its parts. The function checks values, or
+# fits them.
+# 
+# The function of a named type is built once, since types may be recursive.
 
 
 Built = TypeVar("Built", bound=Callable[..., Any])
 
 
 class SchemaWalk(ABC, Generic[Built]):
-    """Walk through a schema; a subclass decides what is built for each type."""
+    """Walk through a schema; a subclass decides which function is built for each type."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
         self._named: dict[str, Built] = {}
 
     def of(self, schema: Any) -> Built:
-        """Returns the function of a schema."""
+        """Returns the function for a schema."""
         return self.logical(schema) or self.primitives.get(avro_type(schema)) or self._composed(schema)
 
     @property
     @abstractmethod
     def primitives(self) -> Mapping[str, Built]:
-        """The functions of the types without parts, by name."""
+        """The functions for the types without parts, by name."""
 
     @abstractmethod
     def logical(self, schema: Any) -> Built | None:
-        """Returns the function of a logical type; None if the function of the underlying type is enough."""
+        """Returns the function for a logical type; None if that of the underlying type suffices."""
 
     @abstractmethod
     def union(self, branches: Sequence[Any]) -> Built:
-        """Returns the function of a union of these schemas."""
+        """Returns the function for a union of these schemas."""
 
     @abstractmethod
     def array(self, items: Built) -> Built:
-        """Returns the function of an array of such items."""
+        """Returns the function for an array of such items."""
 
     @abstractmethod
     def mapping(self, values: Built) -> Built:
-        """Returns the function of a map to such values."""
+        """Returns the function for a map with such values."""
 
     @abstractmethod
     def enum(self, name: str, symbols: Sequence[str]) -> Built:
-        """Returns the function of an enum."""
+        """Returns the function for an enum."""
 
     @abstractmethod
     def fixed(self, size: int) -> Built:
@@ -204,7 +206,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def record(self, schema: Any, fields: Mapping[str, Built]) -> Built:
-        """Returns the function of a record with these fields, in order."""
+        """Returns the function for a record with these fields, in order."""
 
     def _composed(self, schema: Any) -> Built:
         match avro_type(schema):
@@ -223,7 +225,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     def _by_name(self, name: str) -> Built:
         if name not in self._named:
-            self._named[name] = cast("Built", lambda *given: self._named[name](*given))  # noqa: PLW0108  until it has been built
+            self._named[name] = cast("Built", lambda *given: self._named[name](*given))  # noqa: PLW0108  built later
             self._named[name] = self._definition(self._parsed.named[name])
         return self._named[name]
 
@@ -234,12 +236,12 @@ class SchemaWalk(ABC, Generic[Built]):
 
 
 # Checks that bytes are a value of an Avro schema, before fastavro reads them.
-#
-# fastavro trusts lengths, takes negative positions from the end, and recurses in C as deep as a message says. Here
+# 
+# fastavro trusts lengths, counts negative positions from the end, and recurses in C as deep as a message demands. Here
 # every length, position and level is checked first, without building a value.
-#
-# A check is called with the message, the position where the value starts, and how many levels may still nest. It
-# returns the position where the value ends, and raises Misfit, or IndexError where the message ends too early.
+# 
+# A check is called with the message, the position where the value starts, and the number of levels that may still nest.
+# It returns the position where the value ends. It raises Misfit, or IndexError if the message ends too early.
 
 
 Check = Callable[[bytes, int, int], int]
@@ -248,7 +250,7 @@ _DAY_MILLIS = 24 * 60 * 60 * 1000
 
 
 def check_of(parsed: Parsed) -> Check:
-    """Returns the check of a schema's values."""
+    """Returns the check for values of a schema."""
     return _Checks(parsed).of(parsed.schema)
 
 
@@ -282,7 +284,7 @@ class _Checks(SchemaWalk[Check]):
 
 
 def long_at(data: bytes, position: int) -> tuple[int, int]:
-    """Returns the whole number at a position, and the position of its end."""
+    """Returns the integer at a position, and the position of its end."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -365,7 +367,7 @@ def _record(fields: tuple[tuple[str, Check], ...]) -> Check:
             raise Misfit("nested too deep")
         name = ""
         try:
-            for name, inner in fields:  # noqa: B007  the last one is told
+            for name, inner in fields:  # noqa: B007  the error names it
                 position = inner(data, position, levels - 1)
         except (Misfit, IndexError) as error:
             raise _placed(error, name) from None
@@ -379,7 +381,7 @@ def _entry(value: Check) -> Check:
 
 
 def _blocks(inner: Check) -> Check:
-    """Returns the check of an array or a map: blocks of items, each at least a byte long."""
+    """Returns the check for an array or a map: blocks of items, each at least a byte long."""
 
     def check(data: bytes, position: int, levels: int) -> int:
         if levels == 0:
@@ -413,7 +415,7 @@ def _placed(error: Misfit | IndexError, step: str | int) -> Misfit:
 
 
 def _logical(schema: Any) -> Check | None:
-    """Returns the check of a logical type that fastavro would otherwise read wrongly."""
+    """Returns the check for a logical type that fastavro would otherwise read wrongly."""
     match logical_type(schema):
         case "int-time-millis":
             return _time(_int, _DAY_MILLIS)

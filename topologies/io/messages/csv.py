@@ -44,7 +44,7 @@ class CsvRow:
         self._needs_quotes = re.compile(rf'["{quoted}\r\n]')
 
     def split(self, text: str) -> list[str]:
-        """Returns the values of a row, which one line break may end. Raises Unreadable."""
+        """Returns the values of a row, which may end with one line break. Raises Unreadable."""
         row = text[:-1].removesuffix("\r") if text.endswith("\n") else text
         if '"' in row:
             return self._split_quoted(row)
@@ -53,7 +53,7 @@ class CsvRow:
         return row.split(self.separator)
 
     def join(self, texts: Sequence[str]) -> str:
-        """Returns the row of these values, without a line break at its end."""
+        """Returns the row with these values, without a line break at its end."""
         if len(texts) == 1 and not texts[0]:
             return '""'  # an empty message is not a row
         return self.separator.join([self._quoted(text) for text in texts])
@@ -123,7 +123,7 @@ class PlainText:
 
 @dataclass(frozen=True)
 class Typed:
-    """A type whose values have their own spelling; empty text is None."""
+    """A type with its own spelling of values; empty text is None."""
 
     name: str
     kinds: type | tuple[type, ...]
@@ -135,7 +135,7 @@ class Typed:
         if self.spellings.fullmatch(text):
             try:
                 return self._value(text)
-            except ValueError as error:  # more digits than the type has
+            except ValueError as error:  # more digits than the type allows
                 raise Unreadable(f"field {name}: {error}") from None
         raise Unreadable(f"field {name}: {value_and_type(text)} is no {self.name}")
 

@@ -66,29 +66,28 @@ def nests_deeper(event: Any, text: bytes, max_depth: int) -> bool:
 
 _SPACE = b" \t\r\n"
 _ALIKE = bytes.maketrans(b"123456789E+", b"000000000e-")
-"""Maps all digits to 0, both letters of an exponent to one, both signs to one."""
+"""Maps all digits to 0, both letters of an exponent to e, both signs to -."""
 _LONG = b"0" * 16
-"""The fewest digits of a number, without its point, that a double may not hold."""
+"""The fewest digits of a number, without its point, that a double may be unable to hold."""
 _EXPONENTS = (b"0e000", b"0e-000")
-"""Exponents of three digits: smaller ones with fewer than 16 digits before them are within a double's range."""
+"""Exponents of three digits. With smaller exponents, a number of fewer than 16 digits is within a double's range."""
 
 
 def keeps_all(event: Any, text: bytes) -> bool:
-    """True if a value has all the content of the text from which it was read: each number, and each name of an
-    object."""
+    """True if a value contains all the content of its text: each number, and each name of an object."""
     written, text = orjson.dumps(event).translate(None, _SPACE), text.translate(None, _SPACE)
     if written == text:
         return True
     alike = text.translate(_ALIKE, b".")
     if _LONG in alike or any(exponent in alike for exponent in _EXPONENTS):
         return False
-    # A quote and a colon end each name. Within a text they come after a backslash, in both alike, unless the quote is
-    # written as a number.
+    # A quote and a colon end each name. Inside a text, a backslash precedes both the quote in the original and that in
+    # the rewritten text, unless the quote is written as a number.
     return b"\\u" not in text and text.count(b'":') == written.count(b'":')
 
 
 def exact(event: Any, text: bytes) -> Any:
-    """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable if something would be
+    """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable if content would be
     lost."""
     if keeps_all(event, text):
         return event
@@ -122,7 +121,7 @@ def may_have_nan(event: Any) -> bool:
 
 
 def plain(value: Any, max_depth: int) -> Any:
-    """Returns the value with times, decimals and the like as text, and long numbers unchanged. Raises Misfit."""
+    """Returns the value with times, decimals and similar types as text, and long numbers unchanged. Raises Misfit."""
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -190,24 +189,24 @@ def _encodable(text: str) -> str:
     return text
 
 
-# Reads many JSON messages with one call of the reader, which costs a third of reading them one by one.
+# Reads many JSON messages with one call of the reader, at a third of the cost of reading them one by one.
 
 
 _MARK = os.urandom(12).hex().translate(str.maketrans("0123456789", "ghijklmnop"))
-"""Random letters: digits would look like those of a long number."""
+"""Random letters, because digits would look like those of a long number."""
 _BETWEEN = b',"' + _MARK.encode() + b'",'
 _MOST = 1 << 20
-"""Maximum size in bytes of the messages that are joined, and so copied."""
+"""Maximum size in bytes of messages that are joined, which copies them."""
 
 
 def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | None:
-    """Returns the values of messages, and True if all are exact. None if they cannot be read together: one is not JSON,
-    is missing, or begins with a byte order mark.
+    """Returns the values of messages, and True if all are exact. Returns None if they cannot be read together, because
+    one is not JSON, is missing, or begins with a byte order mark.
 
-    The messages are joined to one list, with a random mark between them that no message contains. If the first quote of
-    a mark ends a text that a message has left open, the rest of the mark is not JSON. So every mark is a value of its
-    own. If the second, the fourth and so on of the list are the marks, there is exactly one value between two of them:
-    the value of one message.
+    The messages are joined to one list, with a random mark between them that occurs in no message. If the first quote
+    of a mark ended an unfinished text of a message, the rest of the mark would not be JSON. So every mark is a value of
+    its own. If every second value in the list is a mark, there is exactly one value between two marks: the value of one
+    message.
     """
     try:
         if sum(map(len, messages)) > _MOST:  # type: ignore[arg-type]
@@ -218,19 +217,19 @@ def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | No
         if len(values) != 2 * len(messages) - 1 or marks != [_MARK] * len(marks):
             return None
         return values[::2], keeps_all(values, text)
-    except (TypeError, ValueError):  # one is missing; one is not JSON, or nests too deep
+    except (TypeError, ValueError):  # a message is missing, is not JSON, or nests too deep
         return None
 
 
 # JSON messages: one value per message.
-#
-# Reading is strict: UTF-8 (a byte order mark is skipped), nothing after the value, no NaN or Infinity, no repeated
-# name in an object. Whole numbers are exact, however long; other numbers are doubles, and a number that a double
-# cannot represent (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable: nothing is silently rounded.
-#
-# Writing supports JSON's types; times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
-# (base64) as text; and enum members and numpy scalars as their plain values. NaN, an infinity, a name that is not text
-# and everything else are Unwritable, with their place.
+# 
+# Reading is strict: UTF-8 (a byte order mark is skipped), no data after the value, no NaN or Infinity, no repeated name
+# in an object. Whole numbers are exact, however long. Other numbers are doubles; a number that a double cannot
+# represent (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable, so nothing is silently rounded.
+# 
+# Writing supports JSON's types. Times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
+# (base64) become text; enum members and numpy scalars become plain values. NaN, an infinity, a name that is not text
+# and all other values are Unwritable, with their place.
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -250,7 +249,7 @@ class JsonMessages:
         check_limits(self.max_bytes, self.max_depth)
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """Returns the value in a message. Raises Unreadable."""
+        """Returns the value of a message. Raises Unreadable."""
         message = present(value, self.max_bytes)
         try:
             event = orjson.loads(message)
@@ -261,8 +260,7 @@ class JsonMessages:
         return self._checked(event, message)
 
     def read_all(self, values: Sequence[bytes | None]) -> list[Any]:
-        """Returns the values in several messages; in place of each that cannot be read, the Unreadable with the
-        reason."""
+        """Returns the values of several messages, with an Unreadable error in place of each that cannot be read."""
         together = read_joined(values) if len(values) > 1 else None
         if together is None:
             return [self._read(value) for value in values]
@@ -275,8 +273,8 @@ class JsonMessages:
         return [self._read(value, event) for value, event in zip(values, events, strict=True)]
 
     def _read(self, value: bytes | None, event: Any = _UNREAD) -> Any:
-        """Returns the value in a message, which may have been read as ``event`` but not checked; or the reason why
-        there is none."""
+        """Returns the value of a message, or an Unreadable error. ``event``: the value, if it has been read but not
+        checked."""
         try:
             return self.read(value) if event is _UNREAD else self._checked(event, value or b"")
         except Unreadable as error:
@@ -294,7 +292,7 @@ class JsonMessages:
             message = orjson.dumps(event, _time_text, _OPTIONS)
         except (
             Exception
-        ):  # values that orjson does not support or that nest too deep for it, and exceptions of an object's own code
+        ):  # for values that orjson does not support, or not so deep, and for errors in an object's own code
             return self._written_plain(event)
         if b"null" in message and may_have_nan(event):
             return self._written_plain(event)
@@ -303,21 +301,21 @@ class JsonMessages:
         return within(message, self.max_bytes)
 
     def _written_plain(self, event: Any) -> bytes:
-        """Returns the slow path, which supports more values and reports the first place that cannot be written."""
+        """Writes on the slow path, which supports more values and reports the first place that cannot be written."""
         with unwritable_if_it_fails():
             return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
 
 
 def _time_text(value: Any) -> str:
-    """Returns the text of a time, which orjson would cut to whole minutes of its offset. Raises TypeError for anything
-    else."""
+    """Returns the text of a time, because orjson would cut its offset to whole minutes. Raises TypeError for other
+    values."""
     text = scalar_text(value) if isinstance(value, date | time) else None
     if text is None:
         raise TypeError
     return text
 
 
-# Reads many messages at once, where their format can, and else one by one.
+# Reads many messages at once if their format allows, else one by one.
 
 
 _AT_ONCE = 64
@@ -328,11 +326,11 @@ def read_many(
     values: Sequence[bytes | None],
     headers: Sequence[Headers] | None = None,
 ) -> list[Any]:
-    """Returns the events in messages; in place of each that cannot be read, the Unreadable with the reason.
+    """Returns the events in messages, with an Unreadable error in place of each that cannot be read.
 
-    ``headers`` of each message; None if there is none any.
+    ``headers``: those of each message; None if no message has any.
     """
-    if isinstance(messages, JsonMessages):  # which have no use for headers
+    if isinstance(messages, JsonMessages):  # JSON does not use headers
         events: list[Any] = []
         for low in range(0, len(values), _AT_ONCE):
             events += messages.read_all(values[low : low + _AT_ONCE])

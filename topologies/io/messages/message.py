@@ -39,8 +39,7 @@ class Unreadable(_OneLine):
 
 
 class Unwritable(_OneLine):
-    """An event that cannot be written in a format; ``str()`` is the reason, at most 300 characters without line
-    breaks."""
+    """An event that a format cannot represent; ``str()`` is the reason, at most 300 characters without line breaks."""
 
 
 def _one_line(reason: str) -> str:
@@ -48,7 +47,7 @@ def _one_line(reason: str) -> str:
     return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 3]}..."
 
 
-# Limits on the size and nesting of messages, enforced before they cost memory or stack.
+# Limits on the size and nesting of messages, checked before they cost memory or stack.
 
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -57,7 +56,7 @@ DEEPEST = 250  # orjson's own limit is 253
 
 
 def check_limits(max_bytes: int, max_depth: int) -> None:
-    """Raise ConfigError for invalid limits."""
+    """Raises ConfigError for invalid limits."""
     if max_bytes < 1:
         raise ConfigError(f"max_bytes is {max_bytes}", why="no message is shorter than 1 byte", do="give at least 1")
     if not 1 <= max_depth <= DEEPEST:
@@ -65,7 +64,7 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
 
 
 def present(value: bytes | None, max_bytes: int) -> bytes:
-    """Returns the bytes of a message, with which reading it begins. Raises Unreadable if there are none, or too
+    """Returns the bytes of a message, as the first step of reading it. Raises Unreadable if they are missing, or too
     many."""
     if value is None:
         raise Unreadable("the message has no value (a tombstone)")
@@ -81,13 +80,13 @@ def too_deep(max_depth: int) -> Unreadable:
 
 
 def within(message: bytes, max_bytes: int) -> bytes:
-    """Returns the message. Raises Unwritable if it is longer than could be read back."""
+    """Returns the message. Raises Unwritable if it is too long to be read back."""
     if len(message) > max_bytes:
         raise Unwritable(f"the message has {len(message):,} bytes, more than the {max_bytes:,} that may be read")
     return message
 
 
-# How one message is read into an event, and an event written as one.
+# Reading a message into an event, and writing an event as a message.
 
 
 Headers = Mapping[str, bytes]
@@ -95,7 +94,7 @@ NO_HEADERS: Headers = MappingProxyType({})
 
 
 class MessageFormat(Protocol):
-    """A format of messages: a frozen dataclass that can be pickled."""
+    """A format of messages: a frozen, picklable dataclass."""
 
     name: ClassVar[str]
 
@@ -106,15 +105,15 @@ class MessageFormat(Protocol):
         """Returns the message for an event. Raises Unwritable, and nothing else, whatever the object is."""
 
 
-# The place of a value in an event, and why it cannot be read or written. The place is assembled while the exception
-# propagates.
+# The place of a value in an event, and the reason why it cannot be read or written. The place is assembled while the
+# exception propagates.
 
 
 LONGEST_SHOWN = 80
 
 
 class Misfit(Exception):
-    """A value that cannot be read or written; each level that the exception passes adds its place."""
+    """A value that cannot be read or written. Each level that the exception passes adds to its place."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -132,25 +131,25 @@ class Misfit(Exception):
 
 @contextmanager
 def unwritable_if_it_fails() -> Iterator[None]:
-    """Raises any exception in the block as Unwritable, with the place of the value that does not fit."""
+    """Turns any exception in the block into Unwritable, with the place of the value."""
     try:
         yield
     except Misfit as misfit:
         raise misfit.unwritable() from None
     except Unwritable:
         raise
-    except Exception as error:  # objects may run their own code
+    except Exception as error:  # objects may run code of their own
         raise Unwritable(f"the event cannot be written: {error!r}") from error
 
 
 def value_and_type(value: Any) -> str:
-    """Returns a value and its type, as shown in reasons."""
+    """Returns a value and its type, for reasons."""
     if value is None:
         return "None"
     kind = type(value).__name__
     try:
         text = ascii(value) if isinstance(value, str | bytes | int | float) else str(value)
-    except Exception:  # any object, including its own code
+    except Exception:  # objects may run code of their own
         return f"a {kind}"
     return f"{text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + '...'} ({kind})"
 
@@ -159,17 +158,17 @@ def _shortened(place: str) -> str:
     return place if len(place) <= 2 * LONGEST_SHOWN else f"{place[:LONGEST_SHOWN]}...{place[-LONGEST_SHOWN:]}"
 
 
-# Scalars without a native form in JSON, XML or CSV, as text.
-#
-# Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64, as in the
-# files that windbolt writes.
+# Text for scalars that JSON, XML and CSV have no form for.
+# 
+# Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64, as in the files
+# that windbolt writes.
 
 
 _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 
 
 def simple(value: Any) -> Any:
-    """Returns the plain value in a numpy scalar or an enum member; any other value unchanged."""
+    """Returns the plain value of a numpy scalar or an enum member; other values unchanged."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Enum):
@@ -182,7 +181,7 @@ def simple(value: Any) -> Any:
 
 
 def _unpacked(array: np.ndarray[Any, Any]) -> Any:
-    """Returns the list of an array, or the value of an array without axes; numpy itself would convert its times to
+    """Returns an array as a list, or the value of an array without axes; numpy itself would turn its times into
     numbers."""
     if not array.ndim:
         return simple(array[()])
@@ -190,7 +189,7 @@ def _unpacked(array: np.ndarray[Any, Any]) -> Any:
 
 
 def scalar_text(value: Any) -> str | None:
-    """Returns the text of a time, decimal, UUID or bytes; None for any other value. Raises Misfit."""
+    """Returns the text of a time, decimal, UUID or bytes; None for other values. Raises Misfit."""
     match value:
         case datetime.datetime():
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
@@ -218,7 +217,7 @@ def number_text(value: float) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Returns the text of any scalar; None is empty. Raises Misfit for anything that is not a scalar."""
+    """Returns the text of any scalar; None becomes empty text. Raises Misfit for a value that is not a scalar."""
     value = simple(value)
     match value:
         case None:
@@ -236,8 +235,8 @@ def text_of(value: Any) -> str:
 
 
 def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
-    """Returns the Python value of a numpy time, or its text where Python's resolution is too coarse; numpy itself would
-    give a number. Raises Misfit."""
+    """Returns a numpy time as Python's, or as text if Python's resolution is too coarse; numpy itself would return a
+    number. Raises Misfit."""
     plain = value.item()
     if not isinstance(plain, int):
         return plain
@@ -252,5 +251,5 @@ def _refused(value: Any) -> str:
 
 
 def _known(text: str, value: Any) -> str:
-    """Returns the text; raises Misfit for pandas' NaT, which is an instance of datetime."""
+    """Returns the text; raises Misfit for pandas' NaT, which is also a datetime."""
     return _refused(value) if text == "NaT" else text

@@ -42,7 +42,7 @@ _SPACE = " \t\r\n"
 
 
 class XmlReading:
-    """The state of reading one document: the open elements, and the content of the innermost one."""
+    """The state of reading a document: the open elements, and the content of the innermost one."""
 
     def __init__(self, max_depth: int) -> None:
         self._max_depth = max_depth
@@ -51,8 +51,8 @@ class XmlReading:
         self._texts: list[str] = []
 
     def read(self, document: bytes) -> dict[str, Any]:
-        """Returns the document as an object with the root as its only entry. Raises ExpatError for a document that is
-        not well-formed, and Unreadable."""
+        """Returns the document as an object with the root as its only entry. Raises Unreadable, and ExpatError for a
+        document that is not well-formed."""
         parser = expat.ParserCreate()
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -109,7 +109,7 @@ def _doctype(*declared: Any) -> None:
     raise Unreadable("XML with a document type declaration (<!DOCTYPE ...>) is not read: it may define entities")
 
 
-# Writes nested objects as a document, checking every name and character.
+# Writes nested objects as a document; checks every name and character.
 
 
 _PROLOG = '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -122,7 +122,7 @@ _IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&
 
 
 class XmlWriting:
-    """The state of writing one document: its pieces so far, and a lower bound on their size in bytes."""
+    """The state of writing a document: its pieces so far, and a lower bound on their size in bytes."""
 
     def __init__(self, max_bytes: int, max_depth: int) -> None:
         self._max_bytes, self._max_depth = max_bytes, max_depth
@@ -206,7 +206,7 @@ def _name(name: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_name(name: str) -> bool:
-    """True if the parser takes it as the name of an element."""
+    """True if the parser accepts the name for an element."""
     if not name or len(name) > 1000 or _MARKUP.search(name) or _FORBIDDEN.search(name):
         return False
     names: list[str] = []
@@ -224,19 +224,19 @@ def _summary(event: Any) -> str:
 
 
 # XML messages: one document per message, as nested objects in which element ``name`` is an entry ``name``.
-#
-# - An element without attributes and child elements is its exact text ("" where it is empty). Any other is an object:
-#   attributes are ``@name``, elements ``name``, its own text is ``#text``. Elements of the same name form a list. All
-#   values are text. The document is an object with the root as its only entry.
-# - White space between elements is dropped as layout. Comments, processing instructions and the order of elements of
-#   different names are not kept. Prefixes stay part of the names.
-# - Document type declarations are refused, so there are no entities but the five of XML and no default attributes.
-# - Encodings are UTF-8, UTF-16, US-ASCII, ISO-8859-x, windows-125x, KOI8 and IBM866; others are refused.
-# - No file is opened and no network is used.
-#
+# 
+# An element without attributes and child elements is its exact text ("" if empty). Any other element is an object: its
+# attributes are ``@name``, its elements ``name``, its text ``#text``. Elements of the same name form a list. All values
+# are text. The document is an object with the root as its only entry.
+# 
+# White space between elements is dropped as layout. Comments, processing instructions and the order of elements with
+# different names are not kept. Prefixes stay part of names. Document type declarations are refused, so the only
+# entities are the five of XML, and there are no default attributes. Encodings are UTF-8, UTF-16, US-ASCII, ISO-8859-x,
+# windows-125x, KOI8 and IBM866; others are refused. No file is opened and no network is used.
+# 
 # Documents are written as UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64)
-# become text, None an empty element, a list its elements in order. Text reads back equal; but a list of one item is
-# read as that item, and an empty list is lost.
+# become text, None an empty element, a list its elements in order. Text is read back unchanged. But a list of one item
+# is read as that item, and an empty list is lost.
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class XmlMessages:
         check_limits(self.max_bytes, self.max_depth)
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """Returns the document in a message. Raises Unreadable."""
+        """Returns the document of a message. Raises Unreadable."""
         message = present(value, self.max_bytes)
         try:
             return XmlReading(self.max_depth).read(message)

@@ -1,4 +1,4 @@
-"""Avro's values in topics: read by the schema of their writer, without the header of a container file."""
+"""Avro values in topics, read by the schema of their writer, without the header of a container file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from topologies.io.messages.avro_schema import (
 from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable
 from topologies.io.topics.shapes import NULL, Leaf, Mapped, Repeated, Shape, Struct, Union
 
-# Names of types that are written as numbers, bytes or records: Kafka Connect's and Debezium's, in Avro as
+# Names of logical types of Kafka Connect and Debezium, whose values are numbers, bytes or records: in Avro as
 # ``connect.name``, in JSON as the name of a schema.
 
 
@@ -41,25 +41,25 @@ NAMED_TIMES: Mapping[str, Leaf] = {
     "io.debezium.time.MicroTimestamp": Leaf(_US, number=pa.int64()),
     "io.debezium.time.NanoTimestamp": Leaf(_NS, number=pa.int64()),
 }
-"""Times by name: Debezium's are times of the database without a zone, Connect's are in UTC."""
+"""Times by name: Debezium's are the database's times, without a zone; Connect's are in UTC."""
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _EXACT = Context(prec=1000)
 
 
 def unscaled(value: bytes, scale: int) -> Decimal:
-    """Returns a decimal by its unscaled number, big-endian."""
+    """Returns a decimal from its unscaled number, big-endian."""
     return Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT)
 
 
 def decimal_leaf(precision: int, scale: int, make: Callable[[Any], Decimal]) -> Leaf:
-    """Decimals of so many digits; as texts where Arrow has no type for them."""
+    """Returns the leaf of decimals with this precision; decimals too long for Arrow become text."""
     if precision > 76:
         return Leaf(pa.string(), lambda value: format(make(value), "f"))
     return Leaf((pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale), make)
 
 
 def any_decimal(make: Callable[[Any], Decimal]) -> Callable[[pa.DataType], Leaf | None]:
-    """Returns the leaf of a record that is a decimal of its own scale; None if a struct is declared."""
+    """Returns the leaf of a record that holds a decimal and its scale; None if the declared type is a struct."""
 
     def leaf(target: pa.DataType) -> Leaf | None:
         if pa.types.is_struct(target):
@@ -69,7 +69,7 @@ def any_decimal(make: Callable[[Any], Decimal]) -> Callable[[pa.DataType], Leaf 
     return leaf
 
 
-# The shapes of a schema.
+# The shapes of a schema's values.
 
 
 _PRIMITIVE: Mapping[str, Shape] = {
@@ -110,7 +110,7 @@ _CLASSES: Mapping[str, tuple[type, ...]] = {
 
 
 def _shape(schema: Any, made: Parsed) -> Shape:  # noqa: PLR0911 - one for each kind of type
-    """Returns the shape of the values that fastavro reads by a schema without its logical types."""
+    """Returns the shape of the values that fastavro reads by a schema without logical types."""
     schema = made.resolved(schema)
     leaf = _logical(schema)
     if leaf is not None:
@@ -154,7 +154,8 @@ def _record(schema: Any, made: Parsed) -> Struct:
 
 
 def _union(branches: Sequence[Any], made: Parsed) -> Shape:
-    """Null and another branch are that one, which may be null; numbers are of the widest of their types."""
+    """Returns the shape of a union: null and another branch give that branch, which may be null; numbers give their
+    widest type."""
     others = [made.resolved(branch) for branch in branches if avro_type(branch) != "null"]
     if len(others) == 1:
         return _shape(others[0], made)
@@ -169,7 +170,7 @@ def _union(branches: Sequence[Any], made: Parsed) -> Shape:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """Returns a schema whose values are numbers, bytes and texts as written."""
+    """Returns a schema whose values are read as plain numbers, bytes and texts."""
     if isinstance(schema, list):
         return [_without_logical_types(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -184,11 +185,11 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 class AvroReader:
-    """Reads the values of one schema; of a union of records at the top, each branch is a variant of its own."""
+    """Reads the values of one schema. If the schema is a union of records, each branch is a variant."""
 
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
-        """``references``: the schemas whose types this one uses, each before the schemas that use it. Raises
-        ConfigError if one is not a schema."""
+        """``references``: schemas whose types this one uses, each before the schemas that use it. Raises ConfigError
+        for a text that is not a schema."""
         made = parsed_with(text, references)
         plain: dict[str, Any] = {}
         for reference in references:
@@ -202,7 +203,7 @@ class AvroReader:
         self.names = [_name_of(made.resolved(branch)) for branch in branches]
 
     def read(self, value: bytes, start: int) -> tuple[int, Any]:
-        """Returns the variant and the value in the bytes from ``start`` to their end. Raises Unreadable."""
+        """Returns the variant and the value in the bytes from ``start`` to the end. Raises Unreadable."""
         try:
             variant = 0
             if self._is_union:
@@ -220,7 +221,7 @@ class AvroReader:
             reason: Any = misfit.unwritable()
         except IndexError:
             reason = "the message ends within the value"
-        except Exception as error:  # right shape but no value: invalid UTF-8
+        except Exception as error:  # the right shape, but invalid UTF-8
             reason = repr(error)
         raise Unreadable(str(reason).replace("the event: ", ""))
 
@@ -239,7 +240,7 @@ _WRAPPED = "value"
 
 
 def _wrapped(branch: Any, named: dict[str, Any]) -> Any:
-    """Returns a record with one field, which has the bytes of that field: fastavro takes no name of a type for a
+    """Returns a record whose only field has the value's bytes: fastavro does not accept the name of a type as a
     schema."""
     name = branch if isinstance(branch, str) else branch.get("name", avro_type(branch))
     field = {"name": _WRAPPED, "type": name if name in named else branch}

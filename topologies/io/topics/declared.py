@@ -1,4 +1,4 @@
-"""How users declare the format of the keys and values of a topic, and the registry with their schemas."""
+"""Users' declarations of a topic: the format of its keys and values, and the registry with their schemas."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from windowing.schema import SchemaLike, format_schema, parse_schema
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-# A schema registry, as it is declared. Each process fetches a schema once, and keeps it.
+# A schema registry, as users declare it. Each process fetches a schema once and keeps it.
 
 
 FRAME = 5
-"""Bytes before a value: 0, and the id of its schema in four."""
+"""Length in bytes of the frame before a value: 0, and the id of its schema in four bytes."""
 MAGIC = 0
 _TIMEOUT = 10
-"""Seconds for an answer, unless the settings give another number."""
+"""Seconds to wait for a response, unless the settings give another number."""
 _SOON = 3
-"""Seconds for an answer while somebody waits for a check of a topology."""
+"""Seconds to wait for a response while a user waits for a check of a topology."""
 _TRIES = "max.retries"
-"""The setting for the retries of a client: three, with pauses, unless it gives another number."""
+"""The setting for the client's retries: by default three, with pauses."""
 _WITHOUT = frozenset({404, 40401, 40402, 40403})
-"""Status codes of a registry for schemas that it does not have."""
+"""The registry's status codes for unknown schemas."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Registry:
         return ",".join(_bare(each) for each in self.url.split(","))
 
     def asked_once(self) -> Registry:
-        """Returns the same registry, which is asked only once and soon given up."""
+        """Returns the same registry without retries and with a short timeout."""
         settings = dict(self.settings)
         given = settings.get("timeout")
         seconds = min(given, _SOON) if isinstance(given, int | float) else _SOON
@@ -74,8 +74,8 @@ def _bare(url: str) -> str:
 
 
 def checked_registry(given: str | Mapping[str, Any] | Registry) -> Registry:
-    """Returns a registry by its address, or by the settings of confluent-kafka's client. Raises ConfigError for other
-    values, and EnvironmentMissing if the client is not installed."""
+    """Returns a registry from its address, or from the settings of confluent-kafka's client. Raises ConfigError for
+    other values, and EnvironmentMissing if the client is not installed."""
     if isinstance(given, Registry):
         return given
     settings = {"url": given} if isinstance(given, str) else dict(given)
@@ -108,7 +108,7 @@ def _checked_settings(registry: Registry) -> None:
 
 
 def refuse_missing(package: str, what: str) -> None:
-    """Raise ConfigError if a package of the extra ``topics`` is not installed."""
+    """Raises ConfigError if a package of the extra ``topics`` is not installed."""
     names = {"confluent_kafka": ("confluent_kafka", "authlib", "cachetools"), "google.protobuf": ("google.protobuf",)}
     missing = [name for name in names[package] if not _is_installed(name)]
     if missing:
@@ -126,19 +126,19 @@ def _is_installed(name: str) -> bool:
         return False
 
 
-# The client, and what it has been told. A process has one client for each registry.
+# The clients of registries, one for each registry and process, and the schemas that they have fetched.
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A schema as it is registered."""
+    """A schema in a registry."""
 
     kind: str
     """AVRO, PROTOBUF or JSON."""
     text: str
-    """The schema; of Protobuf a serialized file in base64."""
+    """The schema; for Protobuf a serialized file in base64."""
     references: tuple[tuple[str, str], ...]
-    """The schemas that it names, each before those that use it: the name that is used, and the text."""
+    """The schemas that it uses, each before those that use it: pairs of the name in the reference, and the text."""
 
 
 _LOCK = threading.RLock()
@@ -148,7 +148,7 @@ _SCHEMAS: dict[tuple[int, Registry, int], Registered] = {}
 def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> Registered:
     """Returns the schema with an id. ``serialized``: in compiled form, which Protobuf needs.
 
-    Raises Unreadable if the registry has none, UnreachableError if it does not answer.
+    Raises Unreadable if the registry has no such schema, UnreachableError if it does not respond.
     """
     key = (os.getpid(), registry, number)
     with _LOCK:
@@ -187,7 +187,7 @@ def answering(registry: Registry) -> Iterator[None]:
             raise
         raise _unreachable(
             registry, error
-        ) from error  # the client makes None of an answer without content, and uses it
+        ) from error  # the client reads an empty response as None, and uses it
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
             raise
@@ -224,8 +224,8 @@ def _fetched(client: SchemaRegistryClient, number: int, form: str | None) -> Reg
 
 
 def references_of(client: SchemaRegistryClient, schema: Any, form: str | None) -> tuple[tuple[str, str], ...]:
-    """Returns the schemas that a schema refers to, as (name in the reference, text); each comes before those that use
-    it."""
+    """Returns the schemas that a schema refers to, as pairs of (name in the reference, text); each comes before those
+    that use it."""
     found: dict[tuple[str, str], None] = {}
     _add_references(client, schema, form, found, ())
     return tuple(found)
@@ -248,23 +248,23 @@ def _add_references(
 
 
 def files_of_registered(schema: Registered, number: int) -> list[bytes]:
-    """Returns the files of a schema of Protobuf, each after those that it imports."""
+    """Returns the files of a Protobuf schema, each after those that it imports."""
     return [*files_of_references(schema.references), serialized_file(schema.text, f"windbolt-{number}.proto")]
 
 
 def files_of_references(references: Sequence[tuple[str, str]]) -> list[bytes]:
-    """Returns the files that a schema of Protobuf imports, without those that Protobuf itself brings along."""
+    """Returns the files that a Protobuf schema imports, without those that Protobuf itself includes."""
     known = {f"google/protobuf/{name}.proto" for name in WELL_KNOWN}
     return [serialized_file(text, name) for name, text in references if name not in known]
 
 
-# The rows of a topic, as they are declared.
+# The rows of a topic, as users declare them.
 
 
 TopicFormat: TypeAlias = Literal["json", "avro", "protobuf", "json_schema"]
 """Formats of values; ``json_schema`` is JSON with the frame of a registry."""
 KeyForm: TypeAlias = Literal["binary", "text", "int", "long", "json", "avro", "protobuf", "json_schema"]
-"""Forms of keys; ``int`` and ``long`` are whole numbers of 4 and 8 bytes, the highest first."""
+"""Forms of keys; ``int`` and ``long`` are big-endian whole numbers of 4 and 8 bytes."""
 Envelope: TypeAlias = Literal["connect", "debezium"]
 Tombstones: TypeAlias = Literal["invalid", "rows", "skip"]
 Subject: TypeAlias = Literal["topic", "record", "topic_record"]
@@ -275,12 +275,12 @@ RECORD = parse_schema(
 )
 """The columns of a record from Kafka."""
 METADATA = {f"kafka_{name}": name for name in ("topic", "partition", "offset", "timestamp", "key", "headers")}
-"""Metadata columns that may be added to the columns of a record's value, and the record fields they hold."""
+"""Metadata columns that may be added to those of a record's value, with the record field of each."""
 HEADERS = "kafka_headers"
 KEY = "kafka_key"
 OPERATION, CHANGED = "debezium_op", "debezium_ts"
 CHANGES = pa.schema([(OPERATION, pa.string()), (CHANGED, pa.timestamp("us", "UTC"))])
-"""Metadata columns of Debezium's changes: c, u, d or r, and when Debezium saw it."""
+"""Metadata columns of Debezium's changes: the operation c, u, d or r, and the time when Debezium saw the change."""
 
 PLAIN: Mapping[str, pa.DataType] = {
     "binary": pa.binary(),
@@ -290,7 +290,7 @@ PLAIN: Mapping[str, pa.DataType] = {
 }
 """The types of keys without parts."""
 REGISTRY_KINDS: Mapping[str, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
-"""The formats whose schemas are in a registry, and their names there."""
+"""The formats whose schemas are in a registry, with their names there."""
 REGISTERED = frozenset(REGISTRY_KINDS)
 
 
@@ -304,20 +304,20 @@ class SchemaFile:
 
 @dataclass(frozen=True)
 class TopicRows:
-    """The rows of a topic: their columns, and how keys and values hold them."""
+    """The rows of a topic: their columns, and their form in keys and values."""
 
     declared: pa.Schema
-    """The columns in the values."""
+    """The columns from the values."""
     format: TopicFormat = "json"
     registry: Registry | None = None
     schema_file: SchemaFile | None = None
     message: str | None = None
-    """The type of Protobuf's messages if there is no registry."""
+    """The type of Protobuf messages, for topics without a registry."""
     envelope: Envelope | None = None
     tombstones: Tombstones = "invalid"
     key: KeyForm = "text"
     key_columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    """The columns in the keys."""
+    """The columns from the keys."""
     metadata: pa.Schema = field(default_factory=lambda: pa.schema([]))
     changes: pa.Schema = field(default_factory=lambda: pa.schema([]))
     timezone: str | None = None
@@ -330,7 +330,7 @@ class TopicRows:
         return pa.schema([*self.declared, *self.key_columns, *self.changes, *self.metadata])
 
 
-# What can be wrong with a declaration, said where it is made.
+# Checks of a declaration.
 
 
 def checked_choice(name: str, given: object, choices: object) -> None:
@@ -341,8 +341,8 @@ def checked_choice(name: str, given: object, choices: object) -> None:
 
 
 def checked_schema_file(path: str | os.PathLike[str] | None, format: str, message: str | None) -> SchemaFile | None:
-    """Returns the schema in a file, which is read once, by the program that declares the topology. Raises
-    ConfigError."""
+    """Returns the schema in a file, which is read once, by the program that declares the topology. Raises ConfigError
+    for an unreadable or unsuitable file."""
     if path is None:
         return None
     text = os.fspath(path)
@@ -403,7 +403,7 @@ def checked_rows(
     metadata: Sequence[str],
     defaults: bool,
 ) -> CheckedRows:
-    """Returns how a spout reads keys and values. Raises ConfigError for contradictory arguments, and for packages that
+    """Returns how a spout reads keys and values. Raises ConfigError for conflicting arguments, and for packages that
     are not installed."""
     checked_choice("format", format, TopicFormat)
     if envelope is not None:
@@ -434,7 +434,7 @@ def checked_rows(
 def _check_sources(
     format: str, registry: object, file: SchemaFile | None, message: str | None, key: str | None
 ) -> None:
-    """Raise ConfigError if it is not said once where schemas are."""
+    """Raises ConfigError unless exactly one source of schemas is given."""
     if "protobuf" in (format, key):
         refuse_missing("google.protobuf", "Protobuf")
     of_key = key in ("avro", "protobuf")
@@ -466,7 +466,7 @@ def _check_sources(
 
 
 def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> None:
-    """Raise ConfigError for arguments about schemas if there are none."""
+    """Raises ConfigError for arguments about schemas, if the format has none."""
     for name, value in given.items():
         if value is not None and format == "json" and key not in REGISTERED:
             raise ConfigError(
@@ -477,7 +477,7 @@ def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> 
 
 
 def _check_key(key: KeyForm | None, columns: SchemaLike | None, metadata: Sequence[str]) -> None:
-    """Raises ConfigError for columns that keys of this format cannot have."""
+    """Raises ConfigError for columns that keys of this form cannot have."""
     structured = key is not None and key not in PLAIN
     if structured and columns is None:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Decodes records of a topic to rows of the declared columns; unreadable records get the reason.
+"""Decodes the records of a topic to rows of the declared columns, with a reason for each unreadable record.
 
-Only the columns of the records are needed, not Spark or a client of Kafka's. A registry that does not answer is an
-UnreachableError: it is not the fault of a record.
+It needs only the columns of the records, neither Spark nor a Kafka client. If a registry does not respond, it raises
+UnreachableError, because that is not the fault of a record.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def decode(topic: TopicRows, records: pa.Table) -> Chunk:
     """Returns the good rows with ``topic.columns``, their offsets, and the bad rows, numbered by their offsets.
 
     ``records``: the columns offset and value, and the columns for keys and metadata. Records in neither result are
-    tombstones, which are skipped. Raises UnreachableError if the registry does not answer.
+    tombstones, which are skipped. Raises UnreachableError if the registry does not respond.
     """
     offsets = records.column("offset").to_numpy()
     values = _whole(records.column("value"))
@@ -90,7 +90,7 @@ def decode(topic: TopicRows, records: pa.Table) -> Chunk:
 
 
 def _placed(bad: pa.Table, offsets: _Places) -> pa.Table:
-    """Bad rows numbered by the offsets of their records."""
+    """Returns bad rows, numbered by the offsets of their records."""
     if not len(bad):
         return bad
     return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
@@ -100,7 +100,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # of none, too
 
 
-# The columns of the values, by the places of the records.
+# The columns of the values, by the positions of the records.
 
 
 def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
@@ -115,18 +115,18 @@ def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
 
 @dataclass
 class _Decoded:
-    """The rows that have been decoded from some records so far, and the records that could not be."""
+    """The rows decoded so far from some records, and the unreadable records."""
 
     topic: TopicRows
     schema: pa.Schema
-    """The columns of the values, with times of the declared zone."""
+    """The columns of the values, with times in the declared zone."""
     parts: list[tuple[_Places, pa.Table]] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     unreadable: list[pa.Table] = field(default_factory=list)
     truncated: list[_Places] = field(default_factory=list)
 
     def tombstone(self, place: int) -> None:
-        """Note a record without a value."""
+        """Adds a record without a value."""
         match self.topic.tombstones:
             case "invalid":
                 self.bad.append(BadRow(place, TOMBSTONE, ""))
@@ -143,18 +143,18 @@ class _Decoded:
         self.truncated.append(bad.truncated)
 
     def refuse(self, place: int, reason: str, value: bytes, *, text: bool = False) -> None:
-        """Note a record that cannot be read; bytes that are no text are shown in base64."""
+        """Adds a record that cannot be read; bytes that are not text are shown in base64."""
         self.bad.append(BadRow(place, reason, shown_bytes(value) if text else base64.b64encode(value).decode()))
 
     def chunk(self) -> Chunk:
-        """Returns all that has been decoded, in the order of the records."""
+        """Returns all rows so far, in the order of the records."""
         bad = pa.concat_tables([BadRows.of(self.bad).rows, *self.unreadable]).sort_by("row")
         places, table = in_order(self.parts, self.schema)
         truncated = np.concatenate([*self.truncated, np.empty(0, np.int64)])
         return table, places, BadRows(bad).with_truncated(truncated)
 
 
-# Values of which a schema says what they are: Avro, Protobuf, and JSON with a schema of Kafka Connect's.
+# Values with a schema: Avro, Protobuf, and JSON with a schema of Kafka Connect.
 
 
 class _Reader(Protocol):
@@ -167,15 +167,15 @@ class _Reader(Protocol):
         """Returns the shape of the values of a variant."""
 
     def name(self, variant: Any) -> str:
-        """Returns the name of its type, for messages."""
+        """Returns the name of a variant's type, for messages."""
 
     def variants(self) -> Sequence[Any]:
-        """Returns the variants that values may be of."""
+        """Returns the variants that values may have."""
 
 
 @lru_cache(maxsize=256)
 def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
-    """Returns the reader of a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
+    """Returns the reader for a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
     schema = schema_of(registry, number, serialized=format == "protobuf")
     if schema.kind != REGISTRY_KINDS[format]:
         raise Unreadable(f"its schema is {schema.kind}, and the topic is read as {REGISTRY_KINDS[format]}")
@@ -196,7 +196,7 @@ def _of_file(format: str, file: SchemaFile, message: str | None) -> _Reader:
 
 @dataclass
 class _Readers:
-    """The readers of some records. A schema that the registry does not have is asked for only once."""
+    """The readers of some records. Each unknown schema is requested only once."""
 
     format: str
     registry: Registry | None
@@ -222,7 +222,7 @@ class _Readers:
 
 
 def schema_id(value: bytes) -> int:
-    """Returns the id in the frame of a value. Raises Unreadable if there is none."""
+    """Returns the id in the frame of a value. Raises Unreadable if there is no frame."""
     if len(value) < FRAME:
         raise Unreadable(f"it has {len(value)} bytes, fewer than the {FRAME} in which a schema's id is")
     if value[0] != MAGIC:
@@ -261,7 +261,7 @@ def _base64(value: bytes | None) -> str:
 
 
 def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> None:
-    """Add values of one shape, whose rows may be in the envelope of a change."""
+    """Adds values of one shape; their rows may be in the envelope of a change."""
     try:
         changes = _changes(decoded, label, rows, shown) if decoded.topic.envelope == "debezium" else {}
         if changes:
@@ -276,7 +276,7 @@ def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], 
 
 
 def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
-    """Returns the rows in changes, under "", and the columns about the changes. Raises Misfit for a schema without
+    """Returns the rows of changes, under "", and the columns about the changes. Raises Misfit for a schema without
     changes."""
     shape = row_shape(rows.shape)
     assert isinstance(rows.shape, Struct)
@@ -299,9 +299,8 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
 
 
 def _settled(
-    decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
-) -> Chunk | None:
-    """Returns the rows as the declared columns; None if there are none. Raises Misfit if no row can be."""
+    Returns the rows with the declared columns; None if no rows remain. Raises Misfit if the schema cannot give such
+    rows."""
     declared = pa.schema([each for each in decoded.schema if each.name not in decoded.topic.changes.names])
     arrays: list[pa.Array] = []
     reasons: dict[int, list[str]] = {}
@@ -333,7 +332,7 @@ def _change_column(name: str, values: list[Any]) -> pa.Array:
 
 
 def _labelled(bad: pa.Table, label: str) -> pa.Table:
-    """Returns bad rows whose reasons name the schema too."""
+    """Returns bad rows with the schema's name in their reasons."""
     if not len(bad):
         return bad
     reasons = [f"{label}: {reason}" for reason in bad.column("reason").to_pylist()]
@@ -344,7 +343,7 @@ def _reason_of(misfit: Misfit) -> str:
     return str(misfit.unwritable()).removeprefix("the event: ")
 
 
-# Kafka Connect's objects with their schema, ``{"schema": ..., "payload": ...}``: the shape of the payload.
+# Objects of Kafka Connect with their schema, ``{"schema": ..., "payload": ...}``: the shape of the payload.
 
 
 _WHOLE = {"int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
@@ -392,7 +391,7 @@ def _shape(schema: Mapping[str, Any]) -> Shape:  # noqa: PLR0911 - one for each 
 
 def _decimal(parameters: Mapping[str, Any]) -> Leaf:
     scale = int(parameters["scale"])
-    precision = int(parameters.get("connect.decimal.precision", 77))  # not all say it: Leaf of text then
+    precision = int(parameters.get("connect.decimal.precision", 77))  # if it is missing, the leaf is text
     return decimal_leaf(precision, scale, lambda value: unscaled(_bytes(value), scale))
 
 
@@ -426,7 +425,7 @@ def _bytes(value: Any) -> bytes:
         raise Misfit(f"{value_and_type(value)} is not base64") from None
 
 
-# Debezium's changes: the row as it is after a change, or as it was before it is deleted.
+# Changes of Debezium: the row after the change, or the row before its deletion.
 
 
 _BEFORE, _AFTER, _OP, _TS_MS = "before", "after", "op", "ts_ms"
@@ -434,7 +433,7 @@ _DELETED = "d"
 
 
 def row_shape(change: Shape) -> Shape:
-    """Returns the shape of the rows in changes. Raises Misfit for a schema that is none of Debezium's."""
+    """Returns the shape of the rows in changes. Raises Misfit for a schema that is not Debezium's."""
     fields = change.fields() if isinstance(change, Struct) else {}
     row = fields.get(_AFTER, NULL)
     if _OP not in fields or not isinstance(row, Struct):
@@ -443,7 +442,7 @@ def row_shape(change: Shape) -> Shape:
 
 
 def row_of(operation: Any, before: Any, after: Any) -> Any:
-    """Returns the row of a change. Raises Misfit for a change that is not about a row."""
+    """Returns the row of a change. Raises Misfit for a change that concerns no row."""
     if type(operation) is not str:
         raise Misfit("it is no change of Debezium's: it has no op")
     row = before if operation == _DELETED else after
@@ -453,7 +452,7 @@ def row_of(operation: Any, before: Any, after: Any) -> Any:
     return row
 
 
-# JSON, with a frame, with an envelope, or both.
+# JSON with a frame, with an envelope, or both.
 
 
 class _Outer(msgspec.Struct, gc=False):
@@ -504,7 +503,7 @@ def _read_json(decoded: _Decoded, values: Sequence[bytes | None], zoned: pa.Sche
 
 
 def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
-    """Adds an object to the objects of its schema. Raises Unreadable, ValueError."""
+    """Adds a payload to the payloads with the same schema. Raises Unreadable, ValueError."""
     if schema not in typed:
         typed[schema] = Rows(connect_shape(schema))
     made = orjson.loads(payload)
@@ -534,7 +533,7 @@ def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[b
 
 
 def _parsed(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> Chunk:
-    """JSON objects by the rules of a line, by the places of their records."""
+    """Parses JSON objects by the rules for a line; rows are numbered by the positions of their records."""
     texts = pa.array([text for _, text in plain], pa.binary())
     table, kept, bad = parse_values(texts, zoned, decoded.topic.on_truncation, decoded.topic.times)
     places = np.array([place for place, _ in plain], np.int64)
@@ -568,7 +567,7 @@ def _add_changes(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: p
 
 
 def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
-    """Returns the columns of the keys; a record without a key has nulls there."""
+    """Returns the columns of the keys; a record without a key has nulls in them."""
     keys = _whole(records.column("key"))
     schema = topic.key_columns
     if topic.key in PLAIN:
@@ -582,13 +581,13 @@ def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
 
 
 def _of_keys(topic: TopicRows) -> TopicRows:
-    """Returns the keys of a topic, which have fields, as if they were its values."""
+    """Returns the keys of a topic, if they have fields, as if they were its values."""
     form = cast("TopicFormat", topic.key)
     return TopicRows(topic.key_columns, form, topic.registry, tombstones="rows", timezone=topic.timezone)
 
 
 def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
-    """Keys without parts as a column, and the reasons for those that are none, by their places."""
+    """Returns keys without parts as a column, and reasons for invalid keys, by position."""
     if form not in ("int", "long"):
         return keys, {}
     size, kind = (4, ">i4") if form == "int" else (8, ">i8")
@@ -606,7 +605,7 @@ def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
 
 
 def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
-    """Returns the metadata columns of rows; a row whose key is not of its form is bad."""
+    """Returns the metadata columns of rows; a row whose key is not in the declared form is bad."""
     named: dict[str, Any] = {}
     bad: Mapping[int, str] = {}
     for name in topic.metadata.names:
@@ -625,7 +624,7 @@ def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
 
 
 def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Headers as a map; a name that is given twice is there twice."""
+    """Returns headers as a map; a repeated name stays repeated."""
     lengths = headers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     edges = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     pairs = headers.flatten()
@@ -633,27 +632,27 @@ def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.MapArray.from_arrays(pa.array(edges), pairs.field(0), pairs.field(1), type=kind, mask=mask)
 
 
-# Before the first batch.
+# Checks before the first batch.
 
 
 class LatestSchema(NamedTuple):
-    """The answer of a registry about the latest schema of a topic's values or keys."""
+    """A registry's answer about the latest schema of a topic's values or keys."""
 
     description: str
-    """In words."""
+    """Description for users."""
     is_other: bool = False
-    """True if it is of another kind than the topic is read as."""
+    """True if the topic is declared with another kind of schema."""
     lacking: tuple[str, ...] = ()
-    """Returns the declared columns that are not fields of the record."""
+    """The declared columns that are not fields of the record."""
     fields: tuple[str, ...] = ()
-    """Its fields."""
+    """The fields of the record."""
 
 
 def check_topic(topic: TopicRows, name: str | None) -> list[LatestSchema]:
-    """Returns the latest schemas of a topic's values and keys, if they have any. ``name``: None if only a pattern names
-    topics.
+    """Returns the latest schemas of a topic's values and keys; empty if there are none. ``name``: None if a pattern
+    names the topics.
 
-    Raises ConfigError if one does not fit the declared columns, UnreachableError if the registry does not answer.
+    Raises ConfigError if a schema does not fit the declared columns, UnreachableError if the registry does not respond.
     """
     registry = topic.registry
     assert registry is not None
@@ -672,13 +671,13 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
     try:
         with answering(registry):
             registered = client_of(registry).get_version(subject, "latest")
-    except Unreadable:  # subjects may have other names
+    except Unreadable:  # subjects may follow another naming rule
         description = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
         return LatestSchema(description)
     number = registered.schema_id
     description = f"{subject}, version {registered.version}, id {number}"
     kind, expected = registered.schema.schema_type or "AVRO", REGISTRY_KINDS[topic.format]
-    if kind != expected:  # a topic may have schemas of several types
+    if kind != expected:  # a topic may have schemas of several kinds
         return LatestSchema(f"{description}, is {kind}, and the topic is read as {expected}", is_other=True)
     if kind == "JSON":
         return LatestSchema(description)
@@ -704,7 +703,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
 
 
 def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
-    """Returns the fields of a shape. Raises Misfit if none of its values is a row."""
+    """Returns the fields of a shape. Raises Misfit if its values are not rows."""
     if topic.envelope == "debezium":
         shape = row_shape(shape)
     _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))
@@ -712,7 +711,7 @@ def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
 
 
 def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:
-    """Returns the declared columns as they are in the values. Raises Misfit if a column cannot be."""
+    """Returns the declared columns of the values. Raises Misfit if the shape cannot give a column."""
     forms = dict(topic.times)
     single = not isinstance(rows.shape, Struct)
     if single and len(zoned) > 1:

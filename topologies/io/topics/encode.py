@@ -1,4 +1,4 @@
-"""Rows as keys and values of a topic's records, in the format of the topic and by a schema of its registry."""
+"""Encodes rows as keys and values of a topic's records, in the topic's format and by a schema of its registry."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ class TopicRecords:
     registry: Registry | None = None
     schema_file: SchemaFile | None = None
     message: str | None = None
-    """The name of the type of the values; None: one made from the topic's."""
+    """The type name of the values; None: a name made from the topic's."""
     subject: Subject = "topic"
     schemas: Schemas = "register"
     key_columns: tuple[str, ...] = ()
     key: KeyForm | None = None
-    """None: by the type of the only column, JSON for several."""
+    """Form of keys. None: by the type of a single key column, JSON for several."""
     tombstones: str | None = None
-    """The column that is true if the record has no value."""
+    """The column that is true for records without a value."""
     headers: str | None = None
-    """The column with the headers of the record."""
+    """The column with the headers of records."""
 
     def value_columns(self, schema: pa.Schema) -> pa.Schema:
-        """Returns the columns in the value."""
+        """Returns the columns of the value."""
         return pa.schema([each for each in schema if each.name not in (self.tombstones, self.headers)])
 
     def key_form(self, schema: pa.Schema) -> KeyForm:
-        """Returns how keys are written."""
+        """Returns the form of keys."""
         if self.key is not None:
             return self.key
         if len(self.key_columns) > 1:
@@ -86,16 +86,16 @@ class TopicRecords:
 
 
 def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
-    """Returns rows as a table of ``value``, and ``key`` and ``headers`` if there are any; None: they are records
-    already.
+    """Returns a table with ``value``, and ``key`` and ``headers`` if rows have them. ``records``: None if rows are
+    already records.
 
-    Raises DataError for a row that does not fit the schema, UnreachableError if the registry does not answer.
+    Raises DataError for a row that does not fit the schema, UnreachableError if the registry does not respond.
     """
     if records is None:
         return rows
     columns = records.value_columns(rows.schema)
     written, places = rows, None
-    if records.tombstones is not None:  # only the other rows must be values that the schema allows
+    if records.tombstones is not None:  # only the other rows must fit the schema
         gone = _whole(pc.fill_null(rows.column(records.tombstones), False))
         written = rows.filter(pc.invert(gone))
         kept = ~gone.to_numpy(zero_copy_only=False)
@@ -110,7 +110,7 @@ def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
 
 
 def refuse_without_format(given: Mapping[str, Any]) -> None:
-    """Raises ConfigError for arguments of a conversion if rows are records already."""
+    """Raises ConfigError for arguments of a conversion, if rows are already records."""
     for name, value in given.items():
         if value is not None:
             raise ConfigError(
@@ -134,7 +134,7 @@ def checked_records(
     tombstones: str | None,
     headers: str | None,
 ) -> TopicRecords:
-    """Returns how a sink writes its rows. Raises ConfigError for contradictory arguments, and for packages that are not
+    """Returns how a sink converts its rows. Raises ConfigError for conflicting arguments, and for packages that are not
     installed."""
     for name, value, choices in (
         ("format", format, TopicFormat),
@@ -185,7 +185,7 @@ def checked_records(
 
 
 def _check_schemas(format: str, registry: object, schema_file: object, key_format: str | None) -> None:
-    """Raise ConfigError if it is not said once by which schemas values and keys are written."""
+    """Raises ConfigError unless exactly one source of schemas is given for values and for keys."""
     if "protobuf" in (format, key_format):
         refuse_missing("google.protobuf", "Protobuf")
     if registry is not None and schema_file is not None:
@@ -207,7 +207,7 @@ def _check_schemas(format: str, registry: object, schema_file: object, key_forma
 
 
 def check_records(records: TopicRecords, schema: pa.Schema) -> None:
-    """Raise ConfigError for columns that cannot be written so; the registry is not asked."""
+    """Raises ConfigError for columns that this conversion cannot write; does not use the registry."""
     columns = records.value_columns(schema)
     unknown = [name for name in (*records.key_columns, records.tombstones, records.headers) if name is not None]
     missing = [name for name in unknown if name not in schema.names]
@@ -242,7 +242,7 @@ def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
 
 
 def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None:
-    """Raise ConfigError for columns from which no schema can be made."""
+    """Raises ConfigError for columns from which no schema can be made."""
     form, derived = _form(records, columns, part), _derived(records, columns, part)
     try:
         _writer_of(form, derived, (), columns, b"", None)
@@ -255,16 +255,15 @@ def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None
 
 
 def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
-    """Register the schemas, or get the latest, before the first batch. Raises ConfigError if a schema is refused or
-    does not fit the columns, UnreachableError if the registry does not answer."""
+    """Registers the schemas, or gets the latest, before the first batch. Raises ConfigError if a schema is refused or
+    does not fit the columns, UnreachableError if the registry does not respond."""
     _writer(records, records.value_columns(schema), "value", os.getpid())
     if records.key_columns and records.key_form(schema) not in PLAIN:
         _writer(records, pa.schema([schema.field(name) for name in records.key_columns]), "key", os.getpid())
 
 
 def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
-    """Describes in words what ``ask_registry`` would do for values and keys, without registering. Raises the same
-    errors."""
+    """Describes what ``ask_registry`` would do for values and keys, without registering. Raises the same errors."""
     parts = {"value": records.value_columns(schema)}
     if records.key_columns and records.key_form(schema) not in PLAIN:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
@@ -301,14 +300,14 @@ def _looked_at(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator
         yield f"{subject}: a compatible change of version {known}, which is not there yet; a run registers it"
 
 
-# Writers of one schema, with the frame that goes before each value. A process makes each once.
+# Writers for one schema, with the frame that precedes each value. A process makes each writer once.
 
 
 class _Writer(Protocol):
     """Writes the rows of a table."""
 
     def __call__(self, rows: pa.Table) -> list[bytes]:
-        """Returns the bytes of each row. Raises Misfit, within the name of its column."""
+        """Returns the bytes of each row. Raises Misfit with the name of a column."""
 
 
 def _encoded(writer: _Writer, rows: pa.Table) -> pa.Array:
@@ -339,12 +338,12 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
 
 
 def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
-    """Returns how values or keys are written."""
+    """Returns the form of values or keys."""
     return records.format if part == "value" else records.key_form(columns)
 
 
 def _derived(records: TopicRecords, columns: pa.Schema, part: str) -> str:
-    """Returns the schema that is made from columns: its text, of Protobuf the serialized file in base64."""
+    """Returns a schema made from columns: as text, for Protobuf as the serialized file in base64."""
     form = _form(records, columns, part)
     name = _type_name(records, part)
     if form == "avro":
@@ -428,7 +427,7 @@ def _writer_of_file(records: TopicRecords, columns: pa.Schema) -> _Writer:
 def _writer_of(
     form: str, text: str, references: Sequence[tuple[str, str]], columns: pa.Schema, frame: bytes, whose: str | None
 ) -> _Writer:
-    """Returns a writer by a schema. ``whose``: the subject or the file of a schema that was not made from the
+    """Returns a writer for a schema. ``whose``: the subject or file of the schema; None if it was made from the
     columns."""
     if form in ("json", "json_schema"):
         return partial(_json_values, frame)
@@ -484,8 +483,8 @@ def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
 
 
 def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Returns the function that converts Arrow's Python values for a record: maps with text keys to dicts, other maps
-    to lists of records. None if no conversion is needed. The function is never called with None."""
+    """Returns the function that prepares Arrow's Python values for a record: maps with text keys become dicts, other
+    maps lists of records. None if values need no change. The function is never called with None."""
     if _kinds.is_list(kind):
         inner = plain_maker(kind.value_type)
         return None if inner is None else lambda values: [None if one is None else inner(one) for one in values]
@@ -538,7 +537,7 @@ def _of_message(
 
 
 def _fill(message: Any, row: Mapping[str, Any]) -> None:
-    """Set the fields of a message to values that are not None."""
+    """Sets the fields of a message, except those that are None."""
     fields = message.DESCRIPTOR.fields_by_name
     for name, value in row.items():
         if value is None:
@@ -611,7 +610,7 @@ def _scalar(field: Any, value: Any) -> Any:
 
 
 def _keys(records: TopicRecords, rows: pa.Table) -> pa.Array:
-    """Returns the keys of rows; null if all their columns are."""
+    """Returns the keys of rows; null if all key columns are null."""
     form = records.key_form(rows.schema)
     if form in ("text", "binary"):
         return pa.array(_whole(rows.column(0)).cast(pa.binary()))
@@ -636,15 +635,14 @@ _WHOLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def checked_type_name(given: str) -> str:
-    """Returns the name of a record's or a message's type. Raises ConfigError."""
+    """Returns a user's name for the type of records or messages. Raises ConfigError."""
     if not isinstance(given, str) or not _WHOLE.fullmatch(given):
         raise ConfigError(f"message={given!r:.60} is no name of a type", do="write it like 'shop.Order'")
     return given
 
 
 def name_for(topic: str, part: str) -> str:
-    """Returns the type name of a topic's values or keys, if none is given: ``shop_daily_totals`` for
-    ``shop.daily-totals``."""
+    """Returns the default type name of a topic's values or keys: ``shop_daily_totals`` for ``shop.daily-totals``."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
     return f"{'_' if name[:1].isdigit() else ''}{name}{'' if part == 'value' else '_key'}"
 
@@ -756,7 +754,7 @@ def _json_type(kind: pa.DataType) -> dict[str, Any]:  # noqa: PLR0911 - one for 
     return {"type": ["string", "null"]}
 
 
-# Protobuf. Dates and decimals are texts there, since Protobuf has no type for them.
+# Protobuf. Dates and decimals become text, since Protobuf has no type for them.
 
 
 _PROTO = (
@@ -774,7 +772,7 @@ _TIMESTAMP = "google/protobuf/timestamp.proto"
 
 
 def protobuf_file(columns: pa.Schema, name: str) -> bytes:
-    """Returns the file with the message of these columns, serialized."""
+    """Returns the serialized file with a message that has these columns."""
     from google.protobuf import descriptor_pb2
 
     package, _, short = name.rpartition(".")
@@ -795,7 +793,7 @@ def _holds_times(fields: Any) -> bool:
 
 
 def _add_fields(message: Any, fields: Any, path: str) -> None:
-    """Fields by their places, so that a column added at the end is a compatible change."""
+    """Adds fields, numbered by position, so that a column added at the end is a compatible change."""
     for number, each in enumerate(fields, 1):
         name, kind = _named(each.name, "Protobuf"), each.type
         if _kinds.is_map(kind):

@@ -1,4 +1,4 @@
-"""Protobuf's messages in topics: read by the descriptor of their writer."""
+"""Protobuf messages in topics, read by the descriptor of their writer."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WELL_KNOWN = (
     "timestamp",
     "wrappers",
 )
-"""The files of ``google/protobuf/`` that Protobuf itself brings along, each after those that it imports."""
+"""The files of ``google/protobuf/`` that Protobuf itself includes, each after those that it imports."""
 
 
 def pool_of(files: Sequence[bytes]) -> DescriptorPool:
-    """Returns the types of files, given as serialized FileDescriptorProtos, each after its imports.
+    """Returns a pool with the types of files, given as serialized FileDescriptorProtos, each after its imports.
 
     Raises ConfigError for bytes that are not such a file, and for a missing import.
     """
@@ -80,15 +80,14 @@ def files_of(path: str, content: bytes) -> list[bytes]:
 
 
 def serialized_file(text: str, name: str) -> bytes:
-    """Returns a registry's answer in the form ``serialized``, as the file of a name. Raises Unreadable for other
-    answers."""
+    """Returns a registry's ``serialized`` response as a file with this name. Raises Unreadable for other responses."""
     from google.protobuf import descriptor_pb2
 
     try:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
         raise _not_compiled(text) from None
-    except Exception:  # DecodeError is no ValueError in all versions
+    except Exception:  # DecodeError is not a ValueError in all versions
         raise _not_compiled(text) from None
     file.name = name
     return bytes(file.SerializeToString())
@@ -147,11 +146,11 @@ def _kinds_of_fields() -> Mapping[int, str]:
 
 
 class ProtobufReader:
-    """Reads the messages of one file; each type of message is a variant, by its indexes in the file."""
+    """Reads the messages of one file; each type of message is a variant, given by its indexes in the file."""
 
     def __init__(self, files: Sequence[bytes], message: str | None = None) -> None:
         """``files``: serialized, each after those that it imports; the last one has the messages. ``message``: the only
-        type, if nothing before a message says which it is. Raises ConfigError."""
+        type, if no indexes precede messages. Raises ConfigError."""
         from google.protobuf import descriptor_pb2
 
         self._pool = pool_of(files)
@@ -176,14 +175,14 @@ class ProtobufReader:
             ) from None
 
     def read(self, value: bytes, start: int) -> tuple[tuple[int, ...], Any]:
-        """Returns the variant and the message in the bytes from ``start`` to their end. Raises Unreadable."""
+        """Returns the variant and the message in the bytes from ``start`` to the end. Raises Unreadable."""
         path: tuple[int, ...] = ()
         if self._only is None:
             path, start = indexes_at(value, start)
         made = self._classes.get(path) or self.class_of(path)
         try:
             return path, made.FromString(value[start:])
-        except Exception as error:  # DecodeError, and UnicodeDecodeError of some versions
+        except Exception as error:  # DecodeError, and UnicodeDecodeError in some versions
             raise Unreadable(str(error) or type(error).__name__) from None
 
     def shape(self, variant: tuple[int, ...]) -> Shape:
@@ -199,7 +198,7 @@ class ProtobufReader:
         return str(self._descriptor(variant).full_name)
 
     def class_of(self, path: tuple[int, ...]) -> Any:
-        """Returns the class of a variant's messages."""
+        """Returns the class for messages of a variant."""
         from google.protobuf import message_factory
 
         self._classes[path] = message_factory.GetMessageClass(self._descriptor(path))
@@ -249,7 +248,7 @@ def _never(target: pa.DataType) -> None:
 
 
 def _whole_text(name: str, target: pa.DataType) -> Leaf | None:
-    """Times and durations as texts with nine digits, for all types but a struct."""
+    """Returns the leaf of times and durations, which become texts with nine digits; None if a struct is declared."""
     return None if pa.types.is_struct(target) else Leaf(pa.string(), _json_text)
 
 
@@ -266,12 +265,12 @@ def _symbol(symbols: Mapping[int, Any], value: int) -> str:
     return str(symbols[value].name)
 
 
-# The indexes of a message's type in its file, in front of the message.
+# The indexes of a message's type in its file, which precede the message.
 
 
 def indexes_at(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """Returns the indexes, and the position of their end. Raises Unreadable. A single 0 stands for the first type of
-    the file."""
+    """Returns the indexes, and the position of their end; a single 0 means the first type of the file. Raises
+    Unreadable."""
     try:
         count, start = long_at(value, start)
         if not 0 <= count <= len(value) - start:
@@ -288,7 +287,7 @@ def indexes_at(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
 
 
 def indexes_in_bytes(path: Sequence[int]) -> bytes:
-    """Returns the indexes as they stand in front of a message."""
+    """Returns the indexes in the form in which they precede the message."""
     if list(path) == [0]:
         return b"\0"
     return b"".join(map(_zigzagged, [len(path), *path]))

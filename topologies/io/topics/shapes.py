@@ -1,4 +1,4 @@
-"""Values as a format writes them, and how they become columns of declared types."""
+"""Shapes of values in all formats, and their conversion to columns of declared types."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from topologies.io.formats.conform import convertible, is_text
 from topologies.io.formats.event_files import type_name
 from topologies.io.messages.message import Misfit, value_and_type
 
-# What a schema says of values, whatever its language. The types of records may be recursive, so the fields of one are
-# asked for when a declared type needs them.
+# The facts that a schema tells about its values, in any schema language. Types of records may be recursive, so a
+# record's fields are looked up only when a declared type needs them.
 
 
 Make = Callable[[Any], Any]
-"""Returns the value for pyarrow. Raises Misfit."""
+"""Converts a value for pyarrow. Raises Misfit."""
 _kinds = pa.types
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value without parts, which is of a type of Arrow's."""
+    """A value without parts, of one Arrow type."""
 
     kind: pa.DataType
     make: Make | None = None
     """Converts a value; None if pyarrow accepts the values unchanged."""
     number: pa.DataType | None = None
-    """Converts a value for columns declared as whole numbers in which times are written; None for other columns."""
+    """The type of a time in columns declared as whole numbers; None for other values."""
     text: Make | None = None
-    """Converts a value to text for columns of text, if values also have a name; None for other columns."""
+    """Converts a value to its name for columns of text, for example of an enum; None for values without names."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ class Struct:
 
     fields: Callable[[], Mapping[str, Shape]]
     get: Callable[[Any, str], Any] = lambda value, name: value.get(name)
-    """Returns the value of a field, None if there is none."""
+    """Returns the value of a field, None if it is missing."""
     whole: Callable[[pa.DataType], Leaf | None] = lambda target: None
-    """Returns the leaf of a record that can also stand for one value of the declared type; None if it cannot."""
+    """Returns the leaf by which the record can also be read as a single value of the declared type; None if it
+    cannot."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ class Mapped:
     keys: Shape
     values: Shape
     ordered: bool = True
-    """False if its entries come in another order whenever they are read: rows have them by their keys."""
+    """False if entries come in another order at each reading; rows then have them ordered by key."""
 
 
 @dataclass(frozen=True)
 class Union:
-    """A value of one of several types, which the class of its Python object shows."""
+    """A value of one of several types, which the class of its Python object tells."""
 
     branches: Sequence[tuple[tuple[type, ...], Shape]]
 
@@ -82,9 +83,9 @@ class Column(NamedTuple):
 
 
 def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Column:
-    """Returns the array for a declared column; ``form``: how its times are declared to be written.
+    """Returns the conversion for a declared column; ``form``: the declared form of its times.
 
-    Raises Misfit if no value of the shape can be of the declared type.
+    Raises Misfit if no value of the shape fits the declared type.
     """
     match shape:
         case Leaf():
@@ -103,8 +104,8 @@ def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Col
 
 
 def values_of(column: Column, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """Converts values for pyarrow. Returns them, with null for each that does not fit, and the reasons for these nulls
-    by index."""
+    """Converts values for pyarrow. Returns them, with null for each value that does not fit, and the reasons by
+    index."""
     make = column.make
     if make is None:
         return list(values), {}
@@ -199,7 +200,8 @@ def _key(entry: tuple[Any, Any]) -> Any:
 
 
 def _pairs(entry: Struct, target: pa.DataType) -> Column:
-    """Returns a list of records with a key and a value, as maps are written whose keys are no text."""
+    """Returns the conversion of a list of records with a key and a value, as which maps without text keys are
+    written."""
     fields = entry.fields()
     if set(fields) != {"key", "value"}:
         raise _impossible("a list", target)
@@ -224,8 +226,8 @@ def _pairs(entry: Struct, target: pa.DataType) -> Column:
 
 
 def _union(shape: Union, target: pa.DataType, form: str | None) -> Column:
-    """Returns the branches that can be of the declared type, if they are of one type of Arrow's; a value of another one
-    does not fit."""
+    """Returns the conversion for the branches that fit the declared type, if they share one Arrow type. A value of
+    another branch does not fit."""
     fitting: list[tuple[tuple[type, ...], Column]] = []
     for classes, branch in shape.branches:
         try:
@@ -259,21 +261,22 @@ def _converted_at(make: Make, value: Any, step: str | int) -> Any:
         raise misfit.inside(step) from None
 
 
-# Rows of a schema's values.
+# Rows from a schema's values.
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Values of one shape, by their places among the records."""
+    """Values of one shape, and their positions among the records."""
 
     shape: Shape
     places: list[int] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
     def array_of(self, field: pa.Field, form: str | None) -> tuple[pa.Array, dict[int, str]]:
-        """Returns a declared column as it is in the values, and reasons for values that do not fit, by index.
+        """Returns a declared column of the values, and reasons for values that do not fit, by index.
 
-        A value that is not a record is the single declared column. Null if the schema has no such field. Raises Misfit.
+        A value that is not a record is the single declared column. The column is null if the schema lacks the field.
+        Raises Misfit.
         """
         shape, values = self.shape, self.values
         if isinstance(shape, Struct) and shape.whole(field.type) is None:
@@ -290,7 +293,7 @@ class Rows:
 
 
 def _one_by_one(made: list[Any], kind: pa.DataType, reasons: dict[int, str]) -> tuple[pa.Array, dict[int, str]]:
-    """Returns the array of values of which some do not have its type; these are null, with a reason."""
+    """Returns an array of values; those of another type are null, with a reason by index."""
     for index, value in enumerate(made):
         try:
             pa.array([value], kind)
