@@ -1,4 +1,5 @@
-"""Admission: whether an arriving event is admitted and with which time; counts, traces and late rows follow."""
+"""Admission decides whether an arriving event is admitted and with which time. Counts, traces and late rows follow from
+that."""
 
 from __future__ import annotations
 
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The decision about each event that arrives at a windowed bolt: whether it is admitted, and with which time.
-#
-# One function for all rules. Where Storm's are enough, the task that reads an event calls it, with the watermark of
-# the last tick for all; else the bolt's task does, with the watermark before each event (decisions 13 and 42).
+# Decides about each event that arrives at a windowed bolt: is it admitted, and with which time?
+# 
+# One function applies all rules. If Storm's rules are enough, the reading task calls it, with the watermark of the last
+# tick for all events. Otherwise the bolt's task calls it, with the watermark before each event (decisions 13 and 42).
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The watermarks in microseconds before each event, NONE before the first: of its own input, partition or key, and
-    of the bolt."""
+    """The watermarks before each event, in microseconds: that of its own input, partition or key, and the bolt's. NONE
+    before the first watermark."""
 
     of_source: NDArray[np.int64]
     of_bolt: NDArray[np.int64]
@@ -48,32 +49,32 @@ class Marks:
 
     @staticmethod
     def of_tick(watermark: int | None, events: int) -> Marks:
-        """Returns the watermark of the last tick, for every event; None before the first."""
+        """Returns the marks of events that share the watermark of the last tick; None before the first tick."""
         mark = np.broadcast_to(np.int64(NONE if watermark is None else watermark), events)
         return Marks(mark, mark)
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """Events on their way into a bolt, in order of arrival; arrays with one entry per event, times in microseconds."""
+    """Events that arrive at a bolt, in order of arrival: arrays with one entry per event, times in microseconds."""
 
     rows: Rows
     inputs: NDArray[np.int8] | int
-    """Index of the input of each event, or of all."""
+    """Index of the input of each event, or one index for all."""
     times: NDArray[np.int64]
     codes: NDArray[np.int8]
-    """Code of the ``Decision`` about each event by its arrival alone."""
+    """Code of the ``Decision`` about each event, from its arrival time alone."""
     marks: Marks
     closed_until: int = NONE
-    """Windows that end up to this time are closed, whatever the watermark is: the idle timeout closed them (AT-17)."""
+    """Windows that end up to this time are closed by the idle timeout, whatever the watermark is (AT-17)."""
     keys: NDArray[np.int64] | None = None
-    """Code of the key of each event (``KeyCodes``); its hash if nothing is decided by key."""
+    """Code of each event's key (``KeyCodes``), or the key's hash if no decision depends on the key."""
     ends: NDArray[np.int64] | None = None
     """End of the lifetime of each event."""
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
     gaps: NDArray[np.int64] | None = None
-    """Session gap of each event; None if all share one."""
+    """Session gap of each event; None if all events share one."""
 
 
 class KeyMarks(Protocol):
@@ -82,35 +83,35 @@ class KeyMarks(Protocol):
     def __call__(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> Marks:
-        """Called once with the events of a batch in order of arrival. ``advancing``: True for events that advance the
-        watermark. ``keys`` and ``values``: the codes and the columns of their keys."""
+        """Called once with the events of a batch, in order of arrival. ``keys`` and ``values``: the codes and the
+        columns of their keys. ``advancing``: True for events that advance the watermark."""
         ...
 
 
 class KeyCoder(Protocol):
-    """Distinguishes the keys of arriving events from each other, and from the keys of earlier batches."""
+    """Distinguishes the keys of arriving events from each other, and from keys of earlier batches."""
 
     def __call__(self, arriving: RetainedEvents) -> NDArray[np.int64]:
-        """Returns the codes of the keys of arriving events, in order of arrival. Reads the events of earlier
+        """Returns the codes of the keys of arriving events, in order of arrival; reads the events of earlier
         batches."""
         ...
 
 
 @dataclass(frozen=True)
 class AdmissionContext:
-    """Knowledge of a task from earlier batches that decides which events are admitted."""
+    """State of a task from earlier batches, on which admission depends."""
 
     live: Callable[..., RetainedEvents | None] | None = None
-    """Returns the live events with some of their columns, by name (none: all), in order of arrival; None if there is no
-    need for them."""
+    """Returns the live events in order of arrival, with the named columns (all if none is named); None if admission
+    does not need them."""
     key_marks: KeyMarks | None = None
-    """Returns the watermarks of the keys around each event; None if keys have none of their own."""
+    """Returns the watermarks of keys before each event; None if keys have no watermarks of their own."""
     codes: KeyCoder | None = None
-    """Returns the codes of keys; None if events have none."""
+    """Returns the codes of keys; None if events need none."""
     duplicate_finder: DuplicateFinder | None = None
-    """Finds repeated message ids; None if the bolt does not ask for that."""
+    """Finds repeated message ids; None if the bolt does not look for them."""
     closed_early: ClosedEarly | None = None
-    """Windows that a firing has closed before their end; None if no firing does."""
+    """Windows that a firing has closed before their end; None if no firing does so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,26 +119,26 @@ class Decisions:
     """Decisions about events; arrays with one entry per event."""
 
     times: NDArray[np.int64]
-    """The assigned time in microseconds; without a meaning if the event is turned away."""
+    """The assigned time in microseconds; meaningless for rejected events."""
     codes: NDArray[np.int8]
     """Code of the ``Decision`` about each event."""
     marks: NDArray[np.int64]
-    """The watermark in microseconds with which each event was compared: its own, or the bolt's; NONE before the
-    first."""
+    """The watermark in microseconds that each event was compared with: its own, or the bolt's; NONE before the first
+    one."""
     closed_until: NDArray[np.int64]
-    """Windows that end up to this time, in microseconds, were closed when the event came."""
+    """Windows with an end up to this time, in microseconds, were closed when the event came."""
     evaluate_before: list[int]
-    """Indices of events before which windows must be evaluated, up to the ``closed_until`` of the event."""
+    """Indices of events before which windows must be evaluated, up to the event's ``closed_until``."""
     adjusted: NDArray[np.bool_]
-    """Events with another time than they came with, in a window or in a gap. Events that were turned away have no time,
-    and are not among them."""
+    """Mask of events whose time was changed and that are in a window or in a gap. Rejected events have no time and are
+    False here."""
     out_of_order: NDArray[np.bool_]
-    """Events behind the watermark or behind their windows, whether they were then adjusted, dropped or late; unknown
-    for duplicates."""
+    """Mask of events behind the watermark or behind their windows, whether they were then adjusted, dropped or late;
+    unknown for duplicates."""
 
 
 def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
-    """Decide about events, by the rules of the bolt."""
+    """Decides about events, by the rules of the bolt."""
     decisions = _by_rules(node, events, admission_context)
     return (
         decisions
@@ -167,7 +168,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
             (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | moved,
             (codes == Decision.LATE_BY_WATERMARK) | moved,
         )
-    # Assigners account for gaps when the event is finished.
+    # Assigners account for gaps once the event is no longer needed.
     gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
         codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
@@ -186,7 +187,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
 def _by_watermark(
     node: WindowedNode, events: Incoming
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-    """Returns the times, decisions and closed limits of events; each input follows the late action of its source
+    """Returns the times, decisions and closing times of events; each input has the late action of its source
     (SI-17)."""
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
@@ -205,19 +206,19 @@ def _by_watermark(
 
 
 def joins_sessions(node: WindowedNode) -> bool:
-    """True if an event is late when no open session takes it."""
+    """True if an event is late unless an open session takes it."""
     return node.session is not None and node.admission.late_by is LateBy.WINDOW
 
 
 def joins_windows(node: WindowedNode) -> bool:
-    """True if an event is late when no open window that other events have made takes it."""
+    """True if an event is late unless an open window, which other events have opened, takes it."""
     return joins_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
 
 
 def _late_for_windows(
     node: WindowedNode, events: Incoming, admission_context: AdmissionContext, closed_until: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Returns which events no open window takes, and the events before which windows must be evaluated."""
+    """Returns a mask of the events that no open window takes, and the events before which windows must be evaluated."""
     session, sliding_log = node.session, node.sliding_log
     assert admission_context.live is not None
     if sliding_log is not None:
@@ -235,8 +236,8 @@ def _late_for_windows(
 
 
 def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """Returns the watermark at each event, less the allowed lateness (AT-7), or up to where the clock has closed
-    sessions if that is later; NONE if the session alone decides."""
+    """Returns the watermark at each event minus the allowed lateness (AT-7), or the time up to which the clock has
+    closed sessions, whichever is later. NONE if only the session decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
     return np.maximum(node.admission.less_allowed(events.marks.of_bolt), events.closed_until)
@@ -249,7 +250,7 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 
 
 def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
-    """Returns the time up to which windows are closed when each event comes."""
+    """Returns, for each event, the time up to which windows were closed when the event came."""
     closed_until = node.admission.closed_at(events.marks.of_bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
@@ -262,7 +263,7 @@ def _by_timeout(
     codes: NDArray[np.int8],
     closed_until: NDArray[np.int64],
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Decide again about events whose windows the idle timeout has closed (AT-17)."""
+    """Decides again about events whose windows the idle timeout has closed (AT-17)."""
     closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
         missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
@@ -283,8 +284,8 @@ def _without_duplicates(
 ) -> Decisions:
     """Returns the decisions with repeated messages marked as duplicates.
 
-    True if an open window takes a late event depends on the events admitted before it, so the decision is repeated
-    until it no longer changes. Each round fixes at least one more of the first events.
+    The events admitted before a late event decide whether an open window takes it. So the decision is repeated until it
+    no longer changes; each round settles at least one more event.
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
@@ -315,7 +316,7 @@ def _without_duplicates(
             return decisions
 
 
-# Rows of late streams: the event, its reason, and the last window that could have held it.
+# Rows of late streams: the event, the reason, and the last window that could have held it.
 
 
 def late_rows(
@@ -329,11 +330,11 @@ def late_rows(
     watermarks: NDArray[np.int64],
     opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
-    """Returns events that were turned away, with the columns of the late stream; ``watermarks`` are NONE before the
-    first one. Times are in microseconds. Columns of these names from an earlier late stream are replaced, which happens
-    only in a test that records streams: ``build()`` refuses it.
+    """Returns rejected events with the columns of the late stream. ``watermarks``: NONE before the first one. Times are
+    in microseconds. If the events already have such columns, from an earlier late stream, these are replaced; this
+    happens only in a test that records streams, since ``build()`` refuses it.
 
-    ``opened``: the starts and ends of the windows that the events would open, if these decide that events are late.
+    ``opened``: the starts and ends of the windows that the events would have opened, if late events are judged by them.
     """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
@@ -354,7 +355,7 @@ def late_rows(
 
 
 def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the start and the end of the last window that could have held each event; NONE if unknown."""
+    """Returns the start and end of the last window that could have held each event; NONE if unknown."""
     end = node.last_end
     if end is None:
         unknown = np.full(len(times), NONE, np.int64)
@@ -366,7 +367,7 @@ def _last_windows(node: WindowedNode, times: NDArray[np.int64]) -> tuple[NDArray
 
 
 def _time_column(times: NDArray[np.int64]) -> pa.Array:
-    """Returns times as a timestamp column; null where they are out of range."""
+    """Returns times as a timestamp column, null for times out of range."""
     unknown = (times < EARLIEST) | (times > LATEST)
     column = to_column(np.where(unknown, 0, times))
     return pa.compute.if_else(pa.array(~unknown), column, pa.scalar(None, column.type))
@@ -383,7 +384,7 @@ def conform_input(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-# What follows from the decisions about events: they are counted, traced, and diverted where they are late.
+# Effects of the decisions: events are counted and traced, and late ones diverted.
 
 
 EmitRows: TypeAlias = Callable[[Stream, Rows], None]
@@ -399,16 +400,16 @@ _WINDOW_CLOSED = "the last window that could hold it has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
 
 _CONTENT = 300
-"""Characters of an event that is recorded as a sample."""
+"""Most characters of an event recorded as a sample."""
 
 
 def record(
     node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: EmitRows, copies: int = 1
 ) -> None:
-    """Enter events into the accounts and traces, and divert the late and early events that are not dropped.
+    """Counts and traces events, and diverts late and early events that are not dropped.
 
-    ``copies`` is the number of tasks that each event goes to; it counts once for each. Raises DataError if a late event
-    stops the run. Invalid rows have been recorded when they were read.
+    ``copies``: the number of tasks to which each event goes; it is counted once for each. Raises DataError if a late
+    event stops the run. Invalid rows were counted when they were read.
     """
     if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.traced:
         ledger.count_all(node, "received", events.inputs, len(events.times), copies)
@@ -417,7 +418,7 @@ def record(
     _count(node, events, decisions, dropped, ledger, copies)
     if ledger.traced:
         _trace_decisions(node, events, decisions, dropped, ledger)
-        if node.admitted_by_tasks:  # at a reader the order of arrival is not known
+        if node.admitted_by_tasks:  # a reading task does not know the order of arrival
             _trace(node, events, decisions, dropped, ledger)
     if any_rejected(decisions.codes):
         if ledger.samples:
@@ -428,7 +429,7 @@ def record(
 def record_groups(
     node: WindowedNode, events: Incoming, decisions: Decisions, sizes: NDArray[np.int64], ledger: Ledger
 ) -> None:
-    """Enter groups of events into the accounts; the events of a group are all decided alike."""
+    """Counts groups of events. All events of a group have the same decision."""
     if all_accepted(decisions.codes):
         ledger.count_all(node, "received", events.inputs, int(sizes.sum()))
         return
@@ -451,7 +452,7 @@ def _count(
 def _accounts(
     events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_]
 ) -> Iterable[tuple[str, NDArray[np.bool_]]]:
-    """Returns which events count in which account."""
+    """Yields each account with a mask of the events that it counts."""
     codes, arrival = decisions.codes, events.codes
     accounts = {
         "received": (codes != Decision.WATERMARK) & (codes != Decision.INVALID),
@@ -490,8 +491,8 @@ def _trace(
 def _trace_decisions(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    """Trace each event with its original time, the time it got, and the watermark it was compared with. ``row`` is its
-    number in the source, if known."""
+    """Traces each event with its original time, its assigned time, and the watermark that it was compared with.
+    ``row``: its number in the source, if known."""
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
     kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
@@ -518,7 +519,7 @@ def _trace_decisions(
 def _sample(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    """Record the latest of the rejected events, for observers of the run."""
+    """Records the latest rejected events as samples, for observers of the run."""
     codes = decisions.codes
     chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
@@ -543,7 +544,7 @@ def _divert(
     emit: EmitRows,
     copies: int,
 ) -> None:
-    """Send late and early events to the late stream, unless they are dropped."""
+    """Sends late and early events to the late stream, unless they are dropped."""
     codes, stream = decisions.codes, node.bolt.settings.late_stream
     stopping = np.flatnonzero(_with_action(node, events, codes, (LateAction.ERROR,)))
     if len(stopping):
@@ -580,7 +581,7 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
 def _would_open(
     node: WindowedNode, events: Incoming, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Returns the start and the end of the window that each of these events would have opened; None if that does not
+    """Returns the start and end of the window that each of these events would have opened; None if these windows do not
     decide which events are late."""
     times = events.times[rows]
     if node.bolt.settings.late_by_session and joins_sessions(node):
@@ -592,15 +593,16 @@ def _would_open(
 
 
 def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
-    """Returns which late events are dropped by the user's rules; a lifetime that cannot be cut is dropped too
-    (SI-13)."""
+    """Returns a mask of the late events that the user's rules drop; an event whose lifetime cannot be cut is dropped
+    too (SI-13)."""
     return _with_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
 
 
 def _with_action(
     node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
 ) -> NDArray[np.bool_]:
-    """Returns which late events have one of the wanted actions, by the settings of their input or of their arrival."""
+    """Returns a mask of the late events with one of the wanted actions, by the settings of their input or of their
+    arrival."""
     settings = node.bolt.settings
     chosen: NDArray[np.bool_] = codes == Decision.LATE_BY_WATERMARK
     if chosen.any():
@@ -617,7 +619,7 @@ def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def any_rejected(codes: NDArray[np.int8]) -> bool:
-    """True if an event is early or late, and so not admitted."""
+    """True if an event is rejected as early or late."""
     return any(
         (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK)
     )
@@ -644,7 +646,7 @@ def _reasons(
 
 
 def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row: int) -> DataError:
-    """Returns the error for the first late event that stops the run."""
+    """Returns the error for the first late event, if late events stop the run."""
     rule, time, mark = node.bolt.settings.arrival, int(events.times[row]), int(decisions.marks[row])
     stream = node.streams[events.inputs if isinstance(events.inputs, int) else int(events.inputs[row])]
     if decisions.codes[row] == Decision.LATE_BY_ARRIVAL:

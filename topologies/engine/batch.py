@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimeAdvance:
-    """The time at the end of a batch, and whether it ends with a tick, or with the end of the streams."""
+    """The time at the end of a batch. Tells whether the batch ends with a tick, or with the end of the streams."""
 
     clock: int
-    """The clock in microseconds since the epoch; journaled, so that a re-run has the same."""
+    """The clock in microseconds since the epoch; journaled, so that a re-run has the same clock."""
     tick: bool = True
     """True if the watermark interval has passed."""
     close: bool = False
-    """True if the streams end here: all open windows fire."""
+    """True if the streams end here, so that all open windows fire."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class BatchPlan:
     splits: Sequence[SourceSplit | MergedSplits] = ()
     """The splits in order of arrival."""
     ingest: Callable[[Context], list[Output]] | None = None
-    """Reads input without splits, such as a streaming DataFrame; its events arrive after the events of the splits."""
+    """Reads input without splits, such as a streaming DataFrame; its events arrive after those of the splits."""
     closing: bool = False
-    """True for the end of a run, after the batch of this number."""
+    """True for the closing batch at the end of a run, which follows the batch with this number."""
     advances: Mapping[str, TimeAdvance] = field(default_factory=dict)
-    """Per bolt, its own time advance, where scenarios run side by side; other bolts take ``advance``."""
+    """For each bolt, its own time advance, if scenarios run side by side; other bolts use ``advance``."""
     run: str = ""
-    """Id of the run that planned the batch, also when another run repeats it."""
+    """Id of the run that planned the batch, even if another run repeats it."""
     slots: int = 1
-    """Number of splits to cut divisible input into; the same when the batch is repeated."""
+    """Number of splits into which divisible input is cut, so that a repeated batch is cut the same way."""
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per spout, all partitions of its source, also those without input in this batch, by the names of
-    ``SourceBatch.partition``; journaled, so that a re-run has the same."""
+    """For each spout, all partitions of its source, even without input in this batch, by the names of
+    ``SourceBatch.partition``; journaled, so that a re-run has the same partitions."""
 
     @property
     def serial(self) -> int:
@@ -79,7 +79,7 @@ class BatchPlan:
         return self.advances.get(bolt, self.advance)
 
 
-# Driver-side accumulator for one micro-batch.
+# Accumulates the results of one micro-batch on the driver.
 
 
 _INPUT = "input"
@@ -88,7 +88,7 @@ _INPUT = "input"
 
 @dataclass
 class BatchProgress:
-    """Accumulates the written data and the counts of the tasks of one batch."""
+    """Accumulates the data that the tasks of one batch have written, and their counts."""
 
     state: Manifest
     context: Context
@@ -99,29 +99,28 @@ class BatchProgress:
     """For each sink and origin, the number of rows so far."""
     traced: dict[str, list[Ref]] = field(default_factory=dict)
     new_watermarks: dict[str, int] = field(default_factory=dict)
-    """For each bolt, the watermark that this batch has emitted, in microseconds; bolts that have emitted none are
+    """For each bolt, the watermark that this batch has emitted, in microseconds; bolts that emitted none are
     missing."""
     windows: dict[str, int] = field(default_factory=dict)
     window_ends: dict[str, Counter[int]] = field(default_factory=dict)
-    """For each bolt, where the batch asks for it: the number of windows that have fired, by their end in
-    microseconds."""
+    """For each bolt, the number of fired windows by end in microseconds, if the batch records them."""
     trace_contexts: dict[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """Per bolt and end, where the batch asks for it: samples of the trace contexts of events in windows."""
+    """For each bolt and window end, samples of trace contexts of events in windows, if the batch records them."""
     complaints: list[str] = field(default_factory=list)
     rejected_events: list[RejectedEvent] = field(default_factory=list)
-    """Some of the events that were not admitted, where the batch asks for them."""
+    """Samples of rejected events, if the batch records them."""
     queued: dict[str, list[Sections]] = field(default_factory=dict)
-    """For each bolt, events that its tasks do not have yet: ``pass_to_tasks`` gives them to the tasks."""
+    """For each bolt, events that its tasks have not received yet; ``pass_to_tasks`` hands them over."""
     unadmitted: dict[str, UnadmittedEvents] = field(default_factory=dict)
-    """Per bolt, events not admitted yet."""
+    """For each bolt, events that its tasks have yet to admit."""
     inputs: dict[str, dict[str, InputProgress]] = field(default_factory=dict)
-    """For each bolt and input stream, the progress that the events of the batch have shown."""
+    """For each bolt and input, how far the events of the batch have advanced time."""
 
     work: dict[str, BoltWork] = field(default_factory=dict)
-    """For each bolt, and for ``INPUT``, the cost in this batch."""
+    """The cost of this batch, for each bolt and for ``INPUT``."""
 
     def take(self, output: Output, origin: str = _INPUT) -> None:
-        """Add the output of a task. ``origin`` is the bolt and task that emitted its rows; the default is the input."""
+        """Adds the output of a task. ``origin``: the bolt and task that emitted its rows; by default the input."""
         staged, recorded = output.staged, output.recorded
         for name, sections in staged.queued.items():
             self.queued.setdefault(name, []).append(sections)
@@ -153,13 +152,13 @@ class BatchProgress:
                 spout[what] = spout.get(what, 0) + number
 
     def written_sections(self, bolt: str) -> list[Sections]:
-        """Returns the sections written for the tasks of a bolt that do not have them yet, in a few parts. The order of
-        arrival, which the driver reads, is for task -1."""
+        """Returns the sections that were written for the tasks of a bolt and not handed over yet, in a few parts.
+        Sections with the order of arrival, which the driver reads, have task -1."""
         queued, unadmitted = self.queued.get(bolt), self.unadmitted.get(bolt)
         return [*([Sections.concat(queued)] if queued else []), *([] if unadmitted is None else unadmitted.as_parts())]
 
     def replace_sections(self, bolt: str, parts: Sequence[Sections]) -> None:
-        """Replaces the sections of ``written_sections`` by the same rows elsewhere, part by part."""
+        """Replaces the sections of ``written_sections`` part by part by other sections with the same rows."""
         queued = 1 if self.queued.get(bolt) else 0
         if queued:
             self.queued[bolt] = [parts[0]]
@@ -167,7 +166,7 @@ class BatchProgress:
             self.unadmitted[bolt] = self.unadmitted[bolt].elsewhere(parts[queued:])
 
     def pass_to_tasks(self, bolt: str) -> None:
-        """Gives the tasks of a bolt the sections that were written for their queues, in order of arrival."""
+        """Hands the sections that were written for the queues of a bolt over to its tasks, in order of arrival."""
         parts = self.queued.pop(bolt, None)
         if parts:
             whole, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks
@@ -175,9 +174,9 @@ class BatchProgress:
                 tasks[task].refs.extend(whole.refs.take(places))
 
     def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
-        """Add the outcome of a task of a windowed bolt."""
+        """Adds the outcome of a task of a windowed bolt."""
         tasks = self.state.bolts[item.bolt].tasks
-        if outcome.state is None:  # a further share of the windows of a task
+        if outcome.state is None:  # one of several shares of a task's windows
             tasks[item.task].bolt = tasks[item.task].bolt.add_counts(outcome.done)
         else:
             tasks[item.task] = outcome.state
@@ -185,14 +184,14 @@ class BatchProgress:
         self.take(outcome.output, self._origin(item.bolt, item.task))
 
     def _origin(self, bolt: str, task: int) -> str:
-        """Returns the name of a task, with the number of tasks of the bolts before it and of its own bolt: other
-        numbers change the order of the rows."""
+        """Returns the name of a task, with the numbers of tasks of its bolt and of the bolts before: other numbers
+        change the order of rows."""
         node = self.context.topology.windowed[bolt]
         before = [each.name for each in self.context.topology.windowed.values() if each.level < node.level]
         return f"{bolt}.{task}of{'-'.join(str(len(self.state.bolts[name].tasks)) for name in (*before, bolt))}"
 
     def check_accounts(self) -> None:
-        """Raise an error if the accounts of a bolt do not add up."""
+        """Raises an error if the accounts of a bolt do not add up."""
         for name, bolt in self.state.bolts.items():
             bolt.accounts.check(bolt.pending, name)
 
@@ -201,7 +200,7 @@ class BatchProgress:
         return self.unadmitted.get(bolt, UnadmittedEvents())
 
     def progress_of(self, bolt: str) -> InputProgress:
-        """Merges the progress of the batch on all inputs of a bolt."""
+        """Merges the progress of all inputs of a bolt in this batch."""
         return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
 
     def _note_progress(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
@@ -214,7 +213,7 @@ class BatchProgress:
                 watermark.skew[stream] = max(progress.skew, watermark.skew.get(stream, progress.skew))
 
 
-# What every task of a batch receives.
+# Data that every task of a batch receives.
 
 
 @dataclass(frozen=True)
@@ -224,28 +223,28 @@ class Context:
     topology: Graph
     store: SegmentStore
     key: str
-    """Name of the batch: of the folder of its segments in the store, and in the names of sink files."""
+    """Name of the batch, used for the folder of its segments in the store and for its sink files."""
     batch: int
     clock: int
     watermarks: Mapping[str, int | None]
-    """Per windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are late;
-    None before the first."""
+    """For each windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are
+    late; None before the first."""
     traced: bool = False
-    """True if tracing is on: windows and late events are then recorded with the ids of their events."""
+    """True if tracing is on, so that windows and late events are recorded with the ids of their events."""
     notes_window_ends: bool = False
-    """True if the ends of the windows that fire are recorded, for metrics."""
+    """True if the ends of fired windows are recorded, for metrics."""
     samples_traces: bool = False
-    """True if trace contexts of events in windows that fire are recorded, for spans."""
+    """True if trace contexts of events in fired windows are recorded, for spans."""
     samples_rejected_events: bool = False
-    """True if some of the rejected events are recorded with their reasons, for observers of the run."""
+    """True if samples of rejected events are recorded with their reasons, for observers of the run."""
     first: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""
     """Id of the run, new after each start."""
     epoch: int = 0
-    """The number of the owner's claim on the checkpoint (decision 67); 0 where a lock keeps others off."""
+    """The number of the owner's claim on the checkpoint (decision 67); 0 if a lock excludes others."""
     partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per spout, the partitions of its source."""
+    """For each spout, the partitions of its source."""
 
 
 # Executors, which run the tasks of a batch.
@@ -282,7 +281,7 @@ class RunInProcess(InProcess):
     slots = 1
 
     def load(self, topology: Graph) -> None:
-        """Does nothing: the tasks have the topology already."""
+        """Does nothing: the tasks already have the topology."""
 
     def close(self) -> None:
         """Does nothing: there is nothing to free."""

@@ -1,4 +1,4 @@
-"""The commit of results: folders of file sinks, and rows written to the sinks that the driver serves."""
+"""The commit of results: folders of file sinks, and rows for the sinks that the driver writes to."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Claims:
     """Locks a topology's sinks in memory, and the folders of its file sinks, against other runs, from ``take`` until
     ``release`` or the end of this process.
 
-    Local folders only. The folder itself is locked, not a file in it, so nothing is left behind that a reader could
-    find or that could outlive the process.
+    Only for local folders. The folder itself is locked, not a file in it, so no file is left that a reader could find
+    or that could outlive the process.
     """
 
     def __init__(self, topology: Graph) -> None:
@@ -73,7 +73,7 @@ class Claims:
             raise
 
     def release(self) -> None:
-        """Release all locks."""
+        """Releases all locks."""
         while self._held:
             os.close(self._held.pop())
         while self._memories:
@@ -103,11 +103,11 @@ class Claims:
                 why="the files of both would have the same names, and one run would overwrite the other",
                 do="stop that run, wait for its end, or name another folder",
             ) from error
-        except OSError:  # the file system does not support locks on folders
+        except OSError:  # the file system cannot lock folders
             os.close(self._held.pop())
 
 
-# The folders of file sinks: what lies there before a run, the files that it publishes, and what it tidies up.
+# The folders of file sinks: their contents before a run, publishing files, and deleting failed attempts.
 
 
 def prepare_sinks(topology: Graph, committed: Manifest | None, checkpoint: Checkpoint) -> None:
@@ -138,9 +138,10 @@ def prepare_sinks(topology: Graph, committed: Manifest | None, checkpoint: Check
 
 
 def ready(topology: Graph, written: Mapping[str, Sequence[str]]) -> dict[str, SinkFiles]:
-    """Returns the files that tasks have written for sinks, as the manifest notes them; their bytes survive a power cut.
+    """Returns the files that tasks have written for sinks, as the manifest lists them; their bytes then survive a power
+    cut.
 
-    ``written`` has the paths of hidden files by sink. Called before the commit.
+    ``written``: the paths of hidden files by sink. Called before the commit.
     """
     found: dict[str, SinkFiles] = {}
     for name, paths in written.items():
@@ -159,7 +160,7 @@ def ready(topology: Graph, written: Mapping[str, Sequence[str]]) -> dict[str, Si
 def publish(manifest: Manifest, *, again: bool = False) -> None:
     """Renames the files of a committed batch to their final names.
 
-    ``again``: an earlier run may have renamed some of them, or all.
+    ``again``: True if an earlier run may have renamed files already.
     """
     key = batch_key(manifest.batch, manifest.closing)
     for name, files in manifest.files.items():
@@ -168,8 +169,8 @@ def publish(manifest: Manifest, *, again: bool = False) -> None:
 
 
 def tidy_folders(topology: Graph, epoch: int = 0) -> None:
-    """Deletes the unpublished files of failed attempts in the folders of file sinks, but not the files of a run that
-    has claimed the checkpoint since. Afterwards all renamed files survive a power cut."""
+    """Deletes unpublished files of failed attempts in the folders of file sinks, except those of a run with a later
+    claim on the checkpoint. Afterwards all renamed files survive a power cut."""
     for node in topology.sinks.values():
         if isinstance(node.sink, FileSink):
             filesystem, folder, uri = locate(node.sink.path)
@@ -183,10 +184,10 @@ def tidy_folders(topology: Graph, epoch: int = 0) -> None:
 def refuse_later(
     name: str, filesystem: pafs.FileSystem, folder: str, last: str, planned: Callable[[str], bool]
 ) -> None:
-    """Raise CheckpointError if the folder holds files of later batches, for example because an older checkpoint was
+    """Raises CheckpointError if the folder contains files of later batches, for example because an older checkpoint was
     restored.
 
-    They are not deleted: which of their rows will be produced again is unknown before all their batches have run.
+    These files are not deleted: until all their batches have run, it is unknown which rows will be produced again.
     """
     later = later_files(filesystem, folder, last)
     expected = {key for key in next_batches(last) if planned(key)}
@@ -200,19 +201,19 @@ def refuse_later(
 
 
 def later_files(filesystem: pafs.FileSystem, folder: str, last: str) -> list[str]:
-    """Returns the names of the files that sinks published in a folder in batches after this one, sorted."""
+    """Returns the names of files that sinks published in a folder in batches after ``last``, sorted."""
     bases = [entry.base_name for entry in entries(filesystem, folder) if entry.type == pafs.FileType.File]
     return sorted(base for base in bases if (key := batch_of_file(base)) is not None and key > last)
 
 
 def batch_of_file(name: str) -> str | None:
-    """Returns the key of the batch that wrote a sink's file (decision 8); None for any other file name."""
+    """Returns the key of the batch that wrote a sink's file (decision 8); None for other file names."""
     match = re.fullmatch(r"batch-(-?\d{9,}(?:-close)?)-\d{4,}\.\w+", name)
     return None if match is None else match[1]
 
 
 def next_batches(last: str) -> tuple[str, ...]:
-    """Returns the keys of the batches that may follow one."""
+    """Returns the keys of the batches that may follow ``last``."""
     following = batch_key(batch_of(last) + 1, False)
     return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
 
@@ -255,7 +256,7 @@ def _refuse_files_of_another_run(name: str, filesystem: pafs.FileSystem, folder:
 
 
 def _is_unpublished(base: str, ending: str, epoch: int) -> bool:
-    """True if a name is that of an unpublished file of a task, by this owner or an earlier one: ``.<batch>-<epoch>-<32
+    """True for the name of an unpublished file of a task, by this owner or an earlier one: ``.<batch>-<epoch>-<32
     hexadecimal digits>.<format>``, without the epoch if a lock excludes other owners."""
     stem = os.path.splitext(base)[0]
     is_draft = stem.startswith(".") and len(stem.rsplit("-", 1)[-1]) == 32 and stem[1:2].isdigit()
@@ -267,27 +268,27 @@ def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: C
     delete_all(filesystem, uri, [entry.path for entry in found if entry.type == pafs.FileType.File])
 
 
-# The part of sinks that needs Spark or Kafka, as a protocol.
+# Protocol for the part of sinks that needs Spark or Kafka.
 
 
 class Frames(Protocol):
-    """The engine's work for sinks, with rows that lie in segments."""
+    """The engine's part in sinks; the rows are in segments."""
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> object:
-        """Returns the rows as a Spark DataFrame, for a function."""
+        """Returns the rows as a Spark DataFrame for a user's function."""
         ...
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
-        """Write the rows to Kafka."""
+        """Writes the rows to Kafka."""
         ...
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        """Append the rows to a table, unless an earlier attempt of the batch has done so."""
+        """Appends the rows to a table, unless an earlier attempt of the batch has done so."""
         ...
 
 
 def no_catalog(sink: str) -> ConfigError:
-    """Error for a sink that appends to a table, in a run without Spark."""
+    """Returns the error for a sink that appends to a table, in a run without Spark."""
     return ConfigError(
         f"sink {sink!r} appends to a table, which a local run cannot do",
         why="the catalog of tables is Spark's, and a local run has no Spark",
@@ -295,7 +296,7 @@ def no_catalog(sink: str) -> ConfigError:
     )
 
 
-# A row of a sink as lines of text that fit the terminal.
+# A sink's row as lines of text that fit the terminal.
 
 
 LINE = 80
@@ -304,8 +305,8 @@ _FIRST, _NEXT, _GAP = "   ", "     ", "  "
 
 
 def row_lines(row: Mapping[str, object], width: int) -> list[str]:
-    """Returns the columns of a row with their values, ``width`` characters to a line; a longer value has a line of its
-    own."""
+    """Returns the columns of a row with their values, ``width`` characters per line; a longer value has its own
+    line."""
     lines = [_FIRST]
     for column, value in row.items():
         cell = f"{printable(column)}={printable(_text(value))}"
@@ -321,14 +322,14 @@ def _text(value: object) -> str:
     return show(from_datetime(value)) if isinstance(value, datetime) and value.tzinfo else str(value)
 
 
-# The rows of a batch, written to the sinks that the driver serves.
+# Writes the rows of a batch to the sinks that the driver writes to.
 
 
 def write_rows(
     node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore, frames: Frames | None
 ) -> None:
-    """Writes the rows of a batch to a sink that the driver serves. ``frames``: None if the engine has no sinks of its
-    own, as in tests, whose sinks are all in memory."""
+    """Writes the rows of a batch to a sink. ``frames``: None if the engine has no sinks of its own, as in tests, where
+    all sinks are in memory."""
     sink, key = node.sink, batch.key
     refs = [rows.ref for rows in sink_rows]
     match sink:
@@ -352,7 +353,7 @@ def write_rows(
 
 
 def _call(name: str, sink: FunctionSink, rows: object, batch: SinkBatch) -> None:
-    """Calls the function of a sink. Raises SinkError for its exceptions; an error of windbolt passes unchanged."""
+    """Calls the function of a sink. Turns its exceptions into SinkError; errors of windbolt pass unchanged."""
     words = batch_in_words(batch.key)
     what, do = f"the function of sink {name!r} failed, in {words}", f"{FIX}: {words} was not committed, and runs again"
     with raised_as(SinkError, what, do=do, sink=name):
@@ -360,7 +361,7 @@ def _call(name: str, sink: FunctionSink, rows: object, batch: SinkBatch) -> None
 
 
 def tells_others(node: SinkNode) -> bool:
-    """True for a sink that cannot take rows back: its receivers never hear that a batch was not committed."""
+    """True for a sink that cannot retract rows: its receivers never learn that a batch was not committed."""
     return isinstance(node.sink, FunctionSink | KafkaSink | TableSink)
 
 

@@ -1,4 +1,4 @@
-"""Repeated message ids: arriving events that have the id of an event that is still live (ST-27)."""
+"""Repeated message ids: finds arriving events with the id of a live event (ST-27)."""
 
 from __future__ import annotations
 
@@ -26,48 +26,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Which events are live (a window may still need them) while the events of a batch arrive one after another.
-#
-# For repeated message ids: an id is free again once the event that brought it is no longer live (ST-27).
+# Tells which events are live while the events of a batch arrive one by one. An event is live while a window may need
+# it.
+# 
+# For repeated message ids: an id may be used again once its event is no longer live (ST-27).
 
 
 class AdmittedSoFar:
-    """The arriving events that are admitted so far: the accepted ones, except for duplicates found.
+    """The arriving events admitted so far: accepted events, without the duplicates found.
 
     ``DuplicateFinder`` marks duplicates; ``IsLive`` asks which events have been admitted.
-    """
+    """``DuplicateFinder`` marks duplicates; ``IsLive`` reads which events are admitted.
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:
-        """``accepted``: the events that are admitted unless they are duplicates."""
+        """``accepted``: True for events that are admitted unless they are duplicates."""
         self._accepted = accepted
         self.duplicates = np.zeros(len(accepted), np.bool_)
 
     def __len__(self) -> int:
-        """Returns the number of events that arrive."""
+        """Returns the number of arriving events."""
         return len(self._accepted)
 
     def mark_duplicate(self, row: int) -> None:
-        """Record that an event is a duplicate."""
+        """Records that an event is a duplicate."""
         self.duplicates[row] = True
 
     def between(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Returns which events from ``start`` to before ``stop`` are admitted; none of them may still be examined."""
+        """Returns a mask of admitted events from ``start`` to before ``stop``; all of them must have been examined."""
         admitted: NDArray[np.bool_] = self._accepted[start:stop] & ~self.duplicates[start:stop]
         return admitted
 
 
 class IsLive(Protocol):
-    """Tells which events are live while events arrive one after another."""
+    """Tells which events are live while events arrive one by one."""
 
     def __call__(self, place: int, row: int) -> bool:
-        """True if the event at index ``place`` is live when row ``row`` of this batch arrives. Indices count the events
-        of earlier batches first. Calls must not go back in ``row``."""
+        """True if the event at index ``place`` is live when row ``row`` of this batch arrives. Indices also count the
+        events of earlier batches, which come first. ``row`` must not decrease from call to call."""
         ...
 
 
 @dataclass(frozen=True)
 class LiveUntilLastEnd:
-    """Rule by which an event is live until its last possible window has closed, which depends on its time alone."""
+    """Rule: an event is live until its last possible window has closed, which depends only on its time."""
 
     times: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -80,7 +81,7 @@ class LiveUntilLastEnd:
 
 
 class LiveByAssigners:
-    """Rule by which an event is live until no assigner needs it any more, given the events that have arrived."""
+    """Rule: an event is live until no assigner needs it any more, given the events that have arrived."""
 
     def __init__(
         self,
@@ -92,8 +93,8 @@ class LiveByAssigners:
         evaluate_before: Sequence[int],
         per_key: bool,
     ) -> None:
-        """``held`` are the live events of earlier batches, then those that arrive. ``closed_until``: windows that end
-        up to this time, in microseconds, were closed when each arrived. ``evaluate_before``: see ``Decisions``."""
+        """``held``: the live events of earlier batches, then the arriving ones. ``closed_until``: for each arrival, the
+        time in microseconds up to which windows were closed. ``evaluate_before``: as in ``Decisions``."""
         self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
         self._admitted = admitted
         self._before = len(held) - len(admitted)
@@ -102,7 +103,7 @@ class LiveByAssigners:
         self._stops = deque(sorted(evaluate_before))
         self._fed = 0
         self._next = NONE
-        """Time in microseconds before which no event is finished."""
+        """Time in microseconds before which all events are still live."""
 
     def __call__(self, place: int, row: int) -> bool:
         while self._stops and self._stops[0] <= row:
@@ -111,7 +112,7 @@ class LiveByAssigners:
         return bool(self._alive[place])
 
     def _advance_past(self, row: int) -> None:
-        """Take the events that arrived before a row, and close the windows that are due then."""
+        """Takes the events that arrived before a row, and closes the windows that are due then."""
         if row > self._fed:
             fresh = self._admitted.between(self._fed, row)
             self._alive[self._before + self._fed : self._before + row] = fresh
@@ -141,7 +142,7 @@ class LiveByAssigners:
 
 
 class LiveByQueue:
-    """Rule by which an event is live until a copy of the task's queue no longer needs it."""
+    """Rule: an event is live until a copy of the task's queue no longer needs it."""
 
     def __init__(
         self,
@@ -180,11 +181,11 @@ class LiveByQueue:
         return place in self._alive
 
     def _advance_to(self, row: int, *, fed: bool) -> bool:
-        """Advance the time to the arrival of a row; returns True if something may have changed."""
+        """Advances the time to the arrival of a row; returns True if the result may have changed."""
         if self._node.event_time:
             mark = int(self._marks[row])
             if mark == NONE or (self._frontier is not None and mark <= self._frontier):
-                # As ``frontiers_of`` says: where watermarks come with events, an event at the watermark is looked at.
+                # As in ``frontiers_of``: if watermarks come with events, an event at the watermark is included.
                 return fed and self._frontier is not None and self._node.bolt.settings.comes_with_events
             self._frontier = mark
             return True
@@ -201,29 +202,29 @@ def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
     return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=["place"]))
 
 
-# Finds repeated message ids: which arriving events have the id of an event that is still live (ST-27).
+# Finds repeated message ids: arriving events with the id of a live event (ST-27).
 
 
 @dataclass(frozen=True)
 class IncomingIds:
-    """The events that arrive at a task in a batch, in order; arrays with one entry per event."""
+    """The events that arrive at a task in a batch, in order: arrays with one entry per event."""
 
     ids: pa.ChunkedArray
     timed: NDArray[np.bool_]
-    """True for events with a time; the ids of other rows are ignored."""
+    """True for events with a time; ids of other rows are ignored."""
     accepted: NDArray[np.bool_]
     """True for events that are admitted unless they are duplicates."""
     held: RetainedEvents
-    """Times, inputs, keys and lifetimes of the events, without payload except for the columns of the key."""
+    """Times, inputs, keys and lifetimes of the events; the payload has only the key columns."""
     marks: NDArray[np.int64]
-    """The watermark in microseconds before each event: of its key, if each key has its own."""
+    """The watermark in microseconds before each event; that of its key, if each key has its own."""
     evaluate_before: Sequence[int] = ()
-    """Has the meaning of ``Decisions.evaluate_before``."""
+    """See ``Decisions.evaluate_before``."""
 
 
 @dataclass
 class DuplicateFinder:
-    """Finds the duplicates among the events that arrive at one task."""
+    """Finds duplicates among the events that arrive at one task."""
 
     node: WindowedNode
     item: FireItem
@@ -232,9 +233,9 @@ class DuplicateFinder:
     """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
-        """Returns which events repeat the id of an earlier event that some window may still need.
+        """Returns a mask of events with the id of an earlier event that a window may still need.
 
-        The first event with an id, in order of arrival, is kept. Only repeated ids are examined one by one.
+        The first event with an id, in order of arrival, is kept. Only events with repeated ids are examined one by one.
         """
         parts, old = self._before
         field = self.node.bolt.settings.message_id_field
@@ -268,7 +269,7 @@ class DuplicateFinder:
 
     @cached_property
     def _before(self) -> tuple[list[Events], RetainedEvents | None]:
-        """The events of earlier batches: as parts of a queue, and with their ids."""
+        """Returns the events of earlier batches: as parts of a queue, and as events with ids."""
         if self.live is not None:
             return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
@@ -300,7 +301,7 @@ class DuplicateFinder:
 
 
 def _ids_of_queue(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents | None:
-    """Returns the ids and times of the events of a queue, part by part; None if there is none."""
+    """Returns the ids and times of a queue's events, in the order of its parts; None without events."""
     if not parts:
         return None
     field = node.bolt.settings.message_id_field
@@ -311,8 +312,8 @@ def _ids_of_queue(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents
 
 
 def key_columns(node: WindowedNode) -> list[str]:
-    """Returns the columns of the payload that the assigners of a bolt need: the columns of the key, if each null is a
-    key of its own."""
+    """Returns the payload columns that the assigners of a bolt need: the key columns, if each null is a key of its
+    own."""
     if not any(each.by_side for each in node.assigners):
         return []
     return list(dict.fromkeys(name for names in node.keys for name in names))
@@ -329,10 +330,9 @@ def _concatenated(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) 
 def _codes(
     ids: pa.ChunkedArray, incoming: IncomingIds, old: RetainedEvents | None, *, per_key: bool
 ) -> NDArray[np.int64]:
-    """Returns a code for each id, -1 if there is none. With ``per_key``, equal ids of different keys have different
-    codes."""
+    """Returns a code for each id, -1 for null. With ``per_key``, equal ids of different keys have different codes."""
     if pa.types.is_dictionary(ids.type):
-        ids = ids.cast(ids.type.value_type)  # the parts have different dictionaries
+        ids = ids.cast(ids.type.value_type)  # the parts may have different dictionaries
     encoded = ids.combine_chunks().dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     before = len(codes) - len(incoming.timed)

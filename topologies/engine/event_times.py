@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Why rows are invalid, in words, row by row.
+# Reasons why rows are invalid, row by row.
 
 
 Reasons: TypeAlias = "NDArray[Any] | None"
-"""The reason why each row is invalid, "" for a valid row; None if all rows are valid."""
+"""The reason for each invalid row, "" for valid rows; None if all rows are valid."""
 
 
 def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reasons:
-    """Returns reasons for the invalid rows: one text for all, or one for each."""
+    """Returns reasons for the invalid rows: one text for all rows, or one for each."""
     if not invalid.any():
         return None
     reasons = np.full(len(invalid), "", dtype=object)
@@ -60,7 +60,7 @@ def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reason
 
 
 def first_reasons(*given: Reasons) -> Reasons:
-    """Returns the first of several reasons for each row."""
+    """Returns, for each row, the first of several reasons."""
     first: Reasons = None
     for reasons in given:
         if reasons is not None:
@@ -68,26 +68,25 @@ def first_reasons(*given: Reasons) -> Reasons:
     return first
 
 
-# Times that are probably seconds since 1970, or days such as 20240101, but were taken for milliseconds: ``check`` and
+# Times that are probably seconds since 1970, or days such as 20240101, but were read as milliseconds: ``check`` and
 # runs warn of them.
 
 
 _MILLISECOND = 1_000
 _SECONDS = range(100_000_000 * _MILLISECOND, 4_200_000_000 * _MILLISECOND)
-"""Event times, in microseconds, that are probably seconds: read as milliseconds; as seconds they would be from 1973 to
-2103."""
+"""Event times in microseconds that are probably misread seconds: read as seconds, they would be in 1973 to 2103."""
 _DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Formats of days and times that are written in digits alone, by the number of digits."""
+"""Formats of times that are written with digits only, by the number of digits."""
 _YEARS = range(1900, 2101)
-"""Years of days in digits that are probable."""
+"""Years in which a time written with digits is plausible."""
 
 
 def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, column: str = "") -> ConfigError | None:
-    """Returns a warning if the latest of several times is probably in seconds, or a day in digits, that was taken for
+    """Returns a warning if the latest of several times is probably in seconds, or a day in digits, but was read as
     milliseconds.
 
-    ``whose``: the owner of the times, which begins the text; ``node``: the bolt with their field or extractor, or None
-    and their ``column``.
+    ``whose``: the owner of the times, with which the text begins. ``node``: the bolt with their field or extractor; or
+    None, and ``column``: their column.
     """
     form = _digits_of(latest)
     if form is None and latest not in _SECONDS:
@@ -114,8 +113,8 @@ def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, colum
 
 
 def _digits_of(time: int) -> str | None:
-    """Returns the form in which a time's milliseconds would be a day, ``%Y%m%d`` for 20240101; None if there is none
-    form."""
+    """Returns the form in which a time's milliseconds are a day, such as ``%Y%m%d`` for 20240101; None if there is
+    none."""
     millis, rest = divmod(time, _MILLISECOND)
     text = str(millis)
     form = _DIGITS.get(len(text))
@@ -125,14 +124,14 @@ def _digits_of(time: int) -> str | None:
         moment = datetime.strptime(text, form).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return form if moment.strftime(form) == text else None  # strptime takes months of one digit too
+    return form if moment.strftime(form) == text else None  # strptime also accepts months of one digit
 
 
-# Anchors aligned windows at the first clock of the run, once that is known.
+# Aligned windows that begin at the first clock of the run, once the clock is known.
 
 
 def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
-    """Returns the bolt with its aligned windows starting at the anchor, in microseconds, where its settings ask for
+    """Returns the bolt with its aligned windows starting at the anchor, in microseconds, if its settings require
     that."""
     if node.bolt.settings.anchor != START or anchor is None:
         return node
@@ -144,7 +143,7 @@ def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
 
 
 def promise(topology: Graph, state: Manifest, bolts: list[str], watermark: int) -> None:
-    """Raise the watermark of the inputs of some bolts to ``watermark`` (microseconds); the next tick emits it.
+    """Raises the watermark of the inputs of some bolts to ``watermark`` (microseconds); the next tick emits it.
 
     Inputs from other windowed bolts keep the watermark of those bolts.
     """
@@ -153,7 +152,7 @@ def promise(topology: Graph, state: Manifest, bolts: list[str], watermark: int) 
 
 
 def can_promise(node: WindowedNode) -> bool:
-    """True if a bolt has a single watermark that its inputs from spouts can advance."""
+    """True if a bolt has one watermark, which its inputs from spouts can advance."""
     settings = node.bolt.settings
     return node.event_time and not settings.watermark_per_key and not all(node.origins)
 
@@ -171,14 +170,14 @@ def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
             state.mark = max(state.mark, watermark)
 
 
-# The time of each event, by the field or extractor of its bolt.
+# Times of events, from the field or extractor of their bolt.
 
 
 _TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
 _FINER = ("ns", "ps", "fs", "as")
-"""The units of NumPy that are finer than microseconds."""
+"""NumPy's units finer than microseconds."""
 _FAR = 1 << 62
-"""A time in microseconds later than any event time; out of range, but it fits into 64 bits."""
+"""A time in microseconds later than any event time: out of range, but within 64 bits."""
 
 
 class ReadTimes(NamedTuple):
@@ -186,13 +185,13 @@ class ReadTimes(NamedTuple):
 
     times: NDArray[np.int64]
     reasons: Reasons
-    """Reasons why rows have no time."""
+    """Reasons for rows without a time."""
     cut: NDArray[np.bool_] | None = None
-    """True for times that were finer than microseconds; None if there were none."""
+    """True for times finer than microseconds; None if there were none."""
 
 
 def read_times(node: WindowedNode, table: pa.Table) -> ReadTimes:
-    """Returns the time of each row, by the bolt's field or extractor."""
+    """Returns the time of each row, from the bolt's field or extractor."""
     read = _times_of_field(node, table)
     if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
         reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
@@ -216,7 +215,8 @@ def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
 
 
 def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
-    """Calls the extractor for the table; if it fails, and errors go to the error stream, for each half of it."""
+    """Calls the extractor with the table. If it fails, and errors go to the error stream, calls it with each half
+    again."""
     try:
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
@@ -243,7 +243,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
 
 
 class _WrongType(ConfigError):
-    """Raised if an extractor returns a value that is no time, for any event."""
+    """Raised if an extractor returns a value that is not a time."""
 
 
 def _wrong_type(node: WindowedNode, returned: str) -> ConfigError:
@@ -259,16 +259,15 @@ def _failure(error: Exception) -> str:
 
 
 def valid_times(settings: WindowSettings) -> tuple[int, int]:
-    """Returns the first and the last valid event time in microseconds: windows that hold others may exceed the years 1
-    to 9999."""
+    """Returns the first and the last valid event time in microseconds. Windows around other times might exceed the
+    years 1 to 9999."""
     margin = sum(extent.micros for extent in (settings.length, settings.slide) if isinstance(extent, Duration))
     margin = max([margin, *(kind.reach for kind in settings.kinds)])
     return EARLIEST + margin, LATEST - margin
 
 
 def _within_range(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons) -> tuple[NDArray[np.int64], Reasons]:
-    """Marks times as invalid that are so close to the year 1 or 9999 that a window holding them would exceed the
-    range."""
+    """Returns times and reasons; a time is invalid if a window with it might exceed the years 1 to 9999."""
     first, last = valid_times(node.bolt.settings)
     outside = (times < first) | (times > last)
     if first == EARLIEST or not outside.any():
@@ -278,7 +277,7 @@ def _within_range(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons
 
 
 def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
-    """Call the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
+    """Calls the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     stop = node.bolt.settings.extractor_on_error == "stop"
     values: list[int | None] = []
     failures: dict[int, str] = {}
@@ -290,14 +289,14 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
             if isinstance(extracted, pa.Scalar):
                 extracted = extracted.as_py()
             if isinstance(extracted, datetime):
-                if extracted == extracted:  # noqa: PLR0124 - NaT of pandas is a datetime, and not equal to itself
+                if extracted == extracted:  # noqa: PLR0124 - pandas' NaT is a datetime unequal to itself
                     value = from_datetime(extracted)
-                    cut[index] = bool(getattr(extracted, "nanosecond", 0))  # of pandas
+                    cut[index] = bool(getattr(extracted, "nanosecond", 0))  # only pandas has it
             elif isinstance(extracted, np.datetime64):
                 value, cut[index] = _of_numpy(extracted)
             elif isinstance(extracted, bool | np.bool_) or (
                 isinstance(extracted, Number) and not isinstance(extracted, Integral)
-            ):  # cut to whole numbers, seconds with a fraction would be times of January 1970
+            ):  # as whole numbers, seconds with a fraction would be times of January 1970
                 raise _wrong_type(node, f"{repr_of(extracted):.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
                 value = int(extracted) * 1_000
@@ -318,19 +317,19 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
 
 
 def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
-    """Returns a time of NumPy in microseconds, None for NaT, and True if it was finer. NumPy's own conversion to a
-    whole number would keep its unit."""
+    """Returns a NumPy time in microseconds (None for NaT), and True if it was finer. NumPy's own conversion to an
+    integer would keep its unit."""
     if np.isnat(moment):
         return None, False
     micros = moment.astype("datetime64[us]")
     if np.datetime_data(moment.dtype)[0] in _FINER:
         return int(micros.astype(np.int64)), bool(micros != moment)
-    if micros.astype(moment.dtype) != moment:  # so far away that NumPy has begun to count again
+    if micros.astype(moment.dtype) != moment:  # so far away that NumPy has wrapped
         return _FAR, False
     return int(micros.astype(np.int64)), False
 
 
-# The lifetimes of events, by the columns that say when they end, and which edge of it an event is.
+# Lifetimes of events, from the columns with their ends, and the kind of edge of each event.
 
 
 _SHAPES = ("point", "interval", "start_edge", "end_edge")
@@ -339,15 +338,15 @@ _SHAPES = ("point", "interval", "start_edge", "end_edge")
 def lifetimes(
     lifetime: Lifetime | None, table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None, list[Reasons]]:
-    """Returns the end of each event in microseconds, and which events are end edges (SI-3); None if the bolt has no
-    lifetimes. ``times`` are their starts."""
+    """Returns the end of each event in microseconds, and a mask of end edges (SI-3); None if the bolt has no lifetimes.
+    ``times``: the starts of the events."""
     if lifetime is None:
         return None, None, []
     rows = table.num_rows
     wrong: list[Reasons] = []
     ends, present = times + 1, np.zeros(rows, np.bool_)
-    # Without the column events are points; with it, a null means that the end is not known yet, and so does 9999-12-31:
-    # as a time it would take the watermark of a later run there.
+    # Without the column events are points. A null in the column means an unknown end, and so does 9999-12-31: as a time
+    # it would move the watermark of a later run there.
     has_ends = lifetime.end_field in table.column_names
     if has_ends:
         column = table.column(lifetime.end_field)
@@ -377,14 +376,14 @@ def lifetimes(
     return ends, edges, wrong
 
 
-# The session gaps of events, where each event has its own.
+# Session gaps of events, if each event has its own.
 
 
 def session_gaps(
     kinds: Sequence[WindowKind], table: pa.Table, times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
-    """Returns the session gap of each event in microseconds; None if all events share one gap. ``kinds`` are the
-    windows of the bolt."""
+    """Returns the session gap of each event in microseconds; None if all events share one gap. ``kinds``: the windows
+    of the bolt."""
     own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
     if own_gaps is None or own_gaps.gap_field is None:
         return None, []
@@ -407,19 +406,19 @@ def session_gaps(
     return np.asarray(np.where(own, gaps * scale, usual), np.int64), wrong
 
 
-# The times and lifetimes of rows that arrive at a windowed bolt, and what their arrival times say about them.
+# Times and lifetimes of rows that arrive at a windowed bolt, and decisions from their arrival times.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRows:
-    """Facts about rows before it is known which are late; one entry per row, times in microseconds."""
+    """Facts about rows that are known before late events are: one entry per row, times in microseconds."""
 
     times: NDArray[np.int64]
     codes: NDArray[np.int8]
-    """The ``Decision`` code of each row, by its arrival time; or the code for an invalid row or a watermark."""
+    """The ``Decision`` code of each row, from its arrival time; or the code of an invalid row or a watermark."""
     reasons: Reasons
     started: NDArray[np.int64]
-    """The start of each event, before any adjustment."""
+    """The start of each event, before adjustments."""
     ends: NDArray[np.int64] | None = None
     """The end of the lifetime of each event; None if events have no lifetimes."""
     end_edges: NDArray[np.bool_] | None = None
@@ -429,11 +428,11 @@ class TimedRows:
     gaps: NDArray[np.int64] | None = None
     """The session gap of each event; None if all events share one gap."""
     arrived: int | None = None
-    """The latest arrival time; None if there is none."""
+    """The latest arrival time; None without arrival times."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was finer than microseconds and was cut here; None if there is none."""
+    """True for rows with a time finer than microseconds, which was cut; None without such rows."""
     arrivals: NDArray[np.int64] | None = None
-    """The arrival time of each row; NONE if it is unreadable, and for watermarks."""
+    """The arrival time of each row; NONE for unreadable arrival times and for watermarks."""
 
     @property
     def invalid(self) -> NDArray[np.int64]:
@@ -444,10 +443,10 @@ class TimedRows:
 def timed(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
 ) -> TimedRows:
-    """Give each row of an input its time and lifetime, and decide by its arrival time whether it is early or late.
+    """Gives each row of an input its time and lifetime, and decides by its arrival time whether it is early or late.
 
-    ``brought``: the times of rows from another bolt; None for the rows of a spout. ``clock``: the clock at arrival.
-    Both are in microseconds.
+    ``brought``: the times of rows from another bolt; None for rows of a spout. ``clock``: the clock at arrival. Both
+    are in microseconds.
     """
     settings = node.bolt.settings
     times, wrong_times, cut = _times(node, input_index, table, brought, clock)
@@ -461,7 +460,7 @@ def timed(
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
     started, codes = times, np.zeros(len(times), np.int8)
     arrived, arrived_at = None, None
-    # Only events from outside have an arrival: rows of a windowed bolt have its watermark.
+    # Only events from outside have an arrival: rows of a windowed bolt follow its watermark.
     if settings.arrival is not None and node.event_time and not node.origins[input_index]:
         arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
         reasons = first_reasons(reasons, wrong_arrivals)
@@ -493,7 +492,7 @@ def timed(
 
 
 def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Returns the rows with a time that was cut to microseconds: the event's time, or another time column of
+    """Returns a mask of rows with a time that was cut to microseconds: the event's time, or another time column of
     nanoseconds."""
     settings = node.bolt.settings
     others = (
@@ -511,7 +510,7 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
 def _times(
     node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
 ) -> ReadTimes:
-    """Returns the time of each row: the time that it came with, the time in its field, or the clock."""
+    """Returns the time of each row: the time from the bolt before, the time in its field, or the clock."""
     if not node.event_time:
         kept = brought if node.clocked and node.clocked[input_index] else None
         return ReadTimes(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
@@ -521,7 +520,7 @@ def _times(
 
 
 def _arrivals(field: str | None, table: pa.Table, clock: int) -> tuple[NDArray[np.int64] | int, Reasons]:
-    """Returns the arrival time of each row, by its field or else the clock."""
+    """Returns the arrival time of each row, from its field or else the clock."""
     if field is None or field not in table.column_names:
         return clock, None
     arrivals, wrong = from_column(table.column(field))
@@ -548,12 +547,12 @@ def _inserted_watermarks(name: str | None, table: pa.Table) -> tuple[NDArray[np.
     return np.where(bad, NONE, given), reasons_of(bad, [f"watermark: {text}" for text in wrong[bad]])
 
 
-# The first output of a run: which input a run that starts at it reads, and which windows it suppresses (AZ-13).
+# The first output of a run: the input that it needs, and the windows that it suppresses (AZ-13).
 
 
 def as_moment(given: datetime | str) -> int:
-    """Returns a time given by a user, in microseconds since the epoch. Raises ConfigError, with the accepted forms, for
-    anything else."""
+    """Returns a user's time in microseconds since the epoch. Raises ConfigError, with the accepted forms, for other
+    values."""
     try:
         if isinstance(given, (datetime, str)):
             return parse_time(given)
@@ -567,9 +566,9 @@ def as_moment(given: datetime | str) -> int:
 
 
 def read_from(topology: Graph, first_output: int) -> int | None:
-    """Time in microseconds from which input is needed; None if all input is needed.
+    """Returns the time in microseconds from which input is needed; None if all input is needed.
 
-    It is the first output minus the longest window, minus the time by which events may be early, since an event may
+    This is the first output minus the longest window, minus the time by which events may be early, since an event may
     have arrived that long before its time. A source that can seek to a time starts there.
     """
     needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
@@ -579,14 +578,14 @@ def read_from(topology: Graph, first_output: int) -> int | None:
 
 @dataclass(frozen=True)
 class FirstOutput:
-    """The first output of a run; times in microseconds. It concerns the bolts that read spouts."""
+    """The first output of a run, for bolts that read spouts; times in microseconds."""
 
     time: int
     """Windows that end before this time are not emitted."""
     read_from: int | None
-    """Events from before this time are skipped; None skips nothing."""
+    """Events before this time are skipped; None skips nothing."""
     inputs: frozenset[tuple[str, int]]
-    """The (bolt, input index) that spouts reach before any window."""
+    """The inputs (bolt, input index) that spouts reach without a window between."""
 
     @staticmethod
     def of(topology: Graph, time: int | None) -> FirstOutput | None:
@@ -598,14 +597,13 @@ class FirstOutput:
         return frozenset(name for name, _ in self.inputs)
 
     def is_after(self, bolt: str, end: int) -> bool:
-        """True if a window of a bolt that ends at ``end`` (microseconds) is to be suppressed."""
+        """True if a window of a bolt that ends at ``end`` (microseconds) must be suppressed."""
         return end < self.time and bolt in self._bolts
 
     def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
-        """Returns the events older than ``read_from``, by their arrival time if they have one, else by their event
-        time.
+        """Returns a mask of events older than ``read_from``, by arrival time if they have one, else by event time.
 
-        Events with unreadable times are not older: they are reported on admission.
+        Events with unreadable times count as new: admission reports them.
         """
         limit, settings = self.read_from, node.bolt.settings
         if limit is None or (node.name, input_index) not in self.inputs:
@@ -623,14 +621,14 @@ class FirstOutput:
         if settings.watermark_field is not None and settings.watermark_field in table.column_names:
             older &= (
                 table.column(settings.watermark_field).is_null().to_numpy()
-            )  # rows with a value are watermarks, not events
+            )  # rows with a value are watermarks
         return older
 
     def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:
         """True if all rows of a file are older than ``read_from``, judged by columns with one value in the whole file.
 
-        ``shared`` holds these columns, in one row. True only if the bolts that read the spout take their times from one
-        of these columns, and nothing else reads the spout or its unreadable rows.
+        ``shared``: these columns, in one row. True only if the bolts that read the spout take their times from these
+        columns, and nothing else reads the spout or its unreadable rows.
         """
         stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())
@@ -668,13 +666,13 @@ def _first_inputs(topology: Graph) -> frozenset[tuple[str, int]]:
 
 
 def _reach(node: WindowedNode) -> int | None:
-    """Returns how long before an output of a bolt its events may have arrived, in microseconds; None if there is no
+    """Returns how long before an output of a bolt its events may have arrived, in microseconds; None without a
     limit."""
     settings = node.bolt.settings
     if settings.lifetime is not None:
-        return None  # a lifetime that began long ago may reach into the window
+        return None  # an old event may last into the window
     if node.by_policies or node.without_windows:
-        return None  # their state and the numbers of events go back to the first one
+        return None  # state and numbers of events count from the first event
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
         lengths = [assigner.looks_back for assigner in node.assigners]

@@ -1,4 +1,4 @@
-"""Failures of tasks: errors of users' code, calls under a time limit, and how they reach the driver."""
+"""Failures of tasks: errors of users' code, calls with a time limit, and the way of an error to the driver."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from windowing.reprs import cut, error_text, printable
 from windowing.timestamps import show
 from windowing.window import TupleWindow
 
-# Ends child processes that users' code forks.
+# Ends child processes that users' code has forked.
 
 
 T = TypeVar("T")
 
 
 def in_this_process(function: Callable[[], T]) -> T:
-    """Call a function that runs users' code, and return its result.
+    """Calls a function that runs users' code, and returns its result.
 
-    That code may fork. The child is a copy of this process and would continue with this process's work after leaving
-    the user's code, so it is ended here instead: with status 0, or 1 after an exception, which it prints.
+    That code may fork. The child is a copy of this process, and would go on with this process's work after the user's
+    code. So it is ended here: with status 0, or with 1 after an exception, which it prints.
     """
     mine = os.getpid()
     try:
@@ -53,12 +53,12 @@ def in_this_process(function: Callable[[], T]) -> T:
     return result
 
 
-# The window that a worker is working on, in memory shared with the driver, which reads it if the worker has died.
+# The window that a worker is working on, in shared memory. The driver reads it after the worker has died.
 
 
 _NOTE = struct.Struct("=?qqqq")
-"""Format of the record: True if there is a start, start, end, number of events plus one, and number of windows from
-this one on. Number 0 means that no bolt is being called."""
+"""Format of the record: True if the window has a start, start, end, number of events plus one, number of windows from
+this one on. The last is 0 while no bolt is called."""
 SIZE = _NOTE.size
 
 
@@ -69,17 +69,16 @@ class WorkerPosition:
         self._shared = mmap.mmap(descriptor, SIZE)
 
     def enter(self, window: TupleWindow, windows: int = 1, events: int | None = None) -> None:
-        """Record that a bolt is called with a window, or with several windows, of which this is the first."""
+        """Records that a bolt is called with a window, or with ``windows`` windows, the first of which is given."""
         start, count = window.start_timestamp, len(window) if events is None else events
         _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, count + 1, windows)
 
     def leave(self) -> None:
-        """Record that no bolt is being called."""
+        """Records that no bolt is being called."""
         _NOTE.pack_into(self._shared, 0, False, 0, 0, 0, 0)
 
     def words(self) -> str:
-        """Returns the window as text: `` on the window from ... to ... of 3 events``; empty if no bolt is being
-        called."""
+        """Returns the window as text: `` on the window from ... to ... of 3 events``; empty while no bolt is called."""
         begins, start, end, count, windows = _NOTE.unpack_from(self._shared)
         if not count:
             return ""
@@ -88,7 +87,7 @@ class WorkerPosition:
         return f" on {windows} windows {events}, the first {span}" if windows > 1 else f" on the window {span} {events}"
 
     def close(self) -> None:
-        """Release the shared memory."""
+        """Releases the shared memory."""
         self._shared.close()
 
 
@@ -97,23 +96,24 @@ class _Shared:
 
 
 def share(descriptor: int) -> None:
-    """Called in a worker: record windows in this file from now on."""
+    """Called in a worker: from now on, records windows in this file."""
     _Shared.position = WorkerPosition(descriptor)
 
 
 def worker_position() -> WorkerPosition | None:
-    """Returns the place where this process records windows; None if no driver would read it."""
+    """Returns the record of this process's window; None if no driver reads it."""
     return _Shared.position
 
 
-# Calls under a time limit: a watchdog raises TooLong in a thread whose call takes too long.
-#
-# A calling thread records when its call is due and, after the call, that none is. The watchdog checks all threads a
-# few times per limit. An exception raised in another thread (an interrupt) arrives some time later, perhaps in other
-# code. So the watchdog announces an interrupt before it raises it, and checks once more that the call is still running.
-# After its call each thread checks whether an interrupt was announced; if so, it waits for the interrupt and cancels
-# it. Under CPython's GIL these four steps have one order for all threads: an interrupt hits its call, or is waited for.
-#
+# Calls with a time limit: a watchdog raises TooLong in a thread whose call takes too long.
+# 
+# A calling thread records when its call is due and, after the call, that no call is due. The watchdog checks all
+# threads a few times per limit. An exception raised in another thread (an interrupt) arrives some time later, perhaps
+# in other code. So the watchdog announces an interrupt before it raises it, and then checks again that the call is
+# still running. After its call each thread checks whether an interrupt was announced; if so, it waits for the interrupt
+# and cancels it. Under CPython's GIL these four steps have one order for all threads: an interrupt hits its call, or
+# the thread waits for it.
+# 
 # Nothing can interrupt a call into C (``time.sleep``, sorting, a regular expression): TooLong is raised once it
 # returns. A function that catches TooLong and continues is interrupted again, and then repeatedly: see ``TooLong``.
 # (Python 3.12 treats the jump from a handler back to its loop as part of the try block: there, ``while True: try: ...
@@ -123,16 +123,16 @@ def worker_position() -> WorkerPosition | None:
 _NEVER = float("inf")
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.25
 _FOLLOWING = 20
-"""Number of interrupts that each interrupt after the first may itself trigger."""
+"""Number of further interrupts that each interrupt after the first may trigger."""
 _CHECKS = 20
-"""Number of turns of a loop within which Python checks for a pending exception: the first, or one after it."""
+"""Iterations of a loop within which Python checks for a pending exception: in the first or the next one."""
 _monotonic = time.monotonic
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class _CancelInterrupt(BaseException):
-    """Raised by a thread in itself: it replaces a pending interrupt, and is caught where it is raised."""
+    """Raised by a thread in itself. It replaces a pending interrupt, and is caught at once."""
 
 
 class TooLong(BaseException):
@@ -140,20 +140,22 @@ class TooLong(BaseException):
 
     The first interrupt leaves the function time for cleanup. If the function catches the second one, the next is
     already pending, and so on: it is raised as soon as Python checks for it, in the handler or at the next iteration of
-    its loop. After a number of these the watchdog must interrupt again, so that a function that wants to end can.
+    its loop. After ``_FOLLOWING`` of these the watchdog must interrupt again, so that a function that wants to end can
+    end.
     """
 
     def __init__(self) -> None:
         caller = _caller()
         if caller.spare and caller.due <= _monotonic():
             caller.spare -= 1
-            # Looked up rather than called: after a call Python would check for pending exceptions and raise it here.
+            # Looked up rather than called: after a call Python would check for pending exceptions and raise this one
+            # here.
             caller.another[0]
             del caller.another[0]
 
 
 class _CallingThread:
-    """State that a calling thread and the watchdog share."""
+    """State shared by a calling thread and the watchdog."""
 
     __slots__ = (
         "__weakref__",
@@ -170,22 +172,22 @@ class _CallingThread:
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.due = _NEVER
-        """Time at which the call is due; ``_NEVER`` if there is no call."""
+        """Time at which the call is due; ``_NEVER`` without a call."""
         self.may_be_interrupted = False
         """True if an interrupt may have been raised during this call."""
         self.interrupting = False
         """True if an interrupt is about to be raised."""
         self.interrupts = 0
         self.spare = 0
-        """Number of further interrupts that the last one may itself trigger."""
+        """Number of further interrupts that the last interrupt may trigger."""
         self.limit = _NEVER
-        """The shortest limit in seconds that the watchdog has been told."""
+        """The shortest limit in seconds that the watchdog knows of."""
         self.another: dict[int, object] = defaultdict(partial(_raise_in, self.thread, TooLong))
         """Looking up a key raises another TooLong in this thread, soon."""
 
 
 class _Watchdog:
-    """The thread that watches the calls of a process; it starts with the first call."""
+    """The thread that watches the calls of a process; the first call starts it."""
 
     def __init__(self) -> None:
         self.callers: list[weakref.ref[_CallingThread]] = []
@@ -202,7 +204,7 @@ class _Watchdog:
                 self.started = True
 
     def check_within(self, caller: _CallingThread, limit: float) -> None:
-        """Make the watchdog check often enough for a limit in seconds."""
+        """Makes the watchdog check often enough for a limit in seconds."""
         caller.limit = limit
         with self.lock:
             self.pause = min(self.pause, max(limit / 5, _SHORTEST_LOOK))
@@ -233,7 +235,7 @@ _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
 
 def _reset_after_fork() -> None:
-    """A forked process has no watchdog, and only the thread that forked."""
+    """Resets this module in a forked process, which has no watchdog and only the thread that forked."""
     global _WATCHDOG, _MINE
     _WATCHDOG, _MINE = _Watchdog(), threading.local()
 
@@ -252,15 +254,15 @@ def _caller() -> _CallingThread:
 
 
 def in_call() -> bool:
-    """True if this thread is in a call; an exception there may be meant for the outermost call."""
+    """True if this thread is in a call, so that an exception may be meant for the outermost call."""
     return _caller().due is not _NEVER
 
 
 def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Any:
-    """Call a function and return its result. Raises TooLong if it takes more than ``limit`` seconds, and passes on its
-    exceptions.
+    """Calls a function and returns its result. Raises TooLong if it takes more than ``limit`` seconds; passes its
+    exceptions on.
 
-    A call within a call is under the limit of the outer one.
+    A nested call is under the limit of the outer call.
     """
     try:
         caller: _CallingThread = _MINE.caller
@@ -279,7 +281,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
             if caller.may_be_interrupted:
                 _settle(caller)
     except TooLong:
-        # Once nothing is due no interrupt is raised, but two may be pending: the watchdog's and the function's own.
+        # No further interrupt is raised now, but two may be pending: the watchdog's and the function's own.
         caller.due = _NEVER
         with suppress(TooLong):
             try:
@@ -290,7 +292,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
 
 
 def _settle(caller: _CallingThread) -> None:
-    """Cancel a pending interrupt, and wait for one about to be raised.
+    """Cancels a pending interrupt, and waits for one that was announced.
 
     Raising NULL would cancel it too, but has a side effect: CPython 3.11 and 3.12 then keep checking for a pending
     exception until one has arrived in any thread, and until then do not even start a function that a debugger or
@@ -300,18 +302,18 @@ def _settle(caller: _CallingThread) -> None:
         time.sleep(0)
     try:
         _raise_in(caller.thread, _CancelInterrupt)
-        for _ in range(_CHECKS):  # it is raised where Python checks next: after the call, or at the start of a turn
+        for _ in range(_CHECKS):  # Python raises it at its next check: after the call, or at the start of an iteration
             pass
     except _CancelInterrupt:
         pass
     caller.may_be_interrupted, caller.interrupts, caller.spare = False, 0, 0
 
 
-# Errors of users' code: the bolt, the input and the batch that failed.
+# Errors of users' code, with the bolt, the input and the batch that failed.
 
 
 _NO_FIELD = re.compile(r'Field "(.*)" does not exist in schema')
-"""Arrow's error text for a column that a table lacks."""
+"""Arrow's error text for a missing column."""
 FIX = "fix it and rerun"
 SMALLER = (
     "if memory was short, shorten the window, give it a key, or name the columns that it needs (reads); "
@@ -321,10 +323,10 @@ SMALLER = (
 _HOME = __file__.rsplit("/", 3)[0]
 _PYTHON = ("<frozen ", *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")))
 _GENERATED = ("<string>", "<attrs generated ")
-"""Beginnings of the file names of code that dataclasses and attrs write, and of code of ``exec``."""
+"""Beginnings of file names of generated code: of dataclasses, of attrs, and of ``exec``."""
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _CALLED_BY_WINDBOLT = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "polars"})
-"""Packages that windbolt itself calls: a frame of theirs directly inside windbolt's is not the user's code."""
+"""Packages that windbolt itself calls: their frames directly inside windbolt's are not the user's code."""
 _OWN_FOLDERS = tuple(f"{_HOME}/{folder}/" for folder in ("windowing", "policies", "manager", "topologies"))
 _EXAMPLES = f"{_HOME}/topologies/examples/"
 
@@ -356,8 +358,8 @@ def bolt_failure(
     """Turns an exception of a user's bolt into a BoltError with the place of the failure. A CheckpointError passes
     unchanged.
 
-    ``where`` is the place as text, or a function that is called for it after a failure. ``columns``: the columns that
-    the bolt reads, since an unknown key may be a misspelling of one of them.
+    ``where``: the place as text, or a function that is called for the place after a failure. ``columns``: the columns
+    that the bolt reads, since an unknown key may be a misspelt column.
     """
     try:
         yield
@@ -377,8 +379,8 @@ def failed(
     columns: Sequence[str] = (),
     of_window: bool = False,
 ) -> BoltError:
-    """Returns the BoltError for an exception of a user's bolt, which reads these columns. ``of_window``: True if it was
-    called with a window."""
+    """Returns the BoltError for an exception of a user's bolt. ``columns``: the columns that it reads. ``of_window``:
+    True if it was called with a window."""
     do = SMALLER if of_window and isinstance(error, MemoryError) else FIX
     return BoltError(
         f"bolt {bolt!r} failed {where}, in batch {batch}",
@@ -391,14 +393,14 @@ def failed(
 
 
 def cause(error: BaseException, columns: Sequence[str]) -> str:
-    """Returns the exception with the line of the user's code that raised it."""
+    """Returns the exception as text, with the line of the user's code that raised it."""
     return f"{error_text(error)}{_meant(error, columns)}{line_of(error)}"
 
 
 def line_of(error: BaseException) -> str:
-    """Returns where in the user's code an exception was raised, as `` at FILE:LINE, in FUNCTION``. This is the
-    innermost frame outside windbolt, Python and installed packages; if the user's code is an installed package, the
-    innermost frame of the first package that windbolt calls. Empty if there is no such frame."""
+    """Returns the place in the user's code that raised an exception, as `` at FILE:LINE, in FUNCTION``. This is the
+    innermost frame outside windbolt, Python and installed packages. If the user's code is an installed package, it is
+    the innermost frame of the first package that windbolt calls. Empty if there is no such frame."""
     raised_in = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in raised_in if not _is_windbolt_or_python(frame.filename)]
     frames = [frame for frame in frames if not frame.filename.startswith(_GENERATED)] or frames
@@ -409,7 +411,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _meant(error: BaseException, columns: Sequence[str]) -> str:
-    """Returns the column that an unknown key of an Arrow table, a DataFrame or an event may stand for."""
+    """Returns a hint: the column that an unknown key of an Arrow table, a DataFrame or an event may be meant for."""
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(key, str):
         return ""
@@ -419,7 +421,7 @@ def _meant(error: BaseException, columns: Sequence[str]) -> str:
 
 
 def _is_windbolt_or_python(filename: str) -> bool:
-    """True for files of windbolt, of Python's own library, and of compiled code."""
+    """True for files of windbolt and of Python's standard library, and for compiled code."""
     compiled = filename.endswith((".pxi", ".pyx"))
     of_python = filename.startswith(_PYTHON) and _package(filename) is None
     of_windbolt = filename.startswith(_OWN_FOLDERS) and not filename.startswith(_EXAMPLES)
@@ -427,18 +429,18 @@ def _is_windbolt_or_python(filename: str) -> bool:
 
 
 def _package(filename: str) -> str | None:
-    """Returns the top folder or module of an installed package that a file belongs to; None for other files."""
+    """Returns the top folder or module of the installed package of a file; None for other files."""
     found = _INSTALLED.search(filename)
     return None if found is None else found[1]
 
 
-# The error of a task as a value, which travels from the process that ran the task to the driver.
+# The error of a task as a value, sent from the process of the task to the driver.
 
 
 _LONGEST = 10_000
-"""Maximum length, in characters, of each part of an error."""
+"""Most characters of each part of an error."""
 _LONGEST_TRACEBACK = 50_000
-"""Maximum length, in characters, of a traceback; of longer ones the end is kept."""
+"""Most characters of a traceback; the end of a longer one is kept."""
 
 Plain = str | int | float | bool | None
 
@@ -452,7 +454,7 @@ class TaskTraceback(Exception):
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """Why a task failed. It can be pickled, and all in it can be written as JSON."""
+    """Why a task failed. It can be pickled and written as JSON."""
 
     classes: tuple[str, ...]
     """Names of its class and of the base classes up to WindboltError, as ``module.name``."""
@@ -460,7 +462,7 @@ class TaskFailure:
     why: str
     do: str
     more: dict[str, Plain]
-    """Other attributes of an error of its class, such as the ``bolt`` and the ``task`` of a BoltError."""
+    """Further attributes of the error, such as the ``bolt`` and the ``task`` of a BoltError."""
     traceback: str
 
     @classmethod
@@ -484,7 +486,7 @@ class TaskFailure:
     def _of(cls, error: WindboltError, original: BaseException) -> TaskFailure:
         classes = [_name(each) for each in type(error).__mro__ if issubclass(each, WindboltError)]
         more = {name: value for name, value in vars(error).items() if name not in ("what", "why", "do")}
-        if not all(isinstance(value, Plain) for value in more.values()):  # all the problems of a topology, say
+        if not all(isinstance(value, Plain) for value in more.values()):  # such as all the problems of a topology
             classes, more = [_name(WindboltError)], {}
         what, why, do = (cut(part, _LONGEST) for part in (error.what, error.why, error.do))
         return cls(tuple(classes), what, why, do, more, _traceback(original))
@@ -495,13 +497,13 @@ class TaskFailure:
 
     @classmethod
     def from_json(cls, text: str) -> TaskFailure:
-        """Reads a failure from the text of ``to_json``."""
+        """Reads a failure from the text that ``to_json`` returned."""
         values = json.loads(text)
         return cls(**{**values, "classes": tuple(values["classes"])})
 
     def error(self) -> WindboltError:
-        """Returns the error to raise in the driver: of the same class if the driver knows it, else of the nearest known
-        base class."""
+        """Returns the error that the driver raises: of the same class if the driver knows it, else of the nearest base
+        class that it knows."""
         known = {_name(each): each for each in _all_classes()}
         error_class = next((known[name] for name in self.classes if name in known), WindboltError)
         error = error_class.__new__(error_class)
@@ -516,7 +518,7 @@ def _name(error_class: type) -> str:
 
 
 def _all_classes() -> Iterator[type[WindboltError]]:
-    """Yields the classes of windbolt's errors that this process has imported."""
+    """Yields the error classes of windbolt that this process has imported."""
     waiting = [WindboltError]
     while waiting:
         error_class = waiting.pop()
@@ -525,6 +527,6 @@ def _all_classes() -> Iterator[type[WindboltError]]:
 
 
 def _traceback(error: BaseException) -> str:
-    """Returns the traceback, shortened and without characters that could control a terminal."""
+    """Returns the traceback, shortened and without control characters."""
     pieces = TracebackException.from_exception(error).format()
     return "\n".join(printable(cut(piece.rstrip("\n")), keep="\n\t") for piece in pieces)[-_LONGEST_TRACEBACK:]

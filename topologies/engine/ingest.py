@@ -1,4 +1,4 @@
-"""The ingest of one task: events get their times, are admitted, routed, and staged in a segment."""
+"""The ingest of one task: events get their times, and are admitted, routed and staged in a segment."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The inputs of windowed bolts in tasks that read events: events get their times, and are admitted, or left to the
-# tasks of the bolt to decide about.
+# Inputs of windowed bolts, in tasks that read events: events get their times, and are admitted here or later by the
+# bolt's tasks.
 
 
 class WindowedInputs:
-    """Takes the events that one task reads or emits to the windowed bolts that read them."""
+    """Passes the events that a task reads or emits to the windowed bolts that read them."""
 
     def __init__(self, context: Context, ledger: Ledger, staging: Staging) -> None:
         self._context, self._ledger, self._staging = context, ledger, staging
 
     def arrive(self, node: WindowedNode, input_index: int, rows: Rows, emit: EmitRows) -> None:
-        """Take in rows for one input of a bolt. Late and invalid rows are routed by ``emit``.
+        """Takes rows for one input of a bolt. ``emit`` routes late and invalid rows.
 
         ``emit`` is an argument, not an attribute: a reference cycle would keep a task's rows until the next garbage
         collection.
@@ -108,7 +108,7 @@ class WindowedInputs:
             self._admit(node, input_index, rows, timed_rows, emit)
 
     def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
-        """Returns the rows without events that the first output of the run does not need; these are counted as
+        """Returns the rows without events that the first output of the run does not need, which are counted as
         skipped."""
         first = self._context.first
         if first is None:
@@ -122,13 +122,13 @@ class WindowedInputs:
         return rows.take(np.flatnonzero(~older))
 
     def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
-        """Record invalid rows, and emit them on the error stream."""
+        """Records invalid rows, and emits them on the error stream."""
         places, reasons, number = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
         if reasons is None or not len(places):
             return
         self._ledger.count(node, input_index, "received", len(places) * number)
         from_source = rows.times is None and rows.placed
-        if self._ledger.traced and from_source:  # identified by their positions there: not all events have ids
+        if self._ledger.traced and from_source:  # rows are identified by position in the source, since not all have ids
             for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
         wrong = take_rows(rows.table, places)
@@ -137,7 +137,7 @@ class WindowedInputs:
         refuse(node, unusable, rows.clock, self._ledger, emit, number)
 
     def _note_progress(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
-        """Records how far the rows show that time has come."""
+        """Records how far the rows have advanced time."""
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
@@ -150,13 +150,13 @@ class WindowedInputs:
         self._ledger.note_progress(node, input_index, progress)
 
     def _leave_to_tasks(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
-        """Leave the decision to the bolt's tasks."""
+        """Leaves admission to the bolt's tasks."""
         partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
         tasks = self._tasks(node, input_index, rows)
         self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
     def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
-        """Admit events at once, by the watermark of the last tick."""
+        """Admits events at once, by the watermark of the last tick."""
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
         decisions = decide(node, events, AdmissionContext())
@@ -164,7 +164,7 @@ class WindowedInputs:
         self._queue(node, input_index, rows, decisions)
 
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
-        """Queue admitted events for their tasks."""
+        """Queues admitted events for their tasks."""
         queued = replace(rows, times=decisions.times)
         if not all_accepted(decisions.codes):
             queued = queued.take(np.flatnonzero(accepted(decisions.codes)))
@@ -183,7 +183,7 @@ class WindowedInputs:
             self._staging.queue(node, input_index, table, times, np.full(len(times), task, np.int64))
 
     def _tasks(self, node: WindowedNode, input_index: int, rows: Rows) -> NDArray[np.int64] | None:
-        """Returns the task that each row goes to; None if every row goes to every task."""
+        """Returns the task of each row; None if every row goes to every task."""
         grouping = node.inputs[input_index].grouping
         if isinstance(grouping, AllGrouping):
             return None
@@ -197,22 +197,22 @@ class WindowedInputs:
 
 
 _NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
-"""Values for rows of a source without partitions, if other sources have partitions."""
+"""Values for rows of a source without partitions, if other sources have them."""
 
 
 class ArrivingEvents:
-    """The events that one task has read for one bolt, batch by batch, in order of arrival."""
+    """The events that a task has read for a bolt, batch by batch, in order of arrival."""
 
     def __init__(self, node: WindowedNode) -> None:
         self._node = node
         self._tables: list[pa.Table] = []
         self._tasks: list[NDArray[np.int64]] = []
         self._arrivals: list[dict[str, Any]] = []
-        """The columns from which the watermark is computed, if it follows the events."""
+        """The columns from which the watermark is computed, if it follows events."""
         self._partitions: dict[str, int] = {}
-        """The partitions of the events so far, and their codes."""
+        """The partitions of the events so far, with their codes."""
         self.count = 0
-        """Number of events so far; an event's sequence number is its index among them."""
+        """Number of events so far; an event's sequence number is its index."""
         self.column_bytes: tuple[int, ...] = ()
         """Bytes by column, once the events are written; see ``column_bytes``."""
 
@@ -224,10 +224,10 @@ class ArrivingEvents:
         tasks: NDArray[np.int64] | None,
         partition: str | RowPartitions = "",
     ) -> None:
-        """Add rows of an input.
+        """Adds rows of an input.
 
-        ``tasks`` is the task of each row; None sends every row to every task. ``partition`` is the source's partition
-        of all rows, or of each, with the name of its spout; "" without a partition.
+        ``tasks``: the task of each row; None sends every row to every task. ``partition``: the source's partition of
+        all rows, or of each row, with the name of its spout; "" without a partition.
         """
         node, rows, settings = self._node, table.num_rows, self._node.bolt.settings
         columns = conform_input(table, node.schema)
@@ -262,8 +262,8 @@ class ArrivingEvents:
             self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
 
     def write(self, writer: SegmentWriter) -> UnadmittedEvents:
-        """Write the events: a section per task, and one section with the order of arrival of all events, where the
-        watermark follows the events."""
+        """Writes the events: a section for each task and, if the watermark follows events, a section with the order of
+        arrival of all events."""
         node = self._node
         table = pa.concat_tables(self._tables).combine_chunks()
         self.column_bytes = column_bytes(node, table.columns[: len(node.schema)])
@@ -285,7 +285,7 @@ class ArrivingEvents:
         )
 
     def _order(self) -> pa.Table:
-        """Returns the order of arrival of all events; the partition is null if an event has none."""
+        """Returns the order of arrival of all events; the partition is null for events without one."""
         names = dict.fromkeys(name for batch in self._arrivals for name in batch)
         columns = {
             name: np.concatenate(
@@ -319,7 +319,7 @@ class ArrivingEvents:
         column = table.column(by).combine_chunks()
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        # The last code stands for null, whose index is -1.
+        # The last code is that of null, whose index is -1.
         values = [*column.dictionary.to_pylist(), None]
         codes = [self._code(NO_PARTITION if value is None else str(value)) for value in values]
         indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -327,13 +327,13 @@ class ArrivingEvents:
         return row_codes
 
     def _code(self, name: str) -> int:
-        """Returns the code of a partition; a new one gets the next."""
+        """Returns the code of a partition; a new partition gets the next code."""
         return self._partitions.setdefault(name, len(self._partitions))
 
 
 def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
-    """Returns a mask of the events that advance the watermark: events turned away by their arrival, and end edges, do
-    not (SI-10)."""
+    """Returns a mask of the events that advance the watermark. End edges do not, nor events rejected by their arrival
+    (SI-10)."""
     seen = timely(timed_rows.codes)
     return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
 
@@ -363,22 +363,22 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    events = times[timely(table.column(DECISION_COLUMN).to_numpy())]  # what is turned away here tells no time
+    events = times[timely(table.column(DECISION_COLUMN).to_numpy())]  # rejected events do not count
     latest = int(events.max()) if len(events) else None
     return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 
 
 def column_bytes(node: WindowedNode, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[int, ...]:
-    """Returns the bytes of events by column of a bolt's windows. Empty for a bolt of windbolt's own, which needs no
-    advice on columns: counting takes some microseconds a column."""
+    """Returns the bytes of events by column of a bolt's windows. Empty for windbolt's own bolts, which need no advice
+    on columns, because counting takes some microseconds per column."""
     return tuple(column.nbytes for column in columns) if is_users_class(type(node.bolt)) else ()
 
 
-# Routes the rows that one task reads or emits: through plain bolts, to windowed bolts, into sinks.
+# Routes the rows that a task reads or emits: through plain bolts, to windowed bolts and sinks.
 
 
 class Router:
-    """Routes the rows that one task reads or emits to the bolts and sinks that read them."""
+    """Routes the rows that a task reads or emits to their bolts and sinks."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
@@ -388,7 +388,7 @@ class Router:
         self._windowed = WindowedInputs(context, self.ledger, self._staging)
 
     def emit(self, stream: Stream, rows: Rows) -> None:
-        """Route rows of a stream to its sinks and bolts."""
+        """Routes rows of a stream to its sinks and bolts."""
         if not rows.table.num_rows:
             return
         for sink in self.topology.sinks_reading.get(stream, ()):
@@ -400,12 +400,12 @@ class Router:
                 self._run(self.topology.plain[name], input_index, rows)
 
     def take_sums(self, node: WindowedNode, folded: Events) -> None:
-        """Take in admitted events of a bolt that have been added up elsewhere."""
+        """Takes admitted events of a bolt that were folded elsewhere."""
         self._staging.queue_sums(node, folded)
 
     def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
-        """Write all routed rows and all records; return their references. ``owner``: the windowed bolt whose task this
-        is, or the input. ``spouts`` are counts of rows by spout."""
+        """Writes all routed rows and all records; returns references to them. ``owner``: the windowed bolt of the task,
+        or the input. ``spouts``: counts of rows, by spout."""
         with self.context.store.writer(self.context.key) as writer:
             staged, recorded = self._staging.write(writer), self.ledger.write(writer)
         for bolt, work in self._staging.work.items():
@@ -413,7 +413,7 @@ class Router:
         return Output(staged, recorded, spouts or {}, self.work.end(owner))
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
-        """Run a plain bolt on rows and route its output."""
+        """Runs a plain bolt on rows and routes its output."""
         failures: Failures = []
         for stream, out in self.work.timed(node.name, self._plain.run(node, input_index, rows, failures)):
             if stream == node.bolt.refused_stream:
@@ -426,8 +426,8 @@ class Router:
             refuse_unreadable(self.topology, node.name, bad, rows.clock, self.ledger, self.emit)
 
 
-# Collects the events for queues of windowed bolts and the rows for sinks that one task produces, and writes them as
-# one segment.
+# Collects the events for queues of windowed bolts and the rows for sinks that a task produces, and writes them as one
+# segment.
 
 
 @dataclass
@@ -438,12 +438,12 @@ class _QueuedRows:
     times: list[NDArray[np.int64]] = field(default_factory=list)
     inputs: list[NDArray[np.int8]] = field(default_factory=list)
     tasks: list[NDArray[np.int64]] = field(default_factory=list)
-    """Empty for pre-aggregated bolts, whose tasks are derived from the keys of their partial sums."""
+    """Empty for pre-aggregated bolts, whose tasks follow from the keys of their partial sums."""
 
 
 class Staging:
-    """Collects the rows that one task produces for others, and writes them as one segment with a section per receiving
-    task."""
+    """Collects the rows that a task produces for others, and writes them as one segment with a section for each
+    receiving task."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._topology = context, context.topology
@@ -452,8 +452,7 @@ class Staging:
         self._arriving: dict[str, ArrivingEvents] = {}
         self._for_sinks: dict[str, list[pa.Table]] = {}
         self.work: dict[str, BoltWork] = {}
-        """For each windowed bolt, once all is written: the bytes of its events, or the time that it took to add them
-        up."""
+        """For each windowed bolt, after writing: the bytes of its events, or the time of folding them."""
 
     def queue(
         self,
@@ -463,7 +462,7 @@ class Staging:
         times: NDArray[np.int64],
         tasks: NDArray[np.int64] | None,
     ) -> None:
-        """Add admitted events of one input, for the tasks of a bolt; ``tasks`` is None for pre-aggregated bolts."""
+        """Adds admitted events of one input, for the tasks of a bolt. ``tasks``: None for pre-aggregated bolts."""
         queued = self._queued.setdefault(node.name, _QueuedRows())
         queued.tables.append(table)
         queued.times.append(times)
@@ -472,7 +471,7 @@ class Staging:
             queued.tasks.append(tasks)
 
     def queue_sums(self, node: WindowedNode, folded: Events) -> None:
-        """Add events that have been added up elsewhere, for the tasks of a bolt."""
+        """Adds events that were folded elsewhere, for the tasks of a bolt."""
         self._sums[node.name] = folded
 
     def arriving(self, node: WindowedNode) -> ArrivingEvents:
@@ -480,11 +479,11 @@ class Staging:
         return self._arriving.setdefault(node.name, ArrivingEvents(node))
 
     def serve(self, sink: str, table: pa.Table) -> None:
-        """Add rows for a sink."""
+        """Adds rows for a sink."""
         self._for_sinks.setdefault(sink, []).append(table)
 
     def write(self, writer: SegmentWriter) -> Staged:
-        """Write everything; return the references."""
+        """Writes everything; returns references."""
         queued = dict[str, Sections]()
         for name, of_bolt in self._queued.items():
             node = self._topology.windowed[name]
@@ -508,7 +507,7 @@ class Staging:
         return Staged(queued, unadmitted, for_sinks, files)
 
     def _by_task(self, node: WindowedNode, queued: _QueuedRows) -> Iterator[tuple[int, Events]]:
-        """Yields (task, events) of a bolt, or its partial sums if it takes sums; ordered by (time, arrival)."""
+        """Yields (task, events) of a bolt, or its partial sums if it folds events; ordered by (time, arrival)."""
         events = _concatenated(queued, len(node.inputs))
         slicing = node.slicing(self._context.traced)
         if slicing is None:
@@ -554,7 +553,7 @@ def _concatenated(queued: _QueuedRows, streams: int) -> Events:
 
 
 def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
-    """Yield (task, events) for each task that has some; ordered by (time, arrival)."""
+    """Yields (task, events) for each task with events; ordered by (time, arrival)."""
     if parallelism == 1:
         yield 0, events.sorted()
         return

@@ -1,5 +1,5 @@
-"""Kafka, the same on both engines, each of which has a client of its own. Topics before and during a run: which there
-are, whether a sink can write to them, where reading begins. Records as events, and rows as records."""
+"""Kafka for both engines, each with its own client. Topics before and during a run: do they exist, can sinks write to
+them, where does reading begin? Records as events, and rows as records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class OffsetRange(NamedTuple):
-    """The records of one partition that a batch has: from offset ``start`` up to, not including, ``end``."""
+    """The records of one partition in a batch: from offset ``start`` up to, not including, ``end``."""
 
     topic: str
     partition: int
@@ -48,7 +48,7 @@ class OffsetRange(NamedTuple):
 
 
 def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
-    """Returns the offsets between the ends of two batches, in order of topic and partition, if there are any; a new
+    """Returns the non-empty ranges of offsets between the ends of two batches, in order of topic and partition. A new
     partition begins with its first record."""
     sizes = ((place, before.get(place, 0), end) for place, end in sorted(ends.items()))
     return [OffsetRange(*place, start, end) for place, start, end in sizes if start < end]
@@ -57,51 +57,51 @@ def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> li
 Place = tuple[str, int]
 """A topic and a partition."""
 _PAUSES = (0.2, 0.5)
-"""Seconds before topics that are missing are asked for again."""
+"""Seconds before each further look for missing topics."""
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id of a topic of a broker that gives none, before Kafka 2.8."""
+"""The id of topics of brokers without ids, before Kafka 2.8."""
 
 
 class TopicInfo(NamedTuple):
     """A topic that exists."""
 
     id: str
-    """The id as Java writes it; ``UNKNOWN_ID`` if the broker gives none."""
+    """The id in Java's notation; ``UNKNOWN_ID`` if the broker has none."""
     partitions: int
 
 
 class Admin(Protocol):
-    """A client of Kafka for requests about topics; it raises errors of its own, which the context it is from turns
-    into UnreachableError."""
+    """A client of Kafka for requests about topics. It raises errors of its own, which its context turns into
+    UnreachableError."""
 
     def topics(self) -> set[str]:
-        """Returns the names of all topics but Kafka's own."""
+        """Returns the names of all topics except Kafka's own."""
         ...
 
     def describe(self, topics: Collection[str]) -> dict[str, TopicInfo]:
-        """Returns the facts about topics that exist."""
+        """Returns facts about those topics that exist."""
         ...
 
     def ends(self, places: Collection[Place], *, first: bool = False) -> dict[Place, int]:
-        """Returns the offset after the last record of partitions, or the offset of the ``first`` record."""
+        """Returns, for each partition, the offset after the last record, or with ``first`` that of the first record."""
         ...
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
-        """Returns the size in bytes of the largest message that topics take; empty if that may not be queried."""
+        """Returns the size in bytes of the largest message of each topic; empty without permission to query it."""
         ...
 
     def makes_topics(self) -> bool:
-        """True if brokers create a topic when it is first written to, or if they do not say."""
+        """True if brokers create a topic when it is first written to, or do not tell."""
         ...
 
 
 AdminOf = Callable[[str, str, Mapping[str, str]], AbstractContextManager[Admin]]
-"""Opens a client, given whose it is (for messages), the servers and the options."""
+"""Opens a client, given its owner (for messages), the servers and the options."""
 
 
 def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int]:
-    """Returns the topics that a spout names, and the number of partitions of each. Raises ConfigError if one is
-    missing, UnreachableError if Kafka does not answer."""
+    """Returns the topics that a spout names, with their numbers of partitions. Raises ConfigError for a missing topic,
+    UnreachableError if Kafka does not respond."""
     whose = f"spout {name!r}"
     with opened(whose, spout.servers, spout.options) as admin:
         there = _topics(admin, spout.topics)
@@ -123,8 +123,8 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
 
 
 def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
-    """Returns all topics. Asks again if a wanted topic is missing: a broker hears of a new topic a moment after the
-    broker that has made it."""
+    """Returns all topics. Repeats the request if a wanted topic is missing, because other brokers learn of a new topic
+    a moment later."""
     there, wanted = admin.topics(), set(wanted)
     for pause in _PAUSES:
         if wanted <= there:
@@ -135,14 +135,14 @@ def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
 
 
 def since_1970(moment: datetime) -> int:
-    """Returns the first whole millisecond that is not before a moment."""
+    """Returns the first whole millisecond at or after a moment, since 1970."""
     return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
 
 
 def check_sinks(opened: AdminOf, topology: Graph) -> None:
-    """Raises UnreachableError if a sink's Kafka does not answer, ConfigError if topics are missing.
+    """Raises UnreachableError if a sink's Kafka does not respond, ConfigError if topics are missing.
 
-    If the brokers create topics themselves, none is missing.
+    If brokers create topics by themselves, no topic counts as missing.
     """
     missing: list[str] = []
     narrow: list[str] = []
@@ -173,7 +173,7 @@ def check_sinks(opened: AdminOf, topology: Graph) -> None:
 
 
 def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable[pa.Table]) -> frozenset[str]:
-    """Returns the missing topics that rows name, where such rows have another place to go."""
+    """Returns the missing topics that rows name, if the sink has another topic for such rows."""
     if sink.undeliverable is None:
         return frozenset()
     named: set[str] = set()
@@ -189,8 +189,8 @@ def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable
 
 
 def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
-    """Returns the topics of a sink that accept smaller records than its rows were made to fit; empty if that may not be
-    queried."""
+    """Yields those topics of a sink whose limit is below the size to which its rows are cut; none without permission to
+    query it."""
     topics = [topic for topic in sink.topics if topic in there]
     if sink.largest is None or not topics:
         return
@@ -202,11 +202,11 @@ def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterat
             )
 
 
-# Errors of Kafka in words, whichever client has met them.
+# Errors of Kafka as text, for both clients.
 
 
 def no_answer(whose: str, servers: str, why: str, *, transient: bool) -> UnreachableError:
-    """Returns the error for servers that do not answer, or not as expected."""
+    """Returns the error for servers that do not respond, or not as expected."""
     return UnreachableError(
         f"{whose}: Kafka at {servers} does not answer",
         why=why,
@@ -216,7 +216,7 @@ def no_answer(whose: str, servers: str, why: str, *, transient: bool) -> Unreach
 
 
 def deleted_unread(why: str) -> DataError:
-    """Returns the error for records that are gone, if a spout may lose none."""
+    """Returns the error for deleted records, if a spout must not lose any."""
     return DataError(
         "Kafka has deleted records before they were read",
         why=why,
@@ -226,7 +226,7 @@ def deleted_unread(why: str) -> DataError:
 
 
 def ends_earlier(why: str) -> DataError:
-    """Returns the error for a partition that ends before the offset already read, for a spout that may lose nothing."""
+    """Returns the error for a partition that ends before the offset already read, if a spout must not lose records."""
     return DataError(
         "a topic of Kafka's ends before what was read of it",
         why=f"{why}: it was deleted and made anew, or its brokers have lost records",
@@ -236,7 +236,7 @@ def ends_earlier(why: str) -> DataError:
 
 
 def too_large(why: str) -> DataError:
-    """Returns the error for a record that a producer or a topic does not take."""
+    """Returns the error for a record that a producer or a topic refuses as too large."""
     return DataError(
         "a record is too large for Kafka",
         why=why,
@@ -246,7 +246,7 @@ def too_large(why: str) -> DataError:
 
 
 def no_topic(why: str) -> EnvironmentMissing:
-    """Returns the error for a topic that is missing."""
+    """Returns the error for a missing topic."""
     return EnvironmentMissing("a topic of Kafka's is not there", why=why, do="make it, or correct its name")
 
 
@@ -261,7 +261,7 @@ def no_partition(why: str) -> DataError:
 
 
 def not_delivered(why: str) -> UnreachableError:
-    """Returns the error for records that brokers have not taken in time."""
+    """Returns the error for records that brokers did not accept in time."""
     return UnreachableError(
         "Kafka does not answer, or does not have the topic",
         why=why,
@@ -272,7 +272,7 @@ def not_delivered(why: str) -> UnreachableError:
 
 @contextmanager
 def naming(whose: str) -> Iterator[None]:
-    """Add to an error which spout or sink it is about, such as ``sink 'out'``."""
+    """Adds to an error the spout or sink that it concerns, such as ``sink 'out'``."""
     try:
         yield
     except WindboltError as error:
@@ -280,13 +280,13 @@ def naming(whose: str) -> Iterator[None]:
         raise type(error)(named, why=error.why, do=error.do, transient=error.transient) from error
 
 
-# Records of Kafka in a file that the driver's Java has written for the tasks of a batch (``KafkaRanges.java``): a
-# stream of Arrow's.
+# Records of Kafka in a file that the driver's Java code has written for the tasks of a batch (``KafkaRanges.java``), as
+# an Arrow stream.
 
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A range of offsets of one partition of a topic: a split of a source."""
+    """A range of offsets of one partition of a topic, as a split of a source."""
 
     component: str
     topic: str
@@ -297,7 +297,7 @@ class RecordFile:
         return f"topic {self.topic}, partition {self.partition}"
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the events, as from Spark; nothing if the range has no record."""
+        """Yields the events, as on Spark; none if the range has no record."""
         spout = topology.spouts[self.component].spout
         assert isinstance(spout, KafkaSpout)
         tables = list(self.tables(spout.record))
@@ -305,7 +305,7 @@ class RecordFile:
             yield from Records(self.component, tables).read(topology)
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yields these columns of the records, in tables as large as Java has gathered; timestamps are Kafka's
+        """Yields these columns of the records, in tables of the size that Java chose; timestamps are Kafka's
         milliseconds."""
         with pa.memory_map(self.path) as source, pa.ipc.open_stream(source) as reader:
             for batch in reader:
@@ -317,7 +317,7 @@ class RecordFile:
                 yield pa.table({field.name: columns[field.name] for field in schema})
 
 
-# Reads records of Kafka as events, and turns rows into records.
+# Converts records of Kafka to events, and rows to records.
 
 
 OUTGOING = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
@@ -325,18 +325,18 @@ _OUTGOING = parse_schema(OUTGOING)
 _HEADER = _OUTGOING.field("headers").type.value_type
 
 MILLISECONDS = pa.timestamp("ms", "UTC")
-"""Kafka's own timestamps: any 64-bit number that a producer gives."""
+"""The type of Kafka's timestamps: any 64-bit number that a producer sends."""
 _MICROSECONDS = RECORD.field("timestamp").type
 _FURTHEST = 2**63 - 1
 """The largest timestamp, in microseconds."""
 _NO_TIME = -1_000
-"""Kafka's timestamp of a record that has none, in microseconds."""
+"""Kafka's value for a missing timestamp, in microseconds."""
 
 
 class Records:
-    """Consecutive records of one partition of a topic: a split of a source.
+    """Consecutive records of one partition of a topic, as a split of a source.
 
-    Their timestamps are in microseconds, or as Kafka has them, ``MILLISECONDS``.
+    Timestamps are in microseconds, or Kafka's ``MILLISECONDS``.
     """
 
     def __init__(self, component: str, parts: Sequence[pa.Table]) -> None:
@@ -347,13 +347,13 @@ class Records:
         return f"topic {topic}, partition {partition}"
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the events; a record that is not an event is a bad row with its offset."""
+        """Yields the events; a record that is not an event becomes a bad row with its offset."""
         node = topology.spouts[self.component]
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
         topic, partition, _ = self.place
         timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
-        with naming(f"spout {self.component!r}"):  # a registry that does not answer
+        with naming(f"spout {self.component!r}"):  # for a registry that does not respond
             chunks = [_chunk(spout, schema, part) for part in timed]
         truncated = [bad.truncated for _, _, bad in chunks]
         times = np.concatenate([part.merge_keys() for part in timed])
@@ -375,7 +375,7 @@ class Records:
         )
 
     def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the values of the records at these offsets; ``values`` are those of all records."""
+        """Returns the values of the records at these offsets; ``values``: those of all records."""
         known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
         return values if len(offsets) == len(values) else values[np.searchsorted(known, offsets)]
 
@@ -388,13 +388,13 @@ class Records:
 
 
 class _Timed(NamedTuple):
-    """Records whose timestamps are in microseconds, null if a record has none."""
+    """Records with timestamps in microseconds, null if a record has none."""
 
     table: pa.Table
     out_of_range: NDArray[np.bool_] | None
-    """True for records with a timestamp that does not fit into microseconds; None if there is none."""
+    """True for records whose timestamp is out of range in microseconds; None without such records."""
     bad: pa.Table
-    """Returns these records as bad rows."""
+    """These records as bad rows."""
 
     @classmethod
     def of(cls, table: pa.Table) -> _Timed:
@@ -414,8 +414,8 @@ class _Timed(NamedTuple):
         return cls(timed, out_of_range, _untimed(table.filter(pa.array(out_of_range)), values[out_of_range]))
 
     def merge_keys(self) -> NDArray[np.int64]:
-        """Returns the timestamps, by which partitions are merged. A timestamp outside the years 1 to 9999 would hold
-        back all later records of its partition, so such a record just stays in its place."""
+        """Returns the timestamps by which partitions are merged. A record with a timestamp outside the years 1 to 9999
+        stays where it is, because that timestamp would hold back all later records of the partition."""
         keys = keys_of(self.table.column("timestamp"))
         return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
 
@@ -439,7 +439,7 @@ def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
 
 
 def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
-    """Returns the good rows, their offsets, and the bad rows, of records whose timestamps fit."""
+    """Returns the good rows, their offsets, and the bad rows, of records with timestamps in range."""
     if spout.declared is not None:
         return decode(spout.rows, table)
     return settle(table, schema, table.column("offset").to_numpy(), spout.on_truncation)
@@ -452,7 +452,7 @@ def ingest_records(
     context: Context,
     slots: int,
 ) -> list[Output]:
-    """Ingest the records of a batch, given by spout. The records of the spouts in ``merged`` are ingested by about
+    """Ingests the records of a batch, given by spout. Records of the spouts in ``merged`` are ingested by about
     ``slots`` tasks, in order of (timestamp, topic, partition, offset)."""
     splits: list[SourceSplit | MergedSplits] = []
     for name in (name for name in context.topology.spouts if name in records):
@@ -461,9 +461,9 @@ def ingest_records(
 
 
 def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
-    """Returns rows as records. The id of each record is ``name`` and its number, counted from ``first``.
+    """Returns rows as records. The id of each record is ``name`` and a number, counted from ``first``.
 
-    ``topic`` is for rows without a topic of their own. Raises DataError for a row that has neither.
+    ``topic``: for rows without a topic of their own. Raises DataError for a row without any topic.
     """
     rows = table.num_rows
     topics = table.column("topic") if "topic" in table.column_names else pa.nulls(rows, pa.string())
@@ -486,7 +486,7 @@ def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Ta
 
 
 def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
-    """Headers with the id at the end, which replaces an earlier id."""
+    """Returns the headers with the id at the end; it replaces an earlier id."""
     rows = len(ids)
     if given is None:
         lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
@@ -498,7 +498,7 @@ def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
         flat = given.flatten()
         keys, values = flat.field(0), flat.field(1).cast(pa.binary())
         ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
-        if ours.any():  # a record from another topology: a consumer must find only one id
+        if ours.any():  # from another topology: consumers must find only one id
             lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
             keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
     edges = np.concatenate([[0], np.cumsum(lengths + 1)])

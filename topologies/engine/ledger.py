@@ -1,4 +1,4 @@
-"""Records of a task about the events it handles: counts, latest times, traces, and some messages about bad input."""
+"""Records of a task about the events it handles: counts, latest times, traces, and messages about bad input."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Samples of the trace contexts that the events of fired windows carry, in a column named ``traceparent``.
+# Samples of the trace contexts of events in fired windows, from a column named ``traceparent``.
 
 
 TRACEPARENT = "traceparent"
-"""Name of the column, as W3C's Trace Context names the header, and CloudEvents the field."""
+"""Name of the column, like the header of W3C's Trace Context and the field of CloudEvents."""
 
 MOST_CONTEXTS, MOST_ENDS = 5, 100
-"""Limits in one task and batch: contexts for one end of windows, and ends that are sampled."""
+"""Limits for one task and batch: contexts for each end of windows, and sampled ends."""
 
 
 class TraceContexts:
@@ -46,7 +46,7 @@ class TraceContexts:
         """The samples by the end of their windows, in microseconds."""
 
     def look_at(self, window: TupleWindow) -> None:
-        """Take samples of a window, if it is the first one with its end; only the rows of the samples are read."""
+        """Takes samples of a window, if it is the first with its end; reads only the sampled rows."""
         end = window.end_timestamp
         if end in self.of_ends or len(self.of_ends) >= MOST_ENDS or not len(window):
             return
@@ -57,19 +57,19 @@ class TraceContexts:
 
 
 def carries_contexts(schema: pa.Schema) -> bool:
-    """True if events with these columns may carry trace contexts."""
+    """True if events with these columns may have trace contexts."""
     index = schema.get_field_index(TRACEPARENT)
     return index >= 0 and bool(pa.types.is_string(schema.field(index).type))
 
 
 def merged(one: Mapping[int, Sequence[str]], other: Mapping[int, Sequence[str]]) -> dict[int, tuple[str, ...]]:
-    """Returns the samples of several tasks."""
+    """Returns the combined samples of two sets of tasks."""
     return {
         end: tuple(dict.fromkeys([*one.get(end, ()), *other.get(end, ())]))[:MOST_CONTEXTS] for end in {**one, **other}
     }
 
 
-# Traces of a run: the windows that fired, the decisions about events, and late events, by the ids of the events.
+# Traces of a run, by the ids of events: fired windows, decisions about events, and late events.
 
 
 _IDS = pa.list_(pa.string())
@@ -124,7 +124,8 @@ TRACES = {
 
 
 def event_ids(table: pa.Table) -> list[str | None]:
-    """Returns the id of each event; None for one without, and for all events of a stream that has no column of ids."""
+    """Returns the id of each event; None for events without an id, and for all events of a stream without an id
+    column."""
     if ID not in table.column_names:
         return [None] * table.num_rows
     return [_id(name) for name in table.column(ID).to_pylist()]
@@ -135,7 +136,7 @@ def _id(name: object) -> str | None:
 
 
 def due_at(node: WindowedNode, window: TupleWindow) -> int:
-    """Returns the watermark, in processing time the clock, from which a fired window was due, in microseconds. FOREVER
+    """Returns the watermark (in processing time, the clock) from which a fired window was due, in microseconds. FOREVER
     for a window that fired only because its batch or the streams ended."""
     settings, pane = node.bolt.settings, window.pane
     if window.fired_by in (FiredBy.CLOSE, FiredBy.ARRIVAL) or (pane is not None and pane.timing is Timing.EARLY):
@@ -158,8 +159,7 @@ def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str,
 
 
 def fired_rows(node: WindowedNode, batch: int, fired: FiredSums) -> Iterator[dict[str, Any]]:
-    """Yields the trace rows of windows whose results are joined from rows of sums; they must be known one by one.
-    Without ids their events are unknown."""
+    """Yields trace rows of windows whose results are joined from rows of sums. Without ids their events are unknown."""
     assert fired.windows is not None
     if fired.sums.traced is None:
         yield from (_window_row(node, batch, window, None, None, None) for window in fired.windows)
@@ -205,9 +205,10 @@ def _window_row(
 def joined_rows(
     node: WindowedNode, batch: int, windows: Sequence[TupleWindow], joined: WindowResults
 ) -> Iterator[dict[str, Any]]:
-    """Yields the trace rows of windows that are joined from partial sums; ``new`` and ``expired`` are unknown for them.
+    """Yields trace rows of windows that are joined from partial sums; their ``new`` and ``expired`` are unknown.
 
-    Events of equal time and different keys are in order of the key; without ids they are unknown, with their number.
+    Events of equal time and different keys are in order of the key. Without ids both events and their number are
+    unknown.
     """
     events: dict[int, list[tuple[int, str | None]]] = {index: [] for index in np.unique(joined.windows).tolist()}
     for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
@@ -223,14 +224,14 @@ def joined_rows(
 
 
 def ids_of(traced: State) -> pa.Table:
-    """Returns the ids of the events that folded rows stand for, in the table of event ids; ``traced`` is the tracing
-    state of the rows."""
+    """Returns the ids of the events in folded rows, as the table of event ids; ``traced``: the tracing state of the
+    rows."""
     ids = [name for row_events in _traced_events(traced) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
 
 def _traced_events(state: State | None) -> Iterator[list[tuple[int, str | None]]]:
-    """Per row: (time, id) of its events, in order."""
+    """Yields, for each row, (time, id) of its events, in order."""
     times, names = state or ([], [])
     for row_times, row_ids in zip(times, names, strict=True):
         yield list(zip(row_times.as_py(), map(_id, row_ids.as_py()), strict=True))
@@ -240,13 +241,13 @@ def _pane(pane: Pane) -> str:
     return json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last})
 
 
-# What one task records about the events it handles: counts, latest times, traces, and some messages about bad input.
+# The records of a task about the events it handles: counts, latest times, traces, and messages about bad input.
 
 
 _MOST_MESSAGES = 5
-"""Maximum number of unreadable rows shown in the log, per task and batch; all are on the error streams."""
+"""Most unreadable rows in the log, for each task and batch; all of them are on the error streams."""
 SAMPLED = 5
-"""Maximum number of events not admitted that are recorded, per bolt, task and batch: the last ones."""
+"""Most rejected events that are recorded, for each bolt, task and batch: the last ones."""
 
 
 class Ledger:
@@ -256,7 +257,7 @@ class Ledger:
         self.traced = traced
         """True if tracing is on."""
         self.samples = samples
-        """True if events that are not admitted are sampled."""
+        """True if rejected events are sampled."""
         self._rejected_events: dict[str, deque[RejectedEvent]] = {}
         self._stop_on_invalid = topology.stop_on_invalid
         self._counts: dict[str, dict[str, NDArray[np.int64]]] = {}
@@ -267,14 +268,14 @@ class Ledger:
         self._complaints: list[str] = []
 
     def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
-        """Add a number of events of an input to an account."""
+        """Adds a number of events of an input to an account."""
         self._counter(node, account)[input_index] += rows
 
     def count_all(
         self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, copies: int = 1
     ) -> None:
-        """Add a number of events to an account, each in so many copies; ``inputs`` is the input index of each event,
-        or of all."""
+        """Adds a number of events to an account, times ``copies``; ``inputs``: the input index of each event, or of
+        all."""
         if not rows:
             return
         if isinstance(inputs, int):
@@ -290,41 +291,41 @@ class Ledger:
         chosen: NDArray[np.bool_],
         copies: int = 1,
     ) -> None:
-        """Add the chosen events to an account, each in so many copies; ``inputs`` is the input index of each event,
-        or of all."""
+        """Adds the chosen events to an account, times ``copies``; ``inputs``: the input index of each event, or of
+        all."""
         if chosen.any():
             of_chosen = inputs if isinstance(inputs, int) else inputs[chosen]
             self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), copies)
 
     def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
-        """Add counts, by input, to accounts."""
+        """Adds counts, by input, to accounts."""
         for account, by_stream in counts.items():
             self._counter(node, account)[:] += by_stream
 
     def note_progress(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
-        """Records the progress that events of an input have shown."""
+        """Records how far the events of an input have advanced time."""
         inputs, stream = self._inputs.setdefault(node.name, {}), node.streams[input_index]
         inputs[stream] = progress.merge(inputs.get(stream, InputProgress()))
 
     def note_window_ends(self, node: WindowedNode, ends: Iterable[int]) -> None:
-        """Record the ends, in microseconds, of windows that have fired."""
+        """Records the ends, in microseconds, of fired windows."""
         self._window_ends.setdefault(node.name, Counter()).update(ends)
 
     def note_trace_contexts(self, node: WindowedNode, of_ends: Mapping[int, Sequence[str]]) -> None:
-        """Record samples of the trace contexts of events, by the end of their windows in microseconds."""
+        """Records samples of trace contexts, by the end of their windows in microseconds."""
         self._trace_contexts[node.name] = merged(self._trace_contexts.get(node.name, {}), of_ends)
 
     def trace(self, kind: str, row: dict[str, Any]) -> None:
-        """Add a trace row, if tracing is on."""
+        """Adds a trace row, if tracing is on."""
         if self.traced:
             self._traces.setdefault(kind, []).append(row)
 
     def sample(self, event: RejectedEvent) -> None:
-        """Record an event that was not admitted; of many only the last few."""
+        """Records a rejected event; only the last few are kept."""
         self._rejected_events.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
 
     def note_unreadable(self, component: str, source: str, reason: str) -> None:
-        """Record a message about bad input. Raises DataError if the topology stops on invalid input."""
+        """Records a message about bad input. Raises DataError if the topology stops on invalid input."""
         text = f"{component}: {source}: {reason}"
         if self._stop_on_invalid:
             raise DataError(
@@ -336,7 +337,7 @@ class Ledger:
             self._complaints.append(text)
 
     def write(self, writer: SegmentWriter) -> Recorded:
-        """Write the traces; return all records."""
+        """Writes the traces; returns all records."""
         return Recorded(
             counts={
                 bolt: {account: counts.tolist() for account, counts in accounts.items()}
@@ -354,5 +355,5 @@ class Ledger:
         )
 
     def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
-        """Returns the counts of an account, one per input."""
+        """Returns the counts of an account, one for each input."""
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))

@@ -1,5 +1,5 @@
-"""Kafka without Java, by librdkafka (package confluent-kafka): its settings and errors, requests about topics, and how
-local runs read topics and write to them."""
+"""Kafka without Java, through librdkafka (package confluent-kafka): settings, errors, requests about topics, and
+reading and writing in local runs."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ from windowing.errors import ConfigError, DataError, EnvironmentMissing, Unreach
 
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kafka's own topics, which no pattern means."""
+"""Kafka's own topics, which patterns do not match."""
 _PASSING = (
     "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE",
     "_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE",
     "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION", "NOT_CONTROLLER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE",
-    "_FATAL", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID",  # of a producer; the next run has another one
+    "_FATAL", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID",  # of a producer; the next run has a new one
 )  # fmt: skip
 """Errors that may pass by themselves, by librdkafka's names."""
 NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
 _PAUSE = 0.2
-"""Seconds between two requests to brokers that do not answer."""
+"""Seconds between two requests to brokers that do not respond."""
 
 
 def need_confluent(what: str) -> None:
-    """Raise EnvironmentMissing if the package is missing; ``what`` needs it."""
+    """Raises EnvironmentMissing if the package is missing; ``what``: the part that needs it."""
     try:
         confluent()
     except ImportError as error:
@@ -99,8 +99,8 @@ def has_confluent() -> bool:
 
 
 def check_options(topology: Graph) -> None:
-    """Raise EnvironmentMissing if the topology names Kafka and the package is missing, ConfigError for options that a
-    local run cannot follow, or that librdkafka does not take. No broker is asked."""
+    """Raises EnvironmentMissing if the topology names Kafka and the package is missing, and ConfigError for options
+    that a local run or librdkafka does not support. No broker is contacted."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, KafkaSpout):
             need_confluent(f"spout {name!r} reads it")
@@ -113,7 +113,7 @@ def check_options(topology: Graph) -> None:
 
 
 def check_spout_options(name: str, spout: KafkaSpout) -> None:
-    """Raise ConfigError for options that a local run cannot follow, or that librdkafka does not take."""
+    """Raises ConfigError for options that a local run or librdkafka does not support."""
     whose = f"spout {name!r}"
     made("Consumer", whose, reading_settings(whose, spout.servers, spout.options))
 
@@ -135,41 +135,41 @@ _READING = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
-    "enable.partition.eof": True,  # says that nothing but gaps is left: of transactions, and of compaction
+    "enable.partition.eof": True,  # reports the end, so that only gaps of transactions and compaction remain
 }
 _LARGEST = 1_000_000
-"""librdkafka's default for the largest record of a producer, in bytes."""
+"""librdkafka's default for a producer's largest record, in bytes."""
 _ORDERLY = {
     "enable.idempotence": True,
-    # With two requests on their way, a broker that has just made a topic may refuse the first, and take the second as
-    # the first that it sees of this producer: the first is then lost, and told as delivered (KAFKA-15591).
+    # With two concurrent requests, a broker that has just made a topic may refuse the first and accept the second as
+    # the producer's first. Then the first request is lost but reported as delivered (KAFKA-15591).
     "max.in.flight.requests.per.connection": 1,
-    "message.max.bytes": 1_048_576,  # as Java's producer
-    "partitioner": "murmur2_random",  # so that a key is in the partition in which Java's producer puts it
+    "message.max.bytes": 1_048_576,  # as in Java's producer
+    "partitioner": "murmur2_random",  # puts a key into the same partition as Java's producer
     "linger.ms": 5,
     "queue.buffering.max.messages": 500_000,
 }
 
 
 def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the settings of a consumer; ``options`` as users write them. Raises ConfigError."""
+    """Returns the settings of a consumer from users' ``options``. Raises ConfigError."""
     given = settings_for(whose, servers, {**READING, **options})
-    # Where much is fetched already, the next request is not put off for a whole second; and partitions that are
-    # read from elsewhere wait for the request that is on its way.
+    # Even if much has been fetched, the next request is not delayed for a whole second. Partitions that are read from
+    # another position wait for the request that is under way.
     waiting = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
     least = str(given.get("fetch.max.bytes", ""))
-    if least.isdigit() and int(least) < _LARGEST:  # else it refuses less than a producer's largest record
+    if least.isdigit() and int(least) < _LARGEST:  # else it refuses a record of a producer's largest size
         waiting["message.max.bytes"] = least
     return {**waiting, **given, **_READING}
 
 
 def writing_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the settings of a producer; ``options`` as users write them. Raises ConfigError."""
+    """Returns the settings of a producer from users' ``options``. Raises ConfigError."""
     options = {**WRITING, **options}
     given = settings_for(whose, servers, options)
     known = milliseconds(options, "kafka.max.block.ms")
     own = {**_ORDERLY, "topic.metadata.propagation.max.ms": known}
-    # As Java's producer, which then is not idempotent unless that is asked for too.
+    # As Java's producer, which then is idempotent only if that is set too.
     if given.get("acks", "all") not in ("all", "-1") or given.get("retries") == "0":
         own["enable.idempotence"] = False
     return {**own, **given, "delivery.report.only.error": True}
@@ -180,13 +180,13 @@ def settings_for(whose: str, servers: str, options: Mapping[str, str]) -> dict[s
         own = librdkafka_settings(options)
     except ConfigError as error:
         raise ConfigError(f"{whose}: {error.what}", why=error.why, do=error.do) from None
-    # It would write to the standard error stream that a broker is away; what matters is in the errors.
+    # librdkafka would print to standard error that a broker is away; the important facts are in the errors.
     return {"log_level": 0, "client.id": "windbolt", **own, "bootstrap.servers": servers}
 
 
 def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
-    """Returns a client. Raises ConfigError for settings that librdkafka does not take; the text has the names of
-    options, and no values."""
+    """Returns a client. Raises ConfigError for settings that librdkafka refuses; the text has the names of options,
+    without values."""
     make = _admin_module().AdminClient if kind == "AdminClient" else getattr(confluent(), kind)
     if kind == "Consumer":
         settings = {"group.id": "windbolt", **settings}
@@ -212,7 +212,7 @@ class LibrdkafkaAdmin(Admin):
     """librdkafka's client for requests; its errors are KafkaException."""
 
     def __init__(self, client: Any, seconds: float, errors: Sequence[Any]) -> None:
-        """``seconds``: timeout for an answer. ``errors``: errors of connections."""
+        """``seconds``: timeout for a response. ``errors``: errors of connections."""
         self._client, self.seconds, self.errors = client, seconds, errors
 
     def topics(self) -> set[str]:
@@ -226,13 +226,13 @@ class LibrdkafkaAdmin(Admin):
         return {topic: TopicInfo(_id(each.topic_id), len(each.partitions)) for topic, each in descriptions.items()}
 
     def ends(self, places: Collection[Place], *, first: bool = False, committed: bool = False) -> dict[Place, int]:
-        """Returns the ends of partitions. ``committed``: only up to the first open transaction."""
+        """Returns the ends of partitions; ``committed``: only up to the first open transaction."""
         spec = _admin_module().OffsetSpec
         return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
 
     def at(self, places: Collection[Place], moment: int, *, committed: bool = False) -> dict[Place, int]:
-        """Returns the offset of the first record of each partition whose timestamp is this, in milliseconds, or later;
-        -1 if there is none. ``committed`` as for ``ends``."""
+        """Returns, for each partition, the offset of the first record with this timestamp in milliseconds, or a later
+        one; -1 if there is none. ``committed``: as for ``ends``."""
         spec = _admin_module().OffsetSpec.for_timestamp(moment)
         return self._offsets(dict.fromkeys(places, spec), committed=committed)
 
@@ -269,14 +269,14 @@ class LibrdkafkaAdmin(Admin):
                 asked[each]: {name: entry.value for name, entry in answer.result().items()}
                 for each, answer in answers.items()
             }
-        except confluent().KafkaException as error:  # not every user may query this
+        except confluent().KafkaException as error:  # not every user may query the settings
             if is_passing(error.args[0]):
                 raise
             return {}
 
 
 def _id(found: Any) -> str:
-    """Returns an id as Java writes it."""
+    """Returns an id in Java's notation."""
     return UNKNOWN_ID if found is None else str(found).replace("+", "-").replace("/", "_")
 
 
@@ -288,7 +288,7 @@ class Admins:
 
     @contextmanager
     def of(self, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[LibrdkafkaAdmin]:
-        """A client. Raises UnreachableError if no server answers."""
+        """Yields a client. Raises UnreachableError if no server responds."""
         admin = self._client(whose, servers, options)
         try:
             yield admin
@@ -302,7 +302,8 @@ class Admins:
     def retried(
         self, whose: str, servers: str, options: Mapping[str, str], ask: Callable[[LibrdkafkaAdmin], Any]
     ) -> Any:
-        """Returns the answer to a request, repeated while brokers are away, for as long as by Spark's connector."""
+        """Returns the result of a request, which is repeated while brokers are away, for as long as Spark's connector
+        does."""
         seconds = 3 * milliseconds({**READING, **options}, "kafka.default.api.timeout.ms") / 1000
         deadline = time.monotonic() + seconds
         while True:
@@ -331,25 +332,25 @@ def _is_kafkas(name: str) -> bool:
     return name.startswith("kafka.")
 
 
-# What a batch reads of the topics of a spout: planned as Spark's connector does.
+# The part of a spout's topics that a batch reads, planned as Spark's connector does.
 
 
 Ends = dict[Place, int]
-"""Per partition, the offset behind the last record of any batch."""
+"""For each partition, the offset after the last record of any batch so far."""
 
 
 class Topics:
     """The topics of a spout during a run."""
 
     def __init__(self, name: str, spout: KafkaSpout, admins: Admins) -> None:
-        """Raises ConfigError for a pattern that Python does not read."""
+        """Raises ConfigError for a pattern that Python does not support."""
         self.name, self.spout, self._admins = name, spout, admins
         self.latest: Ends = {}
-        """Where each partition ended when that was last asked."""
+        """The end of each partition at the last request."""
         self._committed = kafka_settings(READING, spout.options).get("isolation.level") == "read_committed"
 
     def first(self) -> Ends:
-        """Returns where a new run begins."""
+        """Returns the offsets where a new run begins."""
         return dict(self._ask(self._first))
 
     def all_batches(self, before: Ends) -> Iterator[tuple[Ends, list[str]]]:
@@ -363,12 +364,13 @@ class Topics:
             before, complaints = ends, []
 
     def next_batch(self, before: Ends) -> tuple[Ends, list[str]]:
-        """Returns the ends of the next batch, or ``before`` without news; and messages for the user."""
+        """Returns the ends of the next batch, or ``before`` if there are no new records; and messages for the user."""
         until, complaints = self._until(before)
         return self._limited(before, until), complaints
 
     def _until(self, before: Ends) -> tuple[Ends, list[str]]:
-        """Returns the present ends, and what of the topics is gone. Raises DataError if the spout may lose nothing."""
+        """Returns the present ends, and messages about deleted topics and records. Raises DataError if the spout must
+        not lose any."""
         self.latest = latest = dict(self._ask(self._latest))
         losing, complaints, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
         for topic, partition in sorted(before.keys() - latest.keys()):
@@ -392,8 +394,8 @@ class Topics:
         return latest, complaints
 
     def _limited(self, before: Ends, until: Ends) -> Ends:
-        """Returns the ends of a batch of at most as many records as the spout allows, shared out by the number that
-        each partition has waiting, with the arithmetic of Spark's connector."""
+        """Returns the ends of a batch of at most as many records as the spout allows. Partitions share the limit in
+        proportion to their waiting records, with the arithmetic of Spark's connector."""
         limit = self.spout.records_per_batch or RECORDS_PER_BATCH
         waiting = {place: size for place, end in until.items() if (size := end - before.get(place, 0)) > 0}
         total = sum(waiting.values())
@@ -442,20 +444,20 @@ def _of_spout(name: str, error: DataError) -> DataError:
     return DataError(f"spout {name!r}: {error.what}", why=error.why, do=error.do)
 
 
-# Reads ranges of offsets.
+# Reading ranges of offsets.
 
 
 _POLL = 0.1
-"""Seconds to wait for the first of the next records, or for answers about those that were sent."""
+"""Seconds to wait for the next records, or for acknowledgements of records that were sent."""
 _AT_ONCE = 10_000
-"""Records taken from librdkafka, or given to it, at a time."""
+"""Records that are exchanged with librdkafka in one call."""
 _AHEAD = 50_000
-"""Records of a partition, beyond the range that is read, from which on no more are fetched."""
+"""Records of a partition beyond the current range; with more, fetching pauses."""
 
 
 class RangeReader:
-    """A consumer of the topics of a spout, which stays connected from batch to batch, and keeps records beyond the end
-    of a batch."""
+    """A consumer of a spout's topics. It stays connected between batches, and keeps records beyond the end of a
+    batch."""
 
     def __init__(self, name: str, spout: KafkaSpout, admins: Admins) -> None:
         self._name, self._spout, self._admins = name, spout, admins
@@ -469,8 +471,8 @@ class RangeReader:
         self._partitions: dict[Place, _Partition] = {}
 
     def read(self, ranges: Iterable[OffsetRange]) -> tuple[list[Records], list[str]]:
-        """Returns the records of the ranges that have some, in order of topic and partition, and messages about records
-        that are gone. Raises DataError if the spout may lose none, UnreachableError if no record came for long."""
+        """Returns the records of the non-empty ranges, in order of topic and partition, and messages about deleted
+        records. Raises DataError if the spout must not lose any, UnreachableError if no record has come for long."""
         wanted = {(each.topic, each.partition): each for each in ranges}
         if not wanted:
             return [], []
@@ -487,13 +489,13 @@ class RangeReader:
         return [self._cut(wanted[place]) for place in sorted(wanted) if self._has_records(wanted[place])], complaints
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnects."""
         consumer, self._consumer, self._partitions = self._consumer, None, {}
         if consumer is not None:
             consumer.close()
 
     def _go_to(self, wanted: Mapping[Place, OffsetRange]) -> None:
-        """Fetch records from the beginnings of these ranges."""
+        """Fetches records from the starts of these ranges."""
         here = self._partitions
         if self._consumer is not None and all(
             place in here and here[place].at == each.start for place, each in wanted.items()
@@ -541,7 +543,7 @@ class RangeReader:
             progress = True
             if place not in wanted or partition.reached >= wanted[place].end:
                 self._hold_back(place, partition)
-        for event in events:  # after the records: the end of a partition comes behind them
+        for event in events:  # after the records, which precede a partition's end
             progress |= self._take_event(event, wanted, complaints)
         return progress
 
@@ -551,7 +553,7 @@ class RangeReader:
             self._consumer.pause(self._named([place]))
 
     def _take_event(self, message: Any, wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
-        """Takes the end of a partition, or an error; returns True if that was progress."""
+        """Handles the end of a partition, or an error; returns True if that was progress."""
         error, place = message.error(), (message.topic(), message.partition())
         partition = self._partitions.get(place)
         if partition is None:
@@ -574,13 +576,13 @@ class RangeReader:
         return True
 
     def _skip_deleted(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
-        """Skips records that are gone, if a partition begins behind them, or ends before them; returns True if some
-        are."""
+        """Skips deleted records, if a partition begins after them or ends before them; returns True if there were
+        any."""
         place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached
         first, end = self._admins.retried(
             f"spout {self._name!r}", spout.servers, spout.options, lambda admin: _bounds(admin, place)
         )
-        if end < wanted.end:  # not so where a replica has answered that is behind
+        if end < wanted.end:  # false if a lagging replica has responded
             moved = f"partition {place[1]} of topic {place[0]!r} was to be read up to {wanted.end}, and ends at {end}"
             error, gone, go_on = ends_earlier(moved), wanted.end - max(at, end), wanted.end
         elif partition.out_of_range and first > at:
@@ -601,7 +603,7 @@ class RangeReader:
         return True
 
     def _has_records(self, wanted: OffsetRange) -> bool:
-        """True if a range has records; an empty one means that its partition is at its end."""
+        """True if a range has records; an empty range means that its partition is at its end."""
         partition = self._partitions[wanted.topic, wanted.partition]
         if any(table.column("offset")[0].as_py() < wanted.end for table in partition.tables):
             return True
@@ -623,22 +625,22 @@ class RangeReader:
 
 
 def _bounds(admin: LibrdkafkaAdmin, place: Place) -> tuple[int, int]:
-    """Returns the offsets of the first record of a partition and behind its last one."""
+    """Returns the offset of a partition's first record, and the offset after its last record."""
     return admin.ends([place], first=True)[place], admin.ends([place])[place]
 
 
 class _Partition:
-    """A partition that is read."""
+    """A partition that is being read."""
 
     def __init__(self, at: int, reached: int) -> None:
         self.at = at
-        """Where the next range is expected to begin."""
+        """The expected start of the next range."""
         self.reached = reached
         """All records before this offset have come."""
         self.tables: list[pa.Table] = []
         self.paused = False
         self.out_of_range = False
-        """True if the broker does not have the record at ``reached``."""
+        """True if the broker does not have the record at offset ``reached``."""
 
     @property
     def rows(self) -> int:
@@ -646,7 +648,7 @@ class _Partition:
         return sum(len(table) for table in self.tables)
 
     def add(self, table: pa.Table) -> None:
-        """Keep further records; some may have come before, if the consumer was paused."""
+        """Keeps further records; some may be repeated, if the consumer was paused."""
         offsets = table.column("offset").to_numpy()
         known = int(np.searchsorted(offsets, self.reached))
         if known < len(offsets):
@@ -654,7 +656,7 @@ class _Partition:
             self.reached = int(offsets[-1]) + 1
 
     def take(self, end: int) -> list[pa.Table]:
-        """Returns the records before an offset, at which the next range is expected to begin."""
+        """Returns the records before an offset, where the next range is expected to begin."""
         taken: list[pa.Table] = []
         left: list[pa.Table] = []
         for table in self.tables:
@@ -666,7 +668,7 @@ class _Partition:
 
 
 def _table(place: Place, messages: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """Records of one partition as columns; the timestamps are Kafka's own numbers of milliseconds."""
+    """Returns records of one partition as columns; timestamps are Kafka's milliseconds."""
     rows = len(messages)
     columns: dict[str, pa.Array] = {
         "topic": pa.repeat(pa.scalar(place[0], pa.string()), rows),
@@ -688,21 +690,22 @@ def _headers(of_records: Sequence[Sequence[tuple[str, bytes | None]] | None]) ->
     return pa.array(pairs, kind)
 
 
-# Writes rows of sinks.
+# Writing rows of sinks.
 
 
 class Senders:
-    """Producers of the sinks of one run, which stay connected from batch to batch."""
+    """Producers of the sinks of a run, which stay connected between batches."""
 
     def __init__(self, opened: AdminOf) -> None:
         self._opened = opened
         self._producers: dict[str, Any] = {}
         self._known: dict[str, set[str]] = {}
-        """Per sink, the topics that its producer knows."""
+        """For each sink, the topics that its producer knows."""
         self._errors: deque[Any] = deque(maxlen=1)
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: Sequence[SinkRows], store: SegmentStore) -> None:
-        """Write rows to Kafka, and wait until all are written. Raises the first error of a row that is not."""
+        """Writes rows to Kafka, and waits until all are written. Raises the first error of a row that was not
+        written."""
         sink = node.sink
         assert isinstance(sink, KafkaSink)
         missing = missing_topics(self._opened, node.name, sink, (store.read(rows.ref) for rows in sink_rows))
@@ -717,8 +720,8 @@ class Senders:
                         table = redirect_missing(table, missing, sink.undeliverable)
                     records = outgoing(table, sink.topic, batch.record_name(node.name, rows), rows.first)
                     for topic in sorted(set(pc.unique(records.column("topic")).to_pylist()) - known):
-                        # Else the first records of a topic wait half a second, for a timer of librdkafka's.
-                        with suppress(confluent().KafkaException):  # which sending tells too
+                        # Otherwise the first records of a topic wait half a second, for a timer of librdkafka.
+                        with suppress(confluent().KafkaException):  # sending reports it too
                             producer.list_topics(topic, 1)
                         known.add(topic)
                     for part in records.to_batches(_AT_ONCE):
@@ -733,7 +736,7 @@ class Senders:
                 raise _failure(*failed[0], self._errors[-1].str() if self._errors else "")
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnects."""
         for name in list(self._producers):
             self._forget(name)
 
@@ -745,7 +748,7 @@ class Senders:
         return self._producers[name]
 
     def _forget(self, name: str) -> None:
-        """Drop a producer, with the records that it has not sent."""
+        """Drops a producer, with the records that it has not sent."""
         producer = self._producers.pop(name, None)
         self._known.pop(name, None)
         if producer is not None:
@@ -754,7 +757,7 @@ class Senders:
 
 
 def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) -> int:
-    """Sends messages (``key``, ``value``, ``headers``) to a topic, in order; returns their number. Raises the first
+    """Sends messages (``key``, ``value``, ``headers``) to a topic in order; returns their number. Raises the first
     error of a message that was not written."""
     whose = f"topic {topic!r}"
     producer, failed, number = made("Producer", whose, writing_settings(whose, servers, {})), list[tuple[str, Any]](), 0
@@ -771,7 +774,7 @@ def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]
 
 
 def _produce(producer: Any, records: pa.RecordBatch, failed: list[tuple[str, Any]]) -> None:
-    """Sends records, and notes those that are refused."""
+    """Sends records, and lists the refused ones in ``failed``."""
     columns = records.to_pydict()
     for topic, partition, key, value, headers in zip(
         columns["topic"], columns["partition"], columns["key"], columns["value"], columns["headers"], strict=True
@@ -799,14 +802,14 @@ def _send(
         try:
             producer.produce(topic, value, key, on_delivery=delivered, headers=headers, **where)
             return
-        except BufferError:  # as many are waiting as librdkafka keeps
+        except BufferError:  # librdkafka's queue is full
             producer.poll(_POLL)
         except confluent().KafkaException as error:
             failed.append((topic, error.args[0]))
 
 
 def _failure(topic: str, error: Any, connection: str = "") -> WindboltError:
-    """Returns the error for a record that was not written; ``connection``: the last event of its connections."""
+    """Returns the error for a record that was not written; ``connection``: the last event of the connections."""
     why = f"topic {topic!r}: {error.str()}"
     if "SIZE_TOO_LARGE" in error.name() or error.name() == "RECORD_LIST_TOO_LARGE":
         return too_large(why)

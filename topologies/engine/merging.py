@@ -1,8 +1,8 @@
-"""Merges input in several parts (partitions of a topic, or files) into one order, by a key of its rows.
+"""Merges several parts of input (partitions of a topic, or files) into one order, by a key of their rows.
 
-A task for each part writes its rows with their keys. The driver computes the order of the batch from the keys alone and
-cuts it into runs. A run is a split like any other: a task takes its rows from the parts, in order, and routes them. So
-only this file knows of parts.
+A task for each part writes its rows with their keys. The driver computes the order of the batch from the keys alone,
+and cuts it into runs. A run is a split like any other: a task takes its rows from the parts, in order, and routes them.
+So only this file knows about parts.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 _SECTION = 1 << 16
-"""Rows per section of a part; a run opens only the sections that it has rows in."""
+"""Rows per section of a part; a run opens only sections that contain its rows."""
 _LEAST = 1 << 13
 """Minimum number of rows per run."""
 SOURCE_COLUMN = "source"
-"""Column of bad rows that names the part each is from."""
+"""Column of bad rows with the name of their part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergeInput:
-    """A partition or file, or a portion of one, as a task has written it."""
+    """A partition or file, or a portion of one, written by a task."""
 
     component: str
     stream: str
@@ -50,16 +50,16 @@ class MergeInput:
     rows: tuple[Ref, ...]
     """The readable rows, in sections, with their positions and keys."""
     bad: Ref | None
-    """The unreadable rows; None if there is none."""
+    """The unreadable rows; None without such rows."""
     tombstones: int
     """Number of omitted records without a value."""
     keys: Ref
-    """The keys of all rows, in the order of the part, and which rows are bad."""
+    """The keys of all rows, in the order of the part, and a mask of bad rows."""
 
 
 @dataclass(frozen=True)
 class InputRange:
-    """A range of the rows of a part without bad ones, and the range of bad rows that lie among them."""
+    """A range of the good rows of a part, and the range of bad rows among them."""
 
     part: MergeInput
     rows: range
@@ -70,15 +70,15 @@ class InputRange:
 
 @dataclass(frozen=True)
 class MergedRange:
-    """A range of the merged order of a batch: a split of its source."""
+    """A range of the merged order of a batch, as a split of a source."""
 
     store: SegmentStore
     slices: tuple[InputRange, ...]
     tombstones: int = 0
-    """Number of records without a value that the batch omits; 0 but for its first range."""
+    """Number of records without a value that the batch omits; 0 except in the first range."""
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yield the rows of the run in merged order."""
+        """Yields the rows of the range in merged order."""
         first = self.slices[0].part
         table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
         keys = np.maximum(
@@ -105,7 +105,7 @@ class MergedRange:
         )
 
     def _bad(self) -> pa.Table | None:
-        """Returns the unreadable rows in merged order, each with its source; None if there is none."""
+        """Returns the unreadable rows in merged order, each with its source; None without such rows."""
         slices = [piece for piece in self.slices if piece.bad]
         if not slices:
             return None
@@ -123,7 +123,7 @@ class MergedRange:
 
 
 def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
-    """Read a split and write its rows with their keys; returns a part for each of its sources."""
+    """Reads a split and writes its rows with their keys; returns a part for each of its sources."""
     with context.store.writer(context.key) as writer:
         by_source = groupby(
             split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
@@ -134,7 +134,7 @@ def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
 def replace_merged(
     splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
 ) -> Sequence[SourceSplit]:
-    """Returns the splits, with the runs of a merged order in place of each ``MergedSplits``.
+    """``slots``: the desired number of ranges.
 
     ``slots`` is the number of runs to aim for.
     """
@@ -152,10 +152,10 @@ def replace_merged(
 
 
 def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
-    """Cuts the merged order of all rows of some parts into about as many runs as there are slots.
+    """Cuts the merged order of all rows of some parts into about ``slots`` ranges.
 
-    Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source the key of a row is
-    the greatest so far, so its rows keep their order.
+    Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source, the key of a row
+    is the greatest so far, so rows keep their order.
     """
     keys, bad, keys_before = _all_keys(parts, store)
     sizes = [len(part_keys) for part_keys in keys]
@@ -194,7 +194,7 @@ def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[M
 
 
 def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Returns the merge keys in a column of times or whole numbers; NONE for null: such a row stays in its position."""
+    """Returns the merge keys from a column of times or whole numbers; NONE for null, whose row keeps its position."""
     values, valid = integers(column)
     return values if valid is None else np.where(valid, values, NONE)
 
@@ -202,8 +202,8 @@ def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 def _all_keys(
     parts: Sequence[MergeInput], store: SegmentStore
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
-    """Returns for each part its keys, a mask of its bad rows (None without bad rows), and the greatest key before it in
-    its source."""
+    """Returns, for each part, its keys, a mask of its bad rows (None without bad rows), and the greatest key before it
+    in its source."""
     keys: list[NDArray[np.int64]] = []
     bad: list[NDArray[np.bool_] | None] = []
     keys_before: list[int] = []
@@ -228,7 +228,7 @@ def _flagged_before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64
 
 
 def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
-    """Write the rows of one source as a part."""
+    """Writes the rows of one source as a part."""
     first = source_batches[0]
     assert isinstance(first.shuffle_offset, int)
     assert isinstance(first.partition, str)
@@ -257,7 +257,7 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
                     MERGE_KEY_COLUMN, pa.array(batch_keys[wrong], pa.int64())
                 )
             )
-    if not rows:  # an empty section, so that the columns are known
+    if not rows:  # an empty section, which has the columns
         empty = first.table.slice(0, 0)
         for name in MERGED:
             empty = empty.append_column(name, pa.array([], pa.bool_() if name == TRUNCATED_COLUMN else pa.int64()))
@@ -279,9 +279,9 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
 
 
 def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the keys of all rows, good and bad, in the order of the source, and which rows are bad.
+    """Returns the keys of all rows, good and bad, in the order of the source, and a mask of bad rows.
 
-    A key is the greatest so far: a row whose own key is less, or that has none, stays with the row before it.
+    A key is the greatest so far: a row with a smaller key, or without one, stays with the row before it.
     """
     assert source_batch.merge_keys is not None
     keys, wrong = source_batch.merge_keys, np.zeros(len(source_batch.merge_keys), np.bool_)
@@ -299,7 +299,7 @@ def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64
 
 
 def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
-    """Yields the good rows of a slice, taken from the sections that hold them."""
+    """Yields the good rows of a range, from the sections that contain them."""
     first, any_rows = 0, False
     for ref in piece.part.rows:
         low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)
@@ -322,5 +322,5 @@ def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
 
 
 def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
-    """Returns one value per slice, repeated for each of its rows."""
+    """Returns one value per range, repeated for each of its rows."""
     return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])

@@ -1,4 +1,4 @@
-"""One micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish."""
+"""One micro-batch on the driver, for every engine: ingest, tick, fire, compact, sinks, commit, publish."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from topologies.graph.graph import WindowedNode
 
 
-# The phases of a micro-batch: how long each took, and what windbolt was doing when a file system failed.
+# The phases of a micro-batch: their durations, and windbolt's activity when a file system failed.
 
 
 Phase = Literal["ingest", "tick", "fire", "compact", "sinks", "commit", "publish", "committed"]
@@ -61,14 +61,14 @@ _DOING: dict[Phase, str] = {
     "commit": "committing {}",
     "publish": "naming the files that {} has for its sinks",
 }
-"""For each phase, the work of windbolt on the batch, for errors; the braces stand for the batch."""
+"""For each phase, windbolt's activity, for errors; the braces stand for the batch."""
 
 
 class Phases:
     """The phases of one micro-batch."""
 
     def __init__(self, key: str, checkpoint: Checkpoint, hook: Callable[[str], None]) -> None:
-        """``hook`` is called with the name of each phase as it begins."""
+        """``hook``: called with the name of each phase as it begins."""
         self._batch, self._hook = batch_in_words(key), hook
         self._becomes = checkpoint.after_failure(self._batch)
         self._committed = checkpoint.after_commit(self._batch)
@@ -77,8 +77,8 @@ class Phases:
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Run a phase within this block, and measure its time, from the end of the phase before it; the times of a
-        phase that runs several times add up."""
+        """Runs a phase within this block, and measures its time from the end of the previous phase. The times of a
+        repeated phase add up."""
         self._hook(name)
         doing, becomes = _DOING[name].format(self._batch), self._committed if name == "publish" else self._becomes
         with during(doing, becomes):
@@ -87,27 +87,26 @@ class Phases:
         self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
 
     def during(self, doing: str) -> AbstractContextManager[None]:
-        """Adds the batch, and its state, to a StorageError. ``doing`` has braces for the batch."""
+        """Adds the batch, and its state, to a StorageError. ``doing``: has braces for the batch."""
         return during(doing.format(self._batch), self._becomes)
 
     def end(self) -> dict[str, float]:
-        """Called after the commit: wall time in seconds by phase; ``total`` for the whole batch, to which they add
-        up."""
+        """Called after the commit. Returns the wall time in seconds of each phase, and ``total``, their sum."""
         self._hook("committed")
         self._seconds["total"] = self._ended - self._started
         return self._seconds
 
 
-# Joins small segments of a task, so that it has few of them however long its windows are.
+# Joins small segments of a task, so that it has few segments even if its windows are long.
 
 
 _FANOUT = 8
-"""Number of adjacent segments of one level that are compacted into one segment of the next level. It bounds the
-segments of a task, and how often a row is copied."""
+"""Number of adjacent segments of one level that are compacted into one of the next level. It bounds the segments of a
+task, and how often a row is copied."""
 
 
 def compact_segments(topology: Graph, progress: BatchProgress, executor: Executor) -> None:
-    """Compact segments of every task that has many of one level."""
+    """Compacts segments of every task that has many of one level."""
     found = list(_to_compact(topology, progress))
     if not found:
         return
@@ -118,7 +117,7 @@ def compact_segments(topology: Graph, progress: BatchProgress, executor: Executo
 
 
 def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
-    """Yield (index of the first segment, work item)."""
+    """Yields (index of the first segment, work item)."""
     for name in topology.windowed:
         bolt = progress.state.bolts[name]
         for number, task in enumerate(bolt.tasks):
@@ -128,28 +127,28 @@ def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int,
                 yield run.start, CompactItem(name, number, refs, previous, bolt.anchor)
 
 
-# Copies together the sections that tasks wrote for the tasks of bolts, in a store where each read is a request.
-#
-# Each task wrote one segment, with a section for each task of a bolt that is to get some of its rows. If every process
-# that fires these looked into every segment, requests would grow with processes times segments. So some tasks copy the
-# sections of up to 64 segments each into one, task after task, and a process looks into few. Sections stay what they
-# were, in their order; only where they lie changes (decision 88).
+# Gathers sections that tasks wrote for the tasks of bolts, in a store where each read is a request.
+# 
+# Each task writes one segment, with a section for each receiving task. If every process that fires these tasks opened
+# every segment, requests would grow with processes times segments. So some tasks copy the sections of up to 64 segments
+# each into one segment, ordered by task, and a process opens few segments. Sections keep their content and order; only
+# their place changes (decision 88).
 
 
 _MOST_SEGMENTS = 64
-"""Segments from which a task copies sections: four times as many as it reads at once."""
+"""Most segments from which a task copies sections: four times as many as it reads concurrently."""
 _MOST_BYTES = 1 << 25
-"""Most bytes that such a task holds. A larger segment is not copied, because it is read in many requests anyway."""
+"""Most bytes that such a task holds. A larger segment is not copied, because it takes many requests anyway."""
 _LEAST_SAVED = 1000
-"""Least number of saved requests: a job of Spark's takes as much time as some rounds of requests, and each process has
-sixteen requests under way."""
+"""Least number of saved requests: a Spark job takes as long as some rounds of requests, and each process makes sixteen
+requests concurrently."""
 
 
 def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, processes: int) -> None:
-    """Copies together the sections that were written for the tasks of some bolts and not passed on yet, if that saves
+    """Gathers the sections that were written for the tasks of some bolts and not handed over yet, if that saves
     requests.
 
-    ``processes``: number of processes that run tasks at the same time.
+    ``processes``: number of processes that run tasks concurrently.
     """
     store = progress.context.store
     if not isinstance(store, FileSegments) or not store.reads_by_request:
@@ -175,19 +174,19 @@ class _WrittenSections:
         ]
         self._names = list(places)
         self._segments = _joined([known[part.refs.segments] for known, part in zip(segments, every, strict=True)])
-        """Per section, the place of its segment among the names."""
+        """For each section, the index of its segment's name."""
         self._tasks = _joined([part.tasks for part in every])
         self._extents = np.concatenate([np.empty((0, 4), np.int64), *(part.refs.extents for part in every)])
         counts = [sum(len(part.tasks) for part in of_bolt) for of_bolt in parts.values()]
         self._bolts = np.repeat(np.arange(len(counts)), counts)
 
     def groups(self, processes: int) -> list[NDArray[np.int64]]:
-        """Returns the segments, as indices, whose sections are to be copied together; empty if that saves too
+        """Returns groups of segments, as indices, whose sections are worth gathering; empty if that saves too
         little."""
         receiving = [len(np.unique(self._tasks[self._bolts == bolt])) for bolt in range(len(self._parts))]
         readers = min(processes, max(receiving, default=0))
         sizes = np.bincount(self._segments, self._extents[:, 1], len(self._names))
-        # Of a segment that is no smaller, each process reads as many bytes as a request brings in any case.
+        # A segment at least this large costs each process as many requests as after copying.
         small = np.flatnonzero((sizes > 0) & (sizes <= _MOST_BYTES) & (sizes < readers * PIECE))
         groups = [group for group in _cut(small, sizes[small]) if len(group) > 1]
         before = sum(map(len, groups))
@@ -195,7 +194,7 @@ class _WrittenSections:
         return groups if saved >= _LEAST_SAVED else []
 
     def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Returns, for each group of segments, its sections in their new order: the sections for one task of a bolt are
+        """Returns, for each group of segments, its sections in their new order: sections for one task of a bolt are
         adjacent, in order of arrival."""
         numbers = np.full(len(self._names), len(groups))
         for number, group in enumerate(groups):
@@ -206,7 +205,7 @@ class _WrittenSections:
         return [order[start:stop] for start, stop in pairwise(edges)]
 
     def item(self, group: NDArray[np.int64], chosen: NDArray[np.int64]) -> GatherItem:
-        """Returns the copying job of a task: sections of these segments."""
+        """Returns the work item of a gathering task: sections of these segments."""
         return GatherItem(
             [self._names[segment] for segment in group.tolist()],
             np.searchsorted(group, self._segments[chosen]),
@@ -216,7 +215,7 @@ class _WrittenSections:
     def regrouped(
         self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
-        """Returns the present places of all sections, by bolt, after each group has been gathered."""
+        """Returns the new places of all sections, by bolt, after each group has been gathered."""
         names = [each.name for each in gathered] + self._names
         segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
         for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
@@ -232,7 +231,7 @@ class _WrittenSections:
 
 
 def _cut(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    """Yields segments, in order, in groups of as many as a task may copy."""
+    """Yields segments, in order, in groups of as many as one task may copy."""
     first, size = 0, 0.0
     for place, more in enumerate(sizes.tolist()):
         if place - first == _MOST_SEGMENTS or size + more > _MOST_BYTES:
@@ -246,7 +245,7 @@ def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-# Runs one micro-batch on the driver, on every engine alike: ingest, tick, fire, compact, sinks, commit, publish.
+# Runs one micro-batch on the driver, for every engine: ingest, tick, fire, compact, sinks, commit, publish.
 
 
 _ORIGIN = 8
@@ -264,52 +263,52 @@ class MicroBatch:
         frames: Frames | None = None,
         first: FirstOutput | None = None,
     ) -> None:
-        """``frames`` serves sinks that need Spark or Kafka; None if there is none. ``first`` is the first output of the
-        run; None for a run that starts with its input."""
+        """``frames``: writes to sinks that need Spark or Kafka; None without such sinks. ``first``: the first output of
+        the run; None for a run that starts with its input."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
         self.frames, self.first = frames, first
         committed = checkpoint.latest()
         self.manifest = committed or self._fresh()
         self.on_phase: Callable[[str], None] = lambda phase: None
-        """Called with the name of each phase as it begins: set by the watcher of the run (``Observers``)."""
+        """Called with the name of each phase as it begins; set by the observers of the run (``Observers``)."""
         self.hook: Callable[[str], None] = lambda phase: None
-        """Called after ``on_phase``, with the same name; set by a rehearsal, a replay or a test, in which it raises an
-        exception to simulate a crash."""
+        """Called after ``on_phase`` with the same name. A rehearsal, a replay or a test sets it to raise an exception,
+        which simulates a crash."""
         self.tracer: Callable[[str, str, list[dict[str, Any]]], None] | None = None
-        """Called before the commit with the key of the batch, the kind of trace (see ``TRACES``) and its rows; None if
+        """Called before the commit with the key of the batch, a kind of trace (see ``TRACES``) and its rows; None if
         tracing is off."""
         self.on_window_ends: Callable[[Mapping[str, Mapping[int, int]]], None] | None = None
-        """Called after the commit with the number of windows that have fired, by bolt and by their end in microseconds;
-        None if nobody asks for it."""
+        """Called after the commit with the number of fired windows, by bolt and by end in microseconds; None without
+        listeners."""
         self.on_trace_contexts: Callable[[Mapping[str, Mapping[int, Sequence[str]]]], None] | None = None
-        """Called after the commit, before ``on_window_ends``, with samples of the trace contexts of the events in
-        windows that have fired, by bolt and by the end of the window; None if nobody asks for them."""
+        """Called after the commit, before ``on_window_ends``, with samples of trace contexts of events in fired
+        windows, by bolt and by end of the window; None without listeners."""
         self.on_rejected_events: Callable[[Sequence[RejectedEvent]], None] | None = None
-        """Called after the commit with some of the events that the batch did not admit; None if nobody asks for it."""
+        """Called after the commit with samples of rejected events; None without listeners."""
         self.clean: Callable[[], None] = checkpoint.clean
-        """Called when the files of a batch have their names: deletes files that the batch has made superfluous. An
-        engine may replace it, to do that while it works between two batches."""
+        """Called when the files of a batch have their final names, to delete files that the batch made superfluous. An
+        engine may replace it, to delete them while it works between two batches."""
         self.run_id = uuid.uuid4().hex
-        """Id of this run, new after each start. It is written into the plans of batches, and is kept when a later run
-        repeats them."""
+        """Id of this run, new after each start. The plans of batches contain it, and keep it when a later run repeats
+        them."""
         self._seen: set[tuple[str, str]] = set()
         """Bolts and input streams that have had events with times in this run."""
         prepare_sinks(topology, committed, checkpoint)
 
     def tidy(self) -> None:
-        """Delete the files that failed attempts left in the folders of sinks. Called at the end of a run."""
+        """Deletes files that failed attempts left in the folders of sinks. Called at the end of a run."""
         tidy_folders(self.topology, self.checkpoint.epoch)
 
     def done(self, batch: int) -> bool:
-        """True if the batch of this number has been committed."""
+        """True if the batch with this number is committed."""
         return batch <= self.manifest.batch
 
     def run(self, plan: BatchPlan, *, query: str | None = None) -> BatchReport:
-        """Run a batch and commit it.
+        """Runs a batch and commits it.
 
-        ``query`` is the id of the Spark query, which is noted in the manifest; None without Spark. Returns the report
-        of the batch. After an exception nothing of the batch is committed, except in the phase ``publish``: the next
-        ``MicroBatch`` on the checkpoint then names the files that have no name yet.
+        ``query``: the id of the Spark query, which the manifest records; None without Spark. Returns the report of the
+        batch. After an exception nothing of the batch is committed, except in the phase ``publish``: then the next
+        ``MicroBatch`` on the checkpoint renames the remaining files.
         """
         key = batch_key(plan.batch, plan.closing)
         phases = Phases(key, self.checkpoint, self._phase_started)
@@ -352,7 +351,7 @@ class MicroBatch:
         return report(self.topology, progress, plan, phases.end())
 
     def _misread_numbers(self, progress: BatchProgress) -> Iterator[str]:
-        """Yields warnings of inputs whose first events of this run have times that are probably seconds, or days in
+        """Yields warnings for inputs whose first events of this run have times that are probably seconds, or days in
         digits."""
         for name, inputs in progress.inputs.items():
             for stream, shown in inputs.items():
@@ -395,7 +394,7 @@ class MicroBatch:
             progress.take(output)
 
     def _exchange(self, progress: BatchProgress, levels: Sequence[Sequence[WindowedNode]], plan: BatchPlan) -> None:
-        """Copies together the sections that were written for the bolts that come next."""
+        """Gathers the sections that were written for the next bolts."""
         exchange(progress, [node.name for level in levels for node in level], self.executor, plan.slots)
 
     def _fire(self, progress: BatchProgress, items: list[FireItem]) -> None:
@@ -449,7 +448,7 @@ class Rehearsal:
     """Runs micro-batches of a topology. Committed batches survive a simulated crash, as they would in a folder."""
 
     def __init__(self, topology: Graph, watch: Callable[[MicroBatch], object] = lambda batch: None) -> None:
-        """``watch`` is called with the ``MicroBatch`` at the start, and with the new one after each crash."""
+        """``watch``: called with the ``MicroBatch`` at the start, and with the new one after each crash."""
         self.topology, self.checkpoint, self._watch = topology, MemoryCheckpoint(), watch
         self.micro_batch = self._begin()
 
@@ -460,11 +459,10 @@ class Rehearsal:
         crash_at: Phase | None = None,
         before: Callable[[MicroBatch], object] = lambda batch: None,
     ) -> BatchReport | None:
-        """Run a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch is run
-        again.
+        """Runs a batch. With ``crash_at``, everything in memory is lost as that phase begins, and the batch runs again.
 
-        ``before`` is called before each attempt. Returns None if the batch had been committed before the crash, so that
-        nothing is left to run. After an exception the state is the one before the batch.
+        ``before``: called before each attempt. Returns None if the batch had been committed before the crash, so that
+        nothing is left to run. After an exception the state is that before the batch.
         """
         try:
             if crash_at is not None:

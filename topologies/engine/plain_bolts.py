@@ -1,4 +1,4 @@
-"""Plain bolts within the task that reads or emits their rows (decision 6), and rows that cannot be used."""
+"""Plain bolts, which run within the task that reads or emits their rows (decision 6), and unusable rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Rows of error streams: the unusable data, its position, and the reason.
+# Rows of error streams: the unusable data, their position, and the reason.
 
 
 def error_rows(
@@ -38,8 +38,8 @@ def error_rows(
 ) -> pa.Table:
     """Returns rows as rows of the error stream.
 
-    ``label`` names the input stream. ``positions`` are the positions of the rows in their source; None if unknown.
-    ``reasons`` has one entry per row.
+    ``label``: the name of the input stream. ``positions``: positions of the rows in their source; None if unknown.
+    ``reasons``: one for each row.
     """
     wrong = python_columns(rows)
     return pa.table(
@@ -59,12 +59,12 @@ def of_component(component: str, rows: pa.Table) -> pa.Table:
     return rows.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(rows), pa.string()))
 
 
-# Rows that cannot be used: they are counted as invalid, the first is complained about, all go to error streams.
+# Unusable rows: they are counted as invalid and go to error streams, and the first is reported.
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """Events of one input that cannot be used; at least one."""
+    """One or more events of one input that cannot be used."""
 
     input_index: int
     rows: pa.Table
@@ -73,11 +73,11 @@ class Unusable:
     reasons: list[str]
     """Reasons why each event cannot be used."""
     file: str = ""
-    """The file that the positions are in, if they are in one."""
+    """The file of the positions, if there is one."""
 
 
 def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1) -> None:
-    """Count the events as invalid and emit them on the error stream of the bolt, each once for every copy.
+    """Counts the events as invalid and emits them on the error stream of the bolt, once for every copy.
 
     ``clock`` is in microseconds. Raises DataError if the topology stops on invalid input.
     """
@@ -101,7 +101,7 @@ def refuse_by_rule(
     """Counts events on which a trigger's rule failed as invalid, and emits them on the refused stream or the error
     stream.
 
-    ``refused`` has (index, reason) of each.
+    ``refused``: (index, reason) of each.
     """
     indices = np.array([row for row, _ in refused], np.int64)
     inputs = np.zeros(len(events), np.int8) if events.streams is None else events.streams
@@ -123,7 +123,7 @@ def refuse_by_rule(
 def refuse_end_edges(
     node: WindowedNode, rows: pa.Table, inputs: NDArray[np.int8], clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
-    """Count end edges that match no start as invalid, and emit them on the error stream."""
+    """Counts end edges that match no start as invalid, and emits them on the error stream."""
     reason = "the end of an edge, and no start edge with its start and key has come before that end"
     _trace(node, rows, [reason] * rows.num_rows, ledger)
     for input_index in np.unique(inputs).tolist():
@@ -133,7 +133,7 @@ def refuse_end_edges(
 
 
 def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
-    """Traces events that were admitted and then found to be invalid, if they have ids."""
+    """Traces admitted events that turned out to be invalid, if they have ids."""
     if ledger.traced:
         for name, reason in zip(event_ids(rows), reasons, strict=False):
             ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
@@ -142,9 +142,8 @@ def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledge
 def refuse_unreadable(
     topology: Graph, component: str, bad: pa.Table, clock: int, ledger: Ledger, emit: EmitRows
 ) -> None:
-    """Counts unreadable rows of a spout, or rows on which a plain bolt failed, as invalid at every bolt that they
-    would have reached. Emits them on the error streams of the spout or bolt and of these bolts. ``bad`` are its
-    error rows."""
+    """Counts unreadable rows of a spout, or rows on which a plain bolt failed, as invalid at every bolt that they would
+    have reached. Emits them on the error streams of the spout or bolt and of these bolts. ``bad``: its error rows."""
     if not len(bad):
         return
     ledger.note_unreadable(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
@@ -152,19 +151,19 @@ def refuse_unreadable(
     for name, input_index in sorted(_reached(topology, component)):
         _count_missing(topology, name, input_index, len(bad), ledger)
         if ledger.traced and name in topology.windowed:
-            for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # the others are whole files
+            for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # rows without a number are whole files
                 ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
         emit((name, ERRORS), Rows.made(of_component(name, bad), clock))
 
 
 def count_refused(topology: Graph, component: str, rows: int, ledger: Ledger) -> None:
-    """Count rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
+    """Counts rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
     for name, input_index in _reached(topology, component):
         _count_missing(topology, name, input_index, rows, ledger)
 
 
 def _count_missing(topology: Graph, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
-    """Count rows as received and invalid at a bolt that they would have reached, if it is a windowed one."""
+    """Counts rows as received and invalid at a bolt that they would have reached, if it is windowed."""
     node = topology.windowed.get(name)
     if node is not None:
         ledger.count(node, input_index, "received", rows * node.copies(input_index))
@@ -172,7 +171,8 @@ def _count_missing(topology: Graph, name: str, input_index: int, rows: int, ledg
 
 
 def _reached(topology: Graph, component: str) -> set[tuple[str, int]]:
-    """Returns the (bolt, input index) that readable rows of a spout or plain bolt reach before any window."""
+    """Returns the inputs (bolt, input index) that readable rows of a spout or plain bolt reach with no window
+    between."""
     reached: set[tuple[str, int]] = set()
     waiting = [component]
     while waiting:
@@ -193,22 +193,22 @@ def _reached(topology: Graph, component: str) -> set[tuple[str, int]]:
 
 
 _MOST_CALLS = 100
-"""Limit of the calls of a BatchBolt for one table whose rows with cut times and other rows take turns."""
+"""Most calls of a BatchBolt for one table in which rows with cut times and other rows alternate."""
 
 
 Failures = list[tuple[int, str]]
-"""Rows on which a bolt has failed whose errors go to its stream: their index, and the reason."""
+"""Rows on which a bolt has failed, if its errors go to its error stream: index and reason."""
 
 
 class PlainBolts:
-    """The plain bolts of one task, each prepared when first needed."""
+    """The plain bolts of a task, each prepared on first use."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._prepared: dict[tuple[str, int], Bolt | BatchBolt] = {}
 
     def run(self, node: PlainNode, input_index: int, rows: Rows, failures: Failures) -> Iterator[tuple[str, Rows]]:
-        """Yields (stream, rows) that a bolt emits for rows of one of its inputs; adds the rows on which it fails to
+        """Yields (stream, rows) that a bolt emits for rows of one input; adds rows on which it fails to
         ``failures``."""
         for task in range(node.copies(input_index)):
             bolt = self._bolt(node, task)
@@ -246,14 +246,14 @@ class PlainBolts:
     def _batch_by_batch(
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
     ) -> Iterator[tuple[str, Rows]]:
-        """Call the bolt with all rows; or, if rows have times, with the rows of one time after another, so that its
-        output gets that time. Rows with cut times are passed apart from the others, so that the output is counted the
-        same way. If these alternate too often, only the spout counts cut times (decision 99).
+        """Calls the bolt with all rows; if rows have times, with the rows of one time after another, so that its output
+        gets that time. Rows with cut times are passed separately, so that the output is counted the same way. If these
+        alternate too often, only the spout counts cut times (decision 99).
 
-        The output has no partition, because it is unknown which input row each output row came from.
+        The output has no partition, because the input row of each output row is unknown.
         """
         has_times = rows.times is not None and (node.carries_time or node.clocked)
-        others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows that begin a new call
+        others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows where a new call begins
         if rows.times is not None and has_times:
             others |= np.diff(rows.times) != 0
         cut = rows.truncated
@@ -272,7 +272,7 @@ class PlainBolts:
                 collected[1].append(start)
         for stream, (tables_of_stream, starts) in gathered.items():
             sizes = [table.num_rows for table in tables_of_stream]
-            first = np.repeat(np.array(starts, np.int64), sizes)  # of the rows of the call that emitted each
+            first = np.repeat(np.array(starts, np.int64), sizes)  # for each output row, the first row of its call
             places = rows.positions[first] + np.concatenate([np.arange(size) for size in sizes])
             times = rows.times[first] if rows.times is not None and has_times else None
             truncated = None if cut is None else cut[first]
@@ -291,14 +291,15 @@ class PlainBolts:
 def _emitted(
     bolt: Bolt | BatchBolt, given: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
 ) -> list[tuple[str, pa.Table]] | None:
-    """Returns the tables that a bolt emits for a tuple, or a table; None if it fails and its errors go to their stream.
+    """Returns the tables that a bolt emits for a tuple, or a table. Returns None if it fails and its errors go to its
+    error stream.
 
-    ``index``: of the row, which is then added to the failures; None for several rows.
+    ``index``: of the row, for ``failures``; None for several rows.
     """
     if bolt.on_error == "stop":
         return list(tables(bolt.execute(given), node.outputs))
     try:
-        return list(tables(bolt.execute(given), node.outputs))  # all or nothing, of generators as well
+        return list(tables(bolt.execute(given), node.outputs))  # all or nothing, also for generators
     except Exception as error:
         if not is_caused_by_event(error):
             raise
@@ -310,7 +311,7 @@ def _emitted(
 def _of_batch(
     bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
 ) -> list[tuple[str, pa.Table]]:
-    """Returns a BatchBolt's output without the rows on which it fails, which are found by calling it for each half."""
+    """Returns a BatchBolt's output without the rows on which it fails, which are found by calling it with each half."""
     start, stop = rows
     index = start if stop - start == 1 else None
     found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)

@@ -1,4 +1,4 @@
-"""Calls spouts that users have written: their next rows are pulled, and ranges of their partitions planned and read."""
+"""Calls users' spouts: pulls their next rows, and plans and reads ranges of their partitions."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from windowing.spout import PartitionedSpout, Spout
 Answer = TypeVar("Answer")
 OwnSpout = TypeVar("OwnSpout", Spout, PartitionedSpout)
 
-# Calls of a user's spout: errors are told with its line, and those that may pass are tried again.
+# Calls of a user's spout: errors name the user's line, and errors that may pass are retried.
 
 
 _NOTHING_LOST = "no row is lost: the next run asks with this offset again"
 
 
 class Caller(Generic[OwnSpout]):
-    """A user's spout in one process, which is opened before its first call."""
+    """A user's spout in one process; it is opened before its first call."""
 
     def __init__(self, name: str, spout: OwnSpout) -> None:
-        """``name`` of the spout in the topology."""
+        """``name``: of the spout in the topology."""
         self.name = name
         self.spout: OwnSpout = spout
         self._is_open = False
 
     def open(self) -> None:
-        """Open the user's spout, if it is not open."""
+        """Opens the user's spout, if it is not open."""
         if not self._is_open:
             with self.raising_spout_errors("open()", "nothing was read"):
                 self.spout.open()
             self._is_open = True
 
     def close(self) -> None:
-        """Close the user's spout, if it was opened."""
+        """Closes the user's spout, if it was opened."""
         if self._is_open:
             self._is_open = False
             with self.raising_spout_errors("close()", "what was committed is not lost"):
@@ -65,12 +65,12 @@ class Caller(Generic[OwnSpout]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the user's spout; an error of that hides none that came before."""
+        """Closes the user's spout; an error of closing does not hide an earlier one."""
         with nullcontext() if kind is None else suppress(SpoutError):
             self.close()
 
     def tried(self, call: Callable[[], Answer]) -> Answer:
-        """Opens the user's spout and returns the result of a call; tries again after an error that may pass."""
+        """Opens the user's spout and returns the result of a call; retries after an error that may pass."""
         for pause in PAUSES:
             try:
                 self.open()
@@ -83,7 +83,7 @@ class Caller(Generic[OwnSpout]):
         return call()
 
     def as_stored(self, call: str, offset: Any) -> Any:
-        """Returns an offset as the checkpoint gives it back. Raises SpoutError if JSON cannot hold it."""
+        """Returns an offset as the checkpoint would restore it. Raises SpoutError if JSON cannot represent it."""
         try:
             return json.loads(json.dumps(offset, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ class Caller(Generic[OwnSpout]):
     def table(self, call: str, rows: EmittedRows, schema: pa.Schema, defaults: Defaults) -> pa.Table:
         """Returns the rows of the user's spout as a table with the columns of ``schema``. Raises SpoutError for other
         columns."""
-        with self.raising_spout_errors(call, _NOTHING_LOST):  # a generator's errors
+        with self.raising_spout_errors(call, _NOTHING_LOST):  # errors in a generator
             try:
                 completed = in_their_zone(defaults.completed(rows), schema, self.spout.timezone)
                 found = [table for _, table in tables(completed, {DEFAULT_STREAM: schema})]
@@ -110,12 +110,12 @@ class Caller(Generic[OwnSpout]):
 
     @contextmanager
     def raising_spout_errors(self, call: str, after: str) -> Iterator[None]:
-        """Turn an exception of the user's code into a SpoutError with its line."""
+        """Turns an exception of the user's code into a SpoutError with its line."""
         with raised_as(self.error, f"{call} failed", do=f"fix it and rerun; {after}", unchanged=SpoutError):
             yield
 
     def error(self, what: str, *, why: str, do: str, transient: bool = False) -> SpoutError:
-        """Returns an error of the user's spout; ``what`` begins with the method."""
+        """Returns an error of the user's spout; ``what``: begins with the method."""
         return SpoutError(
             f"spout {self.name!r}: {type(self.spout).__name__}.{what}",
             why=why,
@@ -126,14 +126,14 @@ class Caller(Generic[OwnSpout]):
 
 
 def _copy_for_user(offset: Any) -> Any:
-    """Returns a copy of an offset for the user's code, which may change it: a call is repeated with the old one."""
+    """Returns a copy of an offset for the user's code, which may change it. A repeated call needs the original."""
     return copy.deepcopy(offset)
 
 
 def _repr(value: Any) -> str:
     try:
         return printable(f"{value!r:.60}")
-    except Exception:  # a number of thousands of digits, or the user's own
+    except Exception:  # thousands of digits, or an error in the user's code
         return type(value).__name__
 
 
@@ -141,28 +141,28 @@ def _shown(value: Any) -> str:
     return printable(cut(json.dumps(value, ensure_ascii=False)))
 
 
-# Rows are pulled, one call after the other, in the process that plans batches.
+# Pulls rows, one call after another, in the process that plans batches.
 
 
 _SECONDS = 1.0
-"""Most seconds for which a batch is gathered, apart from the last call."""
+"""Most seconds for which a batch is gathered, not counting the last call."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """The next batch of a spout: its rows, and the offset behind them."""
+    """The next batch of a spout: its rows, and the offset after them."""
 
     rows: pa.Table
     """The rows; for a spout of partitions, their ranges."""
     offset: Any
-    """Offset behind the rows; for a spout of partitions, the offset of each partition by its name."""
+    """Offset after the rows; for a spout of partitions, the offset of each partition by name."""
 
 
 class Puller:
-    """A user's spout during a run."""
+    """Pulls rows from a user's spout during a run."""
 
     def __init__(self, name: str, pulled: PulledSpout, offset: Any = None) -> None:
-        """``name``: of the spout in the topology. ``offset``: behind the rows pulled before, None at the beginning."""
+        """``name``: of the spout in the topology. ``offset``: after the rows pulled before, None at the beginning."""
         self._caller = Caller(name, pulled.spout)
         self._schema = pulled.outputs()[DEFAULT_STREAM]
         self._defaults = Defaults.of(pulled.defaults, self._schema)
@@ -170,7 +170,7 @@ class Puller:
 
     def pull(self, limit: int | None = None) -> Pulled | None:
         """Returns the next rows; None if there are none now. Raises SpoutError for exceptions of the user's code, and
-        for a wrong return value."""
+        for wrong return values."""
         limit = limit or self._caller.spout.rows_per_batch
         parts: list[pa.Table] = []
         number, started = 0, time.monotonic()
@@ -190,11 +190,11 @@ class Puller:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """True if the user's spout wants to know of batches that are committed."""
+        """True if the user's spout has a method to hear about committed batches."""
         return type(self._caller.spout).acknowledge is not Spout.acknowledge
 
     def acknowledge(self, offset: Any) -> None:
-        """Called when a batch is committed, with the rows before this offset."""
+        """Called when a batch is committed with the rows before this offset."""
         self._caller.open()
         with self._caller.raising_spout_errors(
             f"acknowledge({_repr(offset)})", "the batch is committed, and nothing is lost"
@@ -202,14 +202,14 @@ class Puller:
             self._caller.spout.acknowledge(_copy_for_user(offset))
 
     def close(self) -> None:
-        """Close the user's spout, if it was opened."""
+        """Closes the user's spout, if it was opened."""
         self._caller.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the user's spout as ``Caller`` does."""
+        """Closes the user's spout as ``Caller`` does."""
         self._caller.__exit__(kind)
 
     def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
@@ -236,28 +236,29 @@ class Puller:
         return table, stored
 
 
-# Ranges of partitions are planned, in the process that plans batches.
+# Plans ranges of partitions, in the process that plans batches.
 
 
 _RANGES = pa.schema([("partition", pa.string()), ("start", pa.string()), ("end", pa.string())])
 """The ranges of a batch, in order of arrival; offsets as JSON."""
 _NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
-"""Categories of characters that names of partitions must not have: control characters, surrogates, and line breaks."""
+"""Unicode categories that names of partitions must not contain: control characters, surrogates, and line breaks."""
 
 
 class RangePlanner:
     """Plans the ranges that each batch of a run reads from the partitions of a user's spout."""
 
     def __init__(self, name: str, ranged: RangedSpout, ends: Mapping[str, Any] | None = None) -> None:
-        """``name`` of the spout in the topology; ``ends``: up to which offset batches have each known partition."""
+        """``name``: of the spout in the topology. ``ends``: for each known partition, the offset up to which batches
+        have read."""
         self._ends: dict[str, Any] = dict(ends or {})
         self._given = ranged.spout
         self._name = name
         self._copied: Caller[PartitionedSpout] | None = None
 
     def pull(self, limit: int | None = None) -> Pulled | None:
-        """Returns the ranges of the next batch, and the offset of each partition behind them. None without news: no new
-        partition, and no new rows. Raises SpoutError as ``Puller.pull`` does."""
+        """Returns the ranges of the next batch, and the offset of each partition after them. None if there are no new
+        partitions and no new rows. Raises SpoutError as ``Puller.pull`` does."""
         names = self._caller.tried(self._names)
         starts = {name: self._ends[name] if name in self._ends else self._begin(name) for name in names}
         ends = self._limited(starts, limit or self._given.rows_per_batch)
@@ -273,11 +274,11 @@ class RangePlanner:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """True if the user's spout wants to know of batches that are committed."""
+        """True if the user's spout has a method to hear about committed batches."""
         return type(self._given).acknowledge is not PartitionedSpout.acknowledge
 
     def acknowledge(self, ends: Mapping[str, Any]) -> None:
-        """Called when a batch is committed, with the rows before these offsets."""
+        """Called when a batch is committed with the rows before these offsets."""
         read = {name: end for name, end in ends.items() if end is not None}
         self._caller.open()
         with self._caller.raising_spout_errors(
@@ -286,7 +287,7 @@ class RangePlanner:
             self._caller.spout.acknowledge(_copy_for_user(read))
 
     def close(self) -> None:
-        """Close the user's spout, if it was opened."""
+        """Closes the user's spout, if it was opened."""
         if self._copied is not None:
             self._copied.close()
 
@@ -294,19 +295,19 @@ class RangePlanner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the user's spout as ``Caller`` does."""
+        """Closes the user's spout as ``Caller`` does."""
         if self._copied is not None:
             self._copied.__exit__(kind)
 
     @property
     def _caller(self) -> Caller[PartitionedSpout]:
-        """A copy of the user's spout, as each task has one: an opened spout cannot be sent to tasks."""
+        """A copy of the user's spout, such as each task has: an opened spout cannot be sent to tasks."""
         if self._copied is None:
             self._copied = copied(self._name, self._given)
         return self._copied
 
     def _names(self) -> list[str]:
-        """Returns the partitions, sorted: a set has another order in each process."""
+        """Returns the partitions, sorted, because a set has another order in each process."""
         call = "partitions()"
         with self._caller.raising_spout_errors(call, "no row is lost"):
             answer = self._caller.spout.partitions()
@@ -353,8 +354,8 @@ class RangePlanner:
         return self._caller.as_stored(call, self._caller.tried(once))
 
     def _limited(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """Returns the ends of the next batch. The limit is shared out evenly, and again among the partitions with rows
-        left, whose number is unknown."""
+        """Returns the ends of the next batch. Partitions share the limit evenly; the unused part is shared again among
+        those with rows left, whose number is unknown."""
         share = max(limit // len(starts), 1) if starts else 0
         ends = {name: self._end(name, start, share) for name, start in starts.items()}
         busy = [name for name in starts if ends[name] != starts[name]]
@@ -386,7 +387,7 @@ def _is_number(value: object) -> bool:
 
 
 def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanner:
-    """Returns a reader of a spout from an offset on; None for the beginning."""
+    """Returns a reader of a spout from an offset on; ``offset``: None for the beginning."""
     if isinstance(spout, RangedSpout):
         return RangePlanner(name, spout, offset)
     assert isinstance(spout, PulledSpout)
@@ -394,13 +395,13 @@ def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanne
 
 
 def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
-    """Returns a copy of a user's spout to be called: each process and each task has its own copy."""
+    """Returns a copy of a user's spout for calls: each process and each task has its own copy."""
     caller = Caller(name, spout)
     with caller.raising_spout_errors("__copy__()", "nothing was read"):
         return Caller(name, rebound(copy.copy(spout), spout))
 
 
-# Ranges of partitions are read by tasks.
+# Reads ranges of partitions in tasks.
 
 
 @dataclass(frozen=True)
@@ -413,20 +414,20 @@ class PartitionRange:
 
     @property
     def call(self) -> str:
-        """Returns the call that reads it, for messages."""
+        """Returns the call that reads the range, for messages."""
         return f"read({self.partition!r}, {_shown(self.start)}, {_shown(self.end)})"
 
 
 @dataclass(frozen=True)
 class RangeSource:
-    """Ranges of the partitions of a spout, which one task reads one after the other."""
+    """Ranges of a spout's partitions, which a task reads one after another."""
 
     component: str
     ranges: tuple[PartitionRange, ...]
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Yields the rows of the ranges: together, or each range by itself if they are to be merged. Raises SpoutError
-        for exceptions of the user's code, and for return values that are not rows of its columns."""
+        """Yields the rows of the ranges: together, or each range by itself if they will be merged. Raises SpoutError
+        for exceptions of the user's code, and for return values that are not rows with its columns."""
         node = topology.spouts[self.component]
         spout = node.spout
         assert isinstance(spout, RangedSpout | PulledRanges)
@@ -470,7 +471,7 @@ def _shuffle_offset(partition: str) -> int:
 def read_range(
     caller: Caller[PartitionedSpout], wanted: PartitionRange, schema: pa.Schema, defaults: Defaults
 ) -> pa.Table:
-    """Returns the rows of a range, in these columns. Raises SpoutError as ``RangeSource.read`` does."""
+    """Returns the rows of a range with these columns. Raises SpoutError as ``RangeSource.read`` does."""
 
     def once() -> pa.Table:
         with caller.raising_spout_errors(wanted.call, "no row is lost: the next run reads the same range"):
@@ -487,7 +488,7 @@ def read_range(
 
 
 def ranges_in(table: pa.Table) -> list[PartitionRange]:
-    """Returns the ranges that a planner has put into a table."""
+    """Returns the ranges in a planner's table."""
     return [
         PartitionRange(row["partition"], json.loads(row["start"]), json.loads(row["end"])) for row in table.to_pylist()
     ]
@@ -496,7 +497,7 @@ def ranges_in(table: pa.Table) -> list[PartitionRange]:
 def range_splits(
     component: str, ranges: list[PartitionRange], wanted: int, *, merged: bool
 ) -> list[SourceSplit | MergedSplits]:
-    """Returns about ``wanted`` splits of ranges, in their order. ``merged``: their rows are merged by their keys."""
+    """Returns about ``wanted`` splits of ranges, in their order. ``merged``: True if their rows are merged by key."""
     together = max(-(-len(ranges) // max(wanted, 1)), 1)
     splits: list[SourceSplit | MergedSplits] = [
         RangeSource(component, tuple(ranges[at : at + together])) for at in range(0, len(ranges), together)

@@ -28,12 +28,12 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
     """Returns the clock minus the greatest watermark, in microseconds; None before the first watermark and in
     processing time.
 
-    Negative where events are ahead of the clock.
+    Negative if events are ahead of the clock.
     """
     marks = [bolt_state.watermark.current] if node.event_time else []
     settings = node.bolt.settings
     if node.event_time and settings.watermark_per_key:
-        # The driver does not know the watermark of each key; the greatest is that of the latest event.
+        # The driver does not know the watermark of each key; the latest event gives the greatest.
         latest = max(bolt_state.watermark.latest.values(), default=NONE)
         marks += [
             None if latest == NONE else latest - settings.delay,
@@ -43,7 +43,7 @@ def watermark_delay(node: WindowedNode, bolt_state: BoltState, clock: int) -> in
     return clock - max(known) if known else None
 
 
-# How many windows of a bolt are open at most: known from what the manifest says of its tasks, without their events.
+# Upper bounds on a bolt's open windows, from the manifest's state of its tasks, without their events.
 
 
 def open_windows(node: WindowedNode, state: BoltState) -> int | None:
@@ -70,39 +70,40 @@ class BoltReport:
     new_watermark: int | None
     """The watermark emitted in this batch, in microseconds; None if it emitted none."""
     behind: int | None
-    """Lag of the watermark behind the latest event seen, in microseconds; None if either is unknown."""
+    """How far the watermark is behind the latest event, in microseconds; None if either is unknown."""
     windows: int
     """Number of windows fired in this batch."""
     fired: int
     """Number of windows fired so far."""
     open: int | None
-    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None if that is
-    unknown without reading the events."""
+    """Upper bound on the number of windows that hold events and would fire if the streams ended now; None if only the
+    events could tell."""
     accounts: dict[str, int]
-    """Totals so far, ``pending`` among them."""
+    """Totals so far, including ``pending``."""
     streams: dict[str, dict[str, int]]
-    """The accounts per input stream, with the metrics and the skipped events."""
+    """The accounts for each input stream, with the metrics and the skipped events."""
     metrics: dict[str, int] = field(default_factory=dict)
-    """Counts by the time rules so far, whatever happened to the events (AZ-24)."""
+    """Counts of events by time rules so far, whatever happened to them (AZ-24)."""
     delay: int | None = field(default=None, compare=False)
-    """Time by which the greatest watermark is behind the clock, in microseconds (AZ-23); None without a watermark.
+    """How far the greatest watermark is behind the clock, in microseconds (AZ-23); None without a watermark.
 
     Excluded from comparison: it depends on when the run took place.
     """
     skipped: int = 0
-    """Number of events so far that were older than the first output of the run needs (AZ-13); they are not counted as
-    received."""
+    """Number of events so far that the first output of the run does not need because they are too old (AZ-13); they are
+    not counted as received."""
     suppressed: int = 0
     """Number of windows so far that ended before the first output and were not emitted."""
     emitted: dict[str, int] = field(default_factory=dict)
-    """Rows emitted so far by its windows, per output stream."""
+    """Rows that its windows have emitted so far, by output stream."""
     counters: dict[str, int] = field(default_factory=dict)
     """Counters of the bolt and of its trigger's rule so far, by name."""
     inputs: dict[str, int] = field(default_factory=dict)
-    """The watermark, in microseconds, that each input alone would allow, or each partition if partitions have marks.
-    Inputs that have delivered nothing are missing. The least watermark holds back the bolt."""
+    """The watermark, in microseconds, that each input alone would allow; for each partition instead, if partitions have
+    marks. Inputs without events are missing. The least of them holds back the bolt."""
     idle: tuple[str, ...] = ()
-    """The inputs or partitions that do not hold the watermark back, since they have been silent longer than allowed."""
+    """The inputs or partitions that do not hold back the watermark, because they were silent for longer than
+    allowed."""
 
     def __repr__(self) -> str:
         time = "no watermark" if self.watermark is None else f"watermark {show(self.watermark)}"
@@ -120,7 +121,7 @@ class BatchReport:
     rows: int
     """Rows read by all spouts in this batch."""
     seconds: dict[str, float]
-    """Wall time in seconds by phase; ``total`` for the whole batch, to which they add up."""
+    """Wall time in seconds of each phase, and ``total``, their sum."""
     bolts: dict[str, BoltReport]
     spouts: dict[str, dict[str, int]]
     """Totals of each spout so far."""
@@ -128,9 +129,9 @@ class BatchReport:
     first_output: int | None = None
     """Time of the first output in microseconds, if the run started at one."""
     read_from: int | None = None
-    """Time in microseconds from which input was read for it; None if all was."""
+    """Time in microseconds from which the first output needs input; None if all input was read."""
     work: Mapping[str, BoltWork] = field(default_factory=dict, compare=False)
-    """For each bolt, and for the reading of input (``""``), the cost in this batch."""
+    """The cost of this batch for each bolt, and for reading input (``""``)."""
 
     def __repr__(self) -> str:
         bolts = "".join(f", {name} {bolt.windows} windows" for name, bolt in self.bolts.items())
@@ -144,11 +145,11 @@ class BatchReport:
 
     @property
     def title(self) -> str:
-        """Name of the batch, for people."""
+        """Name of the batch, for display."""
         return ("the closing after " if self.closing else "") + f"batch {self.batch}"
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each windowed bolt (one row if there is none), with the columns of ``frame_of``."""
+        """Returns a row for each windowed bolt (one row without such bolts), with the columns of ``frame_of``."""
         return frame_of([self])
 
     def to_json(self) -> dict[str, Any]:
@@ -185,11 +186,11 @@ class BatchReport:
 
 
 def frame_of(reports: Sequence[BatchReport]) -> pd.DataFrame:
-    """Returns a row for each batch and windowed bolt, and one for a batch of a topology without windowed bolts.
+    """Returns a row for each batch and windowed bolt; a batch of a topology without windowed bolts has one row.
 
-    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` are about the batch; ``bolt``, ``watermark``,
-    ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts (``received``, ``late`` and others, so far)
-    about the bolt. Times are in UTC; a watermark is NaT before the first one, and at the end of time.
+    ``batch``, ``closing``, ``clock``, ``rows`` and ``seconds`` describe the batch. ``bolt``, ``watermark``,
+    ``behind_seconds``, ``windows``, ``fired``, ``open`` and the accounts so far (``received``, ``late`` and others)
+    describe the bolt. Times are in UTC; a watermark is NaT before the first one, and at the end of time.
     """
     import pandas as pd
     import pyarrow as pa
@@ -234,8 +235,8 @@ def _open(bolt: BoltReport) -> int | str:
 
 
 def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
-    """Returns a table of windowed bolts as HTML: how far each has come, and what happened to its events; accounts that
-    are zero everywhere are left out."""
+    """Returns a table of windowed bolts as HTML: their watermarks and the accounts of their events. Accounts that are
+    zero for all bolts are left out."""
     accounts = dict.fromkeys(account for bolt in bolts.values() for account, count in bolt.accounts.items() if count)
     rows = [
         (name, show(bolt.watermark), bolt.windows, bolt.fired, _open(bolt), *(bolt.accounts[each] for each in accounts))
@@ -248,7 +249,7 @@ def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
 
 
 def report(topology: Graph, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
-    """Returns the report of a batch that has been committed; ``seconds`` is its wall time by phase."""
+    """Returns the report of a committed batch; ``seconds``: its wall time by phase."""
     first = progress.context.first
     return BatchReport(
         batch=plan.batch,
@@ -277,8 +278,8 @@ def report(topology: Graph, progress: BatchProgress, plan: BatchPlan, seconds: M
 def bolt_report(
     node: WindowedNode, bolt_state: BoltState, clock: int, *, new_watermark: int | None = None, windows: int = 0
 ) -> BoltReport:
-    """Returns the report of a bolt, from its state after a batch, the clock of the batch in microseconds, and the
-    watermark and the number of windows that are new in it."""
+    """Returns the report of a bolt from its state after a batch. ``clock``: that of the batch, in microseconds.
+    ``new_watermark`` and ``windows``: the watermark and the number of windows that are new in the batch."""
     watermark = bolt_state.watermark.current if node.event_time else None
     done = bolt_state.done
     return BoltReport(
@@ -302,8 +303,8 @@ def bolt_report(
 
 
 def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
-    """Returns the watermark that each input alone would allow, in microseconds; of each partition where events make
-    marks."""
+    """Returns the watermark that each input alone would allow, in microseconds; for each partition instead, if events
+    make marks."""
     if node.follows_events:
         return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
     lag = node.lag.micros
@@ -311,7 +312,7 @@ def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
 
 
 def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:
-    """Returns how far the watermark lies behind the latest time seen, in microseconds; None if either is unknown."""
+    """Returns how far the watermark is behind the latest time seen, in microseconds; None if either is unknown."""
     seen = [mark.latest for mark in bolt_state.watermark.sources.marks.values() if mark.latest > NONE]
     latest = max([*bolt_state.watermark.latest.values(), *seen], default=None)
     return None if watermark is None or latest is None else max(latest - watermark, 0)

@@ -45,11 +45,11 @@ from topologies.io.spouts import AnySpout
 from windowing.errors import DataError, MissingError, UnreachableError
 from windowing.schema import DEFAULT_STREAM
 
-# Detects files whose names are no text, which logs and checkpoints cannot hold, and listings therefore omit.
+# Detects files whose names are not valid text. Logs and checkpoints cannot hold such names, so listings omit them.
 
 
 def refuse_undecodable_names(topology: Graph) -> None:
-    """Raise DataError if a present input file has a name that is not UTF-8."""
+    """Raises DataError for an existing input file whose name is not UTF-8."""
     for name, node in topology.spouts.items():
         names = list(undecodable_names(node.spout))
         if names:
@@ -75,11 +75,11 @@ def undecodable_names(spout: AnySpout) -> Iterator[str]:
             yield os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-# Poison input, on which the process that reads it dies: what it is, and how a file is read without it.
+# Poison input kills the process that reads it: its description, and reading a file without it.
 
 
 _HEADERS = {"csv": 1, "jsonl": 0}
-"""Formats in which a row is usually a line, and the number of header lines."""
+"""Formats in which a row is usually a line, with the number of header lines."""
 _MARK = "windbolt leaves out a line here"
 _CHUNK = 1 << 20
 
@@ -89,14 +89,14 @@ class PoisonKind(StrEnum):
 
     FILE = "file"
     LINE = "line"
-    """A line on which the reader dies, so its content is unknown."""
+    """A line on which the reader dies, so that its content is unknown."""
     ROW = "row"
     """A readable row on which an extractor or a plain bolt dies."""
 
 
 @dataclass(frozen=True)
 class PoisonInput:
-    """A part of a file, or of a split of one, that is not read any more."""
+    """A part of a file, or of a split, that is no longer read."""
 
     spout: str
     path: str
@@ -108,7 +108,7 @@ class PoisonInput:
     reason: str
 
     def of(self, spout: str, split: FileSplit) -> bool:
-        """True if the poison part lies in a split."""
+        """True if the poison is in this split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -117,12 +117,12 @@ class PoisonInput:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> PoisonInput:
-        """Reads it from the values of ``to_json``."""
+        """Reads poison input from the values of ``to_json``."""
         return PoisonInput(**{**values, "what": PoisonKind(values["what"])})
 
 
 def has_lines(format: FileFormat) -> bool:
-    """True if lines of a format can be found without decoding them."""
+    """True if lines of this format can be found without decoding them."""
     return format.name in _HEADERS and "\n".encode(getattr(format, "encoding", "utf-8")) == b"\n"
 
 
@@ -140,11 +140,11 @@ def without_lines(
     header: int,
     comment: str | None = None,
 ) -> Iterator[tuple[pafs.FileSystem, str]]:
-    """Returns a copy of a text file in which poison lines are replaced by marks; with ``lines`` (start, stop), a copy
-    of that range only.
+    """Returns a copy of a text file with marks in place of poison lines. With ``lines`` (start, stop), copies only that
+    range.
 
-    The first ``header`` lines are always included; the last of them has the names. Lines before it that begin with
-    ``comment``, blank lines, and a line that names the delimiter are included too.
+    The first ``header`` lines are always included; the last of them has the column names. Lines before it that begin
+    with ``comment``, blank lines, and a line with the delimiter are included too.
     """
     gone = {entry.at for entry in poison}
     before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
@@ -169,10 +169,10 @@ def count_lines(filesystem: pafs.FileSystem, path: str) -> int:
 
 
 def without_marked_lines(chunks: list[Chunk], poison: Sequence[PoisonInput], raw: dict[int, str]) -> list[Chunk] | None:
-    """Returns the chunks of a file with its marked lines as bad rows, with the reasons; None if a mark was read as
-    something else.
+    """Returns the chunks of a file in which marked lines become bad rows, with their reasons. Returns None if a mark
+    was read as part of something else.
 
-    ``raw`` has the text of the poison lines by number.
+    ``raw``: the text of the poison lines, by number.
     """
     left = sorted(poison, key=lambda entry: entry.at)
     result: list[Chunk] = []
@@ -197,7 +197,7 @@ def raw_lines(filesystem: pafs.FileSystem, path: str, poison: Sequence[PoisonInp
 
 
 def without_rows(chunks: list[Chunk], poison: Sequence[PoisonInput]) -> list[Chunk]:
-    """Returns the chunks with poison rows turned into bad rows."""
+    """Returns the chunks with poison rows as bad rows."""
     reasons = {entry.at: entry.reason for entry in poison}
     if not reasons:
         return chunks
@@ -220,7 +220,7 @@ def without_rows(chunks: list[Chunk], poison: Sequence[PoisonInput]) -> list[Chu
 
 
 def row_range(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
-    """Returns the good rows from one index up to, not including, another; without bad rows."""
+    """Returns the good rows in the range (start, stop) of indices, without bad rows."""
     result, before = list[Chunk](), 0
     for table, numbers, bad in chunks:
         start, stop = (min(max(edge - before, 0), len(numbers)) for edge in rows)
@@ -230,7 +230,7 @@ def row_range(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
 
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
-    """Yields the lines of a text file, decompressed, each with its line end."""
+    """Yields the lines of a text file, decompressed, with their line ends."""
     with opened(filesystem, path, "text", streamed=True) as source:
         rest = b""
         while chunk := source.read(_CHUNK):
@@ -241,13 +241,14 @@ def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
             yield rest
 
 
-# Splits of sources: what one task of the ingest reads.
+# Splits of sources, each read by one task of the ingest.
 
 
 _MOST_SPLITS = 1000
 """Maximum number of splits per batch."""
 PAUSES = (0.2, 1.0, 3.0)
-"""Seconds to wait before each further attempt to reach a file; after the last the task fails, and with it the batch."""
+"""Seconds to wait before each further attempt to reach a file. After the last attempt the task fails, and so does the
+batch."""
 
 
 @dataclass(frozen=True)
@@ -259,15 +260,14 @@ class FileSource:
     poison: tuple[PoisonInput, ...] = ()
     """The poison in the file, which is no longer read."""
     lines: tuple[int, int] | None = None
-    """Range (start, stop) of lines to read alone, in order to find a poison line; None for all."""
+    """Range (start, stop) of lines to read alone, to find a poison line; None for all lines."""
     rows: tuple[int, int] | None = None
-    """Range (start, stop) of good rows to read alone, for the same purpose; None for all."""
+    """Range (start, stop) of good rows to read alone, to find a poison row; None for all rows."""
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the file; an unusable file gives one bad row without a number.
 
-        Raises UnreachableError, after several attempts, if the file cannot be read for reasons that do not lie in its
-        content.
+        Raises UnreachableError, after several attempts, if the file cannot be read for reasons outside its content.
         """
         node = topology.spouts[self.component]
         spout = node.spout
@@ -292,7 +292,7 @@ class FileSource:
             )  # fmt: skip
 
     def _read_with_retries(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
-        """Reads the whole split. Retries unreachable sources, since disks, networks and stores recover."""
+        """Reads the whole split. Retries, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
                 return self._whole(node, spout)
@@ -303,7 +303,7 @@ class FileSource:
         return self._whole(node, spout)
 
     def _whole(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
-        """Read the whole split before passing any of it on, because a file may turn out to be damaged in the middle."""
+        """Reads the whole split before returning any of it, because a file may turn out to be damaged in the middle."""
         with reached(self.split.path):
             filesystem, path = locate_file(self.split.path)
         schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
@@ -319,7 +319,7 @@ class FileSource:
     def _chunks(
         self, node: SpoutNode, spout: FileSpout, filesystem: pafs.FileSystem, path: str, schema: pa.Schema
     ) -> list[Chunk]:
-        """Read the file without its poison parts."""
+        """Reads the file without its poison."""
         needed, optional = node.needed, node.defaults.columns.keys()
         poison = {what: [entry for entry in self.poison if entry.what is what] for what in PoisonKind}
         for entry in poison[PoisonKind.FILE]:
@@ -354,7 +354,7 @@ class FileSource:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Consecutive files that one task reads, because they are many and small."""
+    """Consecutive small files that one task reads together."""
 
     files: tuple[FileSource, ...]
 
@@ -380,12 +380,12 @@ class TableSource:
 
 
 def row_numbers(source: FileSource, context: Context) -> list[int]:
-    """Task: reads a file and returns the numbers of its good rows."""
+    """Runs in a task: reads a file and returns the numbers of its good rows."""
     return [number for source_batch in source.read(context.topology) for number in source_batch.positions.tolist()]
 
 
 def line_count(source: FileSource, context: Context) -> int:
-    """Task: counts the lines of a text file."""
+    """Runs in a task: counts the lines of a text file."""
     filesystem, path = locate_file(source.split.path)
     return count_lines(filesystem, path)
 
@@ -397,12 +397,11 @@ def file_splits(
     poison: Sequence[PoisonInput] = (),
     first: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
-    """Returns the splits of files, given as (spout, path) in order of arrival: about ``wanted`` splits, if files can be
-    divided.
+    """Returns about ``wanted`` splits of files, if files can be divided. ``files``: (spout, path) in order of arrival.
 
     ``poison``: parts of the files to leave out. Very many files share splits, since each split becomes a segment. The
-    files of a merging spout stay together. Files are left out if their folders say that they are older than the
-    ``first`` output of the run needs.
+    files of a merging spout stay together. Files are left out if their folders tell that the ``first`` output of the
+    run does not need them.
     """
     if first is not None:
         files = [found for found in files if not _is_skipped(topology, *found, first)]
@@ -413,7 +412,7 @@ def file_splits(
         assert isinstance(spout, FileSpout)
         parts = [FileSplit(path)]
         if splits_per_file > 1:
-            with suppress(DataError, UnreachableError):  # the task that reads it will report what is wrong with it
+            with suppress(DataError, UnreachableError):  # the task that reads the file will report the error
                 with reached(path):
                     filesystem, inside = locate_file(path)
                 parts = [
@@ -439,7 +438,7 @@ def _is_skipped(topology: Graph, component: str, path: str, first: FirstOutput) 
     try:
         values = spout.partition_of(path).values
     except DataError:
-        return False  # the task that reads it will report it
+        return False  # the task that reads the file will report it
     shared = pa.table(dict(values))
     return first.skips(topology, component, shared, first.time)
 

@@ -1,4 +1,4 @@
-"""The work of the tasks of a batch: the rows that they are given, and their results for the driver."""
+"""The work of the tasks of a batch: their rows, and their results for the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from topologies.graph.graph import Graph
 
 
-# Events of one split of a source, in columns, and the partitions that they come from.
+# Events of one split of a source, in columns, and their partitions.
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class RowPartitions:
 
     names: tuple[str, ...]
     codes: NDArray[np.int32]
-    """Per row, the index of its partition in ``names``."""
+    """For each row, the index of its partition in ``names``."""
 
     def take(self, indices: NDArray[np.int64]) -> RowPartitions:
         """Returns the partitions of the rows at these indices."""
         return replace(self, codes=self.codes[indices])
 
     def of_spout(self, spout: str) -> RowPartitions:
-        """Returns the partitions under the names that bolts see (see ``partition_name``)."""
+        """Returns the partitions with the names that bolts see (see ``partition_name``)."""
         return replace(self, names=tuple(partition_name(spout, name) for name in self.names))
 
 
 def partition_name(spout: str, partition: str) -> str:
-    """Returns the name of a source's partition as bolts see it: prefixed with its spout; "" for a source that has
-    none."""
+    """Returns the name by which bolts see a source's partition, with its spout in front; "" for a source without
+    partitions."""
     return f"{spout}\t{partition}" if partition else ""
 
 
@@ -62,32 +62,33 @@ class SourceBatch:
     positions: NDArray[np.int64]
     """The position of each row in its source, from 0."""
     bad: pa.Table | None = None
-    """Unreadable rows, as a table of row, reason and data; None if there is none."""
+    """Unreadable rows, with the columns row, reason and data; None without such rows."""
     source: str = ""
-    """Path that the rows come from, for messages."""
+    """Path of the rows' file, for messages."""
     clock: int | None = None
     """The clock at arrival in microseconds; None for the clock of the batch."""
     shuffle_offset: int | NDArray[np.int64] = 0
-    """Offset of the first row in a shuffle grouping, or one per row if they are from several sources. It keeps the
+    """Offset of the first row in a shuffle grouping, or one for each row if they are from several sources. It keeps the
     first rows of many small files from all going to one task."""
     merge_keys: NDArray[np.int64] | None = None
-    """Merge keys, one per row, of a source that is merged with others; ``NONE`` if a row has no key."""
+    """Merge key of each row, for a source that is merged with others; ``NONE`` for a row without a key."""
     bad_merge_keys: NDArray[np.int64] | None = None
     """Merge keys of the unreadable rows, if known."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was finer than microseconds and was cut; None if there is none."""
+    """True for rows with a time finer than microseconds, which was cut; None without such rows."""
     partition: str | RowPartitions = ""
-    """The partition of the source (``orders/3``): one for all rows, or one per row; "" if the source has none."""
+    """The partition of the source (``orders/3``): one for all rows, or one for each row; "" for a source without
+    partitions."""
     tombstones: int = 0
-    """Records without a value that were left out, as their spout says."""
+    """Records without a value that were skipped by a rule of the spout."""
 
 
-# Rows on a stream, while one task routes them.
+# Rows of a stream, while a task routes them.
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows on a stream, with their times in microseconds (None if the stream has none) and their positions in the
+    """Rows of a stream, with their times in microseconds (None if the stream has no times) and their positions in the
     source."""
 
     table: pa.Table
@@ -96,15 +97,15 @@ class Rows:
     clock: int
     """The clock at arrival in microseconds."""
     placed: bool = True
-    """True if the positions are those in the source; False if they only number the rows of a BatchBolt."""
+    """True for positions in the source; False if they only number the rows of a BatchBolt."""
     shuffle_offsets: NDArray[np.int64] | int = 0
-    """Offset of a shuffle grouping for the source of the rows, or one per row."""
+    """Offset in a shuffle grouping for the source of the rows, or one for each row."""
     partition: str | RowPartitions = ""
-    """The partition of the rows with the name of its spout, or one per row; "" if unknown."""
+    """The partition of the rows, with the name of its spout, or one for each row; "" if unknown."""
     file: str = ""
-    """The file to which the positions refer; "" if the rows are from no file of a user's."""
+    """The file of the positions; "" if the rows are not from a user's file."""
     truncated: NDArray[np.bool_] | None = None
-    """True for rows with a time that was cut to microseconds in reading; None if there is none."""
+    """True for rows with a time that reading cut to microseconds; None without such rows."""
 
     @staticmethod
     def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -117,7 +118,7 @@ class Rows:
         return self.become(take_rows(self.table, indices), times, indices)
 
     def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
-        """Other rows, each derived from the row at its index here."""
+        """Returns other rows, each derived from the row at its index here."""
         offsets = self.shuffle_offsets if isinstance(self.shuffle_offsets, int) else self.shuffle_offsets[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
         truncated = None if self.truncated is None else self.truncated[indices]
@@ -126,23 +127,23 @@ class Rows:
         )
 
     def shifted(self, micros: int) -> Rows:
-        """Returns the rows with their times shifted by some microseconds; FOREVER stays (SI-25)."""
+        """Returns the rows with their times moved later by ``micros`` microseconds; FOREVER stays (SI-25)."""
         if self.times is None:
             return self
         times = np.where(self.times == FOREVER, FOREVER, self.times + micros)
         return replace(self, times=times)
 
 
-# Rows for a sink that the driver serves, and the batch that they belong to.
+# Rows for a sink that the driver writes to, and their batch.
 
 
 _RUN_DIGITS = 8
-"""Number of hexadecimal digits, the last ones, that name a run in the ids of records."""
+"""Number of a run's last hexadecimal digits that name the run in the ids of records."""
 
 
 @dataclass(frozen=True)
 class SinkRows:
-    """Rows for a sink, and values that identify them among all rows of the batch."""
+    """Rows for a sink, and values that identify them within the batch."""
 
     ref: Ref
     origin: str
@@ -157,26 +158,27 @@ class SinkBatch:
 
     topology: str
     origin: str
-    """Id of the checkpoint: serial numbers start again with a new one."""
+    """Id of the checkpoint, since serial numbers start anew in another checkpoint."""
     key: str
     serial: int
     """The unique number of the batch (see ``BatchPlan.serial``)."""
     after: int
-    """The number of the last batch that is committed."""
+    """The number of the last committed batch."""
     run: str
-    """Id of the run that planned the batch: the same when the batch runs again, another one after going back, and where
-    the state was changed meanwhile."""
+    """Id of the run that planned the batch. It stays the same when the batch runs again, and differs after going back
+    or a change of the state."""
     planned_at: int
     """The clock in microseconds when the batch was planned."""
     again: bool
-    """True if it was planned by an earlier run, which may have got as far as this sink."""
+    """True if an earlier run planned the batch and may already have reached this sink."""
 
     def record_name(self, sink: str, sink_rows: SinkRows) -> str:
-        """Prefix of the ids of records, without their number; the same when the batch runs again as it was planned."""
+        """Returns the prefix of the ids of records, before their number; the same when the batch runs again as
+        planned."""
         return f"{self.topology}/{self.run[-_RUN_DIGITS:]}/{sink}/{sink_rows.origin}/{self.serial}"
 
 
-# Parts of a source, each to be read by one task.
+# Parts of a source, each read by one task.
 
 
 class SourceSplit(Protocol):
@@ -187,53 +189,53 @@ class SourceSplit(Protocol):
 
 @dataclass(frozen=True)
 class MergedSplits:
-    """Splits of one spout whose rows are merged by their keys into one order of arrival."""
+    """Splits of one spout whose rows are merged by key into one order of arrival."""
 
     splits: Sequence[SourceSplit]
 
 
-# Sections written for the tasks of one bolt, each for one task.
+# Sections for the tasks of one bolt, each for one task.
 
 
 @dataclass(frozen=True)
 class Sections:
-    """References to sections, and the task that each is for; in columns, since there is a section for each task and
-    each piece of input."""
+    """References to sections, and the task of each; in columns, since there is a section for each task and each piece
+    of input."""
 
     tasks: NDArray[np.int64]
     refs: RefColumns
 
     @staticmethod
     def of(sections: Sequence[tuple[int, Ref]]) -> Sections:
-        """Makes sections from pairs (task, reference); at least one."""
+        """Returns sections from pairs (task, reference); at least one."""
         return Sections(np.array([task for task, _ in sections], np.int64), RefColumns.of([ref for _, ref in sections]))
 
     @staticmethod
     def concat(parts: Sequence[Sections]) -> Sections:
-        """Joins sections, one part after another; at least one."""
+        """Returns the sections of all parts, one part after another; at least one."""
         return Sections(
             np.concatenate([part.tasks for part in parts]), RefColumns.concat([part.refs for part in parts])
         )
 
     def places_by_task(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yields, for each task with sections, their places, in order."""
+        """Yields, for each task with sections, their indices, in order."""
         order = np.argsort(self.tasks, kind="stable")
         edges = np.flatnonzero(np.diff(self.tasks[order])) + 1
         for places in np.split(order, edges):
             yield int(self.tasks[places[0]]), places
 
 
-# Progress of time that the events of one input have shown.
+# How far the events of an input have advanced time.
 
 
 @dataclass(frozen=True)
 class InputProgress:
-    """Progress that some events of a bolt's input have shown; times in microseconds, None if no event has shown it."""
+    """How far some events of a bolt's input have advanced time; times in microseconds, None if no event has."""
 
     latest: int | None = None
     """The latest event time."""
     skew: int | None = None
-    """The largest difference by which an event's time here lies behind the time it came with."""
+    """The largest difference by which an event's time is behind its original time."""
     arrived: int | None = None
     """The latest arrival time."""
     first_clock: int | None = None
@@ -242,7 +244,7 @@ class InputProgress:
     """The clock when the last event came."""
 
     def merge(self, other: InputProgress) -> InputProgress:
-        """Combines the progress of both."""
+        """Returns the combined progress."""
         return InputProgress(
             latest=_chosen(max, self.latest, other.latest),
             skew=_chosen(max, self.skew, other.skew),
@@ -261,49 +263,49 @@ def _chosen(choose: Callable[[Iterable[int]], int], *values: int | None) -> int 
 
 
 _DRIVER = -1
-"""Stands for a task: the driver reads the order of arrival."""
+"""Task number for the driver, which reads the order of arrival."""
 
 
 @dataclass(frozen=True)
 class UnadmittedSections:
-    """The sections with the events that one task has yet to admit, in order of arrival."""
+    """The sections of events that a task has yet to admit, in order of arrival."""
 
     refs: RefColumns
     firsts: NDArray[np.int64]
-    """Per section, the number of its first event among those that ``UnadmittedEvents`` counts."""
+    """For each section, the number of its first event in ``UnadmittedEvents``."""
 
     def __len__(self) -> int:
         return len(self.refs)
 
     def __iter__(self) -> Iterator[tuple[Ref, int]]:
-        """Yield (section, number of its first event)."""
+        """Yields (section, number of its first event)."""
         return zip(self.refs, self.firsts.tolist(), strict=True)
 
 
 @dataclass
 class UnadmittedEvents:
-    """Events that the tasks of one bolt have yet to admit, in order of arrival: the events that one task has read, or
-    all events of a batch."""
+    """Events that the tasks of a bolt have yet to admit, in order of arrival: those that one task has read, or all of a
+    batch."""
 
     sections: list[Sections] = field(default_factory=list)
-    """Sections of one reader after another."""
+    """The sections of one reader after another."""
     firsts: list[int | NDArray[np.int64]] = field(default_factory=list)
-    """For each of ``sections``, how many events of the batch came before its own, which are numbered from 0: one number
-    for the whole reader, or one for each section."""
+    """For each of ``sections``, the number of events of the batch before it: one number for the whole reader, or one
+    for each section. Events within a section are numbered from 0."""
     order: list[Ref] = field(default_factory=list)
-    """Sections with the order of arrival, where the watermark follows it."""
+    """Sections with the order of arrival, if the watermark follows it."""
     count: int = 0
     """Number of events; an event that goes to every task counts once."""
 
     def add(self, later: UnadmittedEvents) -> None:
-        """Add the events that a further task has read."""
+        """Adds the events that another task has read."""
         self.sections += later.sections
         self.firsts += [self.count + first for first in later.firsts]
         self.order += later.order
         self.count += later.count
 
     def as_parts(self) -> list[Sections]:
-        """Returns all sections, and then those with the order of arrival, which are for the driver."""
+        """Returns all sections, then the sections with the order of arrival, which are for the driver."""
         order = [Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else []
         return [*([Sections.concat(self.sections)] if self.sections else []), *order]
 
@@ -314,7 +316,7 @@ class UnadmittedEvents:
         return UnadmittedEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
 
     def by_task(self) -> dict[int, UnadmittedSections]:
-        """Returns, for each task with events to admit, their sections."""
+        """Returns the sections of each task that has events to admit."""
         if not self.sections:
             return {}
         whole = Sections.concat(self.sections)
@@ -329,37 +331,37 @@ class UnadmittedEvents:
         )
 
 
-# What a bolt costs: the time of its tasks, the columns that it asks for, and the bytes that are kept for it.
+# The cost of a bolt: the time of its tasks, the columns that it uses, and the bytes that are kept for it.
 
 
 Item = TypeVar("Item")
 INPUT = ""
-"""Stands for the reading of input, in place of a bolt: its time is noted too, without the time of bolts."""
+"""Name that stands for reading the input: its time is recorded too, without the time of bolts."""
 _MOST_NAMES = 64
-"""Most columns that a bolt's report names: a bolt that asks for more is reported to ask for all, so that a task's
-report stays small."""
+"""Most columns that a bolt's report names. A bolt that uses more is reported to use all, so that a task's report stays
+small."""
 
 
 @dataclass(frozen=True)
 class BoltWork:
-    """Cost of a bolt, in one task or in several together."""
+    """The cost of a bolt, in one task or in several."""
 
     seconds: float = 0.0
     """Wall time of its tasks. For a windowed bolt: admitting, reading, firing, and writing its output, without the
-    plain bolts behind it; for aggregates also the folding of events."""
+    plain bolts behind it; for aggregates also folding events."""
     columns: frozenset[str] | None = frozenset()
-    """The columns that a windowed bolt has asked its windows for; None for all."""
+    """The columns that a windowed bolt has read from its windows; None for all."""
     called: int = 0
-    """Number of windows that it was called with."""
+    """Number of windows in its calls."""
     column_bytes: tuple[int, ...] = ()
-    """Bytes of the events kept for a windowed bolt of a user's class, by column of its windows, in the order of the
-    schema; empty without such events."""
+    """Bytes of the events kept for a user's windowed bolt, by column of its windows, in the order of the schema; empty
+    without such events."""
     large_window: tuple[int, int] | None = None
-    """Bytes of the largest window that a windowed bolt was called with, and bytes of memory of that process, if the
-    window was more than an eighth of the memory; else None."""
+    """Bytes of the largest window in a call, and bytes of memory of that process, if the window took more than an
+    eighth of the memory; else None."""
 
     def plus(self, other: BoltWork) -> BoltWork:
-        """Returns the sum of both."""
+        """Returns the sum of both costs."""
         columns = None if self.columns is None or other.columns is None else self.columns | other.columns
         if columns is not None and len(columns) > _MOST_NAMES:
             columns = None
@@ -373,18 +375,18 @@ class BoltWork:
 
 
 class WorkNotes:
-    """The work of the bolts in one task."""
+    """The costs of the bolts in one task."""
 
     def __init__(self) -> None:
         self._of: dict[str, BoltWork] = {}
         self._began = perf_counter()
 
     def add(self, bolt: str, work: BoltWork) -> None:
-        """Adds to the work of a bolt."""
+        """Adds to the cost of a bolt."""
         self._of[bolt] = self._of.get(bolt, _NOTHING).plus(work)
 
     def timed(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
-        """Yields the items; the time in which they are made, without the time of their user, is added to a bolt."""
+        """Yields the items; adds the time of making them to a bolt, without the time between."""
         seconds = 0.0
         try:
             while True:
@@ -400,26 +402,25 @@ class WorkNotes:
             self.add(bolt, BoltWork(seconds))
 
     def end(self, owner: str) -> Mapping[str, BoltWork]:
-        """Called at the end of the task, with its bolt, or ``INPUT``: time that no other bolt has is given to that
-        bolt."""
+        """Called at the end of the task with its bolt, or ``INPUT``, which gets the time that no other bolt has."""
         spent = sum(work.seconds for work in self._of.values())
         self.add(owner, BoltWork(max(perf_counter() - self._began - spent, 0.0)))
         return self._of
 
 
 def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
-    """Adds the work of bolts to the known work."""
+    """Adds the costs of bolts to those in ``into``."""
     for bolt, of_bolt in work.items():
         into[bolt] = into.get(bolt, _NOTHING).plus(of_bolt)
 
 
 @cache
 def memory_of_process() -> int | None:
-    """Returns the bytes of memory that this process can have: the memory of the machine, or the limit of a container;
+    """Returns the bytes of memory that this process may use: the memory of the machine, or the limit of a container;
     None if unknown."""
     try:
         known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    except (AttributeError, OSError, ValueError):  # not on every system
+    except (AttributeError, OSError, ValueError):  # not every system has it
         return None
     for path in _LIMITS:
         with suppress(OSError, ValueError):
@@ -438,26 +439,26 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 _NOTHING = BoltWork()
 
 
-# The results of a task for the driver: references to written data, and counts.
+# Results of a task for the driver: references to written data, and counts.
 
 
 @dataclass(frozen=True)
 class Staged:
-    """Data that a task wrote for others."""
+    """Data that a task wrote for other tasks."""
 
     queued: Mapping[str, Sections] = field(default_factory=dict)
-    """Per windowed bolt: admitted events for the queues of its tasks."""
+    """For each windowed bolt: admitted events for the queues of its tasks."""
     unadmitted: Mapping[str, UnadmittedEvents] = field(default_factory=dict)
-    """Per windowed bolt whose tasks admit events: those events."""
+    """For each windowed bolt whose tasks admit events: those events."""
     for_sinks: Sequence[tuple[str, Ref]] = ()
-    """(sink, rows): rows for sinks that the driver serves."""
+    """(sink, rows): rows for sinks that the driver writes to."""
     files: Sequence[tuple[str, str]] = ()
-    """(sink, hidden path): files written by this task; they get their names after the commit."""
+    """(sink, hidden path): files written by this task; they are renamed after the commit."""
 
 
 @dataclass(frozen=True)
 class RejectedEvent:
-    """An event that a bolt did not admit; times in microseconds."""
+    """An event that a bolt rejected; times in microseconds."""
 
     bolt: str
     stream: str
@@ -465,10 +466,10 @@ class RejectedEvent:
     """Name of the account: ``late``, ``dropped`` or ``early``."""
     time: int
     watermark: int | None
-    """The watermark that it was compared with; None if there is none."""
+    """The watermark that it was compared with; None if there was none."""
     reason: str
     content: str
-    """Columns of the event as text, cut."""
+    """The event's columns as text, cut."""
 
 
 @dataclass(frozen=True)
@@ -478,33 +479,33 @@ class Recorded:
     counts: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
     """For each windowed bolt and account, counts by input stream."""
     inputs: Mapping[str, Mapping[str, InputProgress]] = field(default_factory=dict)
-    """For each windowed bolt and input stream, the progress of its events."""
+    """For each windowed bolt and input stream, how far its events have advanced time."""
     traced: Sequence[tuple[str, Ref]] = ()
     """(kind, rows): traces, by their kind in ``TRACES``."""
     window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """For each windowed bolt, where the batch asks for it, the number of fired windows by their end in microseconds."""
+    """For each windowed bolt, the number of fired windows by end in microseconds, if the batch records them."""
     trace_contexts: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """Per windowed bolt and end of windows (microseconds), where the batch asks for it: samples of the trace contexts
-    that their events carry."""
+    """For each windowed bolt and window end (microseconds), samples of trace contexts of events, if the batch records
+    them."""
     complaints: Sequence[str] = ()
     """Messages about some of the unreadable input, for the log."""
     rejected_events: Sequence[RejectedEvent] = ()
-    """The last few events that were not admitted, where the batch asks for them."""
+    """The last few rejected events, if the batch records them."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Written data and counts of a task; the driver merges them into the progress of the batch."""
+    """Written data and counts of a task; the driver adds them to the progress of the batch."""
 
     staged: Staged
     recorded: Recorded
     spouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """For each spout, counts of rows, invalid rows and unreadable files."""
     work: Mapping[str, BoltWork] = field(default_factory=dict)
-    """For each bolt, and for ``INPUT``, the cost."""
+    """The cost of each bolt, and of ``INPUT``."""
 
 
-# The work of one task in a batch: its input, and its results.
+# The work of a task in a batch: its input, and its results.
 
 
 Due = TypeVar("Due")
@@ -512,31 +513,31 @@ Due = TypeVar("Due")
 
 @dataclass(frozen=True)
 class Frontiers:
-    """Bounds of the windows of a task to evaluate: those that end after one frontier and up to the other."""
+    """Range of window ends to evaluate: after one frontier, and up to the other."""
 
     previous: int | None
     """Frontier of the last evaluation, in microseconds; None before the first."""
     current: int | None
-    """Frontier of this evaluation; None if no window is to be evaluated."""
+    """Frontier of this evaluation; None if no window will be evaluated."""
 
 
 @dataclass(frozen=True)
 class ToAdmit:
-    """The events that a task has yet to admit, and the watermarks with which it admits them."""
+    """The events that a task has yet to admit, and the watermarks for admitting them."""
 
     sections: UnadmittedSections | None = None
     """Sections with these events; None without events."""
     marks: Ref | None = None
     """Segment of the watermarks before each event of the batch; None if ``watermark`` applies to all."""
     watermark: int = NONE
-    """The watermark in microseconds before all events, if there are no ``marks``."""
+    """The watermark in microseconds before all events, without ``marks``."""
     closed_until: int = NONE
     """End, in microseconds, of the last window that the idle timeout closed before the batch."""
 
 
 @dataclass(frozen=True)
 class BatchEnd:
-    """Times that have been reached at the end of the batch."""
+    """Times reached at the end of the batch."""
 
     clock: int = 0
     watermark: int | None = None
@@ -555,7 +556,8 @@ class Share:
     count: int = 1
 
     def of(self, firings: Iterable[Due]) -> Iterable[Due]:
-        """Returns its part of the due windows, in order; the parts of all shares, one after another, are the whole."""
+        """Returns this share's part of the due windows, in order; the parts of all shares, one after another, are all
+        windows."""
         if self.count == 1:
             return firings
         due = list(firings)
@@ -565,7 +567,7 @@ class Share:
 
 @dataclass(frozen=True)
 class FireItem:
-    """Work item: one task of a windowed bolt that may have windows due, or a share of these."""
+    """Work item: one task of a windowed bolt that may have windows due, or a share of its windows."""
 
     bolt: str
     task: int
@@ -578,7 +580,7 @@ class FireItem:
     share: Share = Share()
 
     def needed_refs(self) -> Iterator[Ref]:
-        """Yields the sections that the task will read: of its state, and of the events that it has yet to admit."""
+        """Yields the sections that the task will read: of its state, and of events that it has yet to admit."""
         for ref in self.state.all_refs():
             if ref.needed:
                 flags = ref.to_flags()
@@ -595,19 +597,19 @@ class FireOutcome:
 
     output: Output
     state: TaskState | None
-    """New state of the task; None from all shares of a task but the first."""
+    """New state of the task; None from all its shares except the first."""
     done: BoltTaskState
-    """Effect of the bolt's calls on its state."""
+    """Effects of the bolt's calls on its state."""
 
 
 @dataclass(frozen=True)
 class CompactItem:
-    """Work item: segments of one task, adjacent in arrival, to be compacted into one."""
+    """Work item: segments of a task, adjacent in arrival, that are compacted into one."""
 
     bolt: str
     task: int
     refs: Refs
     previous_frontier: int | None = None
-    """Frontier of the last evaluation in microseconds: the order and positions of events up to it are final."""
+    """Frontier of the last evaluation in microseconds; the order and positions of events up to it are final."""
     anchor: int | None = None
-    """As for ``FireItem``."""
+    """See ``FireItem``."""

@@ -1,7 +1,7 @@
-"""The functions that workers run in a micro-batch: reading a split of a source, taking in its sums where Java has
-added it up, gathering what was written for tasks, firing the windows of a bolt, compacting segments.
+"""The functions that workers run in a micro-batch: reading a split of a source, or the sums that Java has added up from
+it; gathering sections; firing the windows of a bolt; compacting segments.
 
-Each is a function of its item and the context alone, so it can run in any process, twice, or again.
+Each depends only on its item and the context, so it can run in any process, twice, or again.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
-"""Names of the counts of a spout; "tombstones" is there too if some were left out."""
+"""Names of a spout's counts; "tombstones" is added if some were skipped."""
 
 
 def ingest(split: SourceSplit, context: Context) -> Output:
-    """Read a split of a source and route its events to the bolts and sinks that read them."""
+    """Reads a split of a source and routes its events to their bolts and sinks."""
     spouts, router = dict[str, dict[str, int]](), Router(context)
     for source_batch in split.read(context.topology):
         spout = spouts.setdefault(source_batch.component, dict.fromkeys(COUNTED, 0))
@@ -95,7 +95,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
 
 def fire(item: FireItem, context: Context) -> FireOutcome:
     """Admits the events that arrived for one task of a windowed bolt, fires its windows up to the frontier, and routes
-    the output of the bolt."""
+    the bolt's output."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.needed_refs())
@@ -127,7 +127,7 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
 
 
 def compact(item: CompactItem, context: Context) -> Ref:
-    """Merge adjacent segments of one task into one segment, in order of time."""
+    """Merges adjacent segments of a task into one, in order of time."""
     node = anchored(context.topology.windowed[item.bolt], item.anchor)
     with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.refs)
@@ -135,19 +135,19 @@ def compact(item: CompactItem, context: Context) -> Ref:
 
 
 def gather(item: GatherItem, context: Context) -> GatherOutcome:
-    """Copy sections of many segments into one segment."""
+    """Copies sections of many segments into one segment."""
     assert isinstance(context.store, FileSegments)
     return gather_sections(context.store, context.key, item)
 
 
 def pending_events(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """Returns the events of a task that are in no window yet and may still be in one. For inspection after a traced
+    """Yields the events of a task that are in no window yet and may still be in one. For inspection after a traced
     run."""
     return family_of(node).pending(store, node, task, state)
 
 
 def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
-    """Returns the rows as bolts see them, with the spout's defaults filled in, whatever was read."""
+    """Returns the rows as bolts see them, with the spout's defaults filled in."""
     node = context.topology.spouts.get(source_batch.component)
     if node is None or not node.defaults or source_batch.stream != DEFAULT_STREAM:
         return source_batch.table
@@ -155,7 +155,7 @@ def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
 
 
 def _of_files(context: Context, spout: str) -> bool:
-    """True if a spout reads files of the user's."""
+    """True if a spout reads users' files."""
     spouts = context.topology.spouts
     return spout in spouts and type(spouts[spout].spout) is FileSpout
 
@@ -171,12 +171,12 @@ def _errors(source_batch: SourceBatch) -> pa.Table:
     return pa.table(columns, schema=ERROR_SCHEMA)
 
 
-# Input that comes added up: the same decisions, accounts and partial results as of the rows themselves.
+# Input that Java has added up: the decisions, accounts and partial results are those of the rows themselves.
 
 
 def first_in_time(node: WindowedNode, watermark: int | None) -> int:
-    """Returns the first time in microseconds that is not behind the watermark: events of a slice on one side of it are
-    decided alike."""
+    """Returns the first time in microseconds that is not behind the watermark. Events of a slice on the same side of it
+    get the same decision."""
     if watermark is None:
         return EARLIEST
     if watermark == FOREVER:
@@ -193,12 +193,12 @@ def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None
 
 @dataclass(frozen=True)
 class SumsFile:
-    """The sums of partitions of a batch, one after the other, as FrameSums.java writes them."""
+    """The sums of some partitions of a batch, one after another, as FrameSums.java writes them."""
 
     sums: FrameSums
     path: str
     size: int
-    """Number of sums; less than 0 if the rows are needed."""
+    """Number of sums; negative if the rows are needed."""
 
     @classmethod
     def written(cls, sums: FrameSums, path: str) -> SumsFile:
@@ -207,8 +207,8 @@ class SumsFile:
 
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
-    """Take in the sums of a file. Returns None if the rows themselves are needed: some get other times, or are not
-    admitted, and somebody wants to see those."""
+    """Takes the sums of a file into their bolt. Returns None if the rows themselves are needed, because some change
+    their time or are rejected, and a late stream or an observer needs those."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)
     assert slicing is not None
@@ -235,7 +235,7 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
 
 
 def _shows_late(topology: Graph, node: WindowedNode) -> bool:
-    """True if late events go to somebody, or stop the run."""
+    """True if late events go to a stream with readers, or stop the run."""
     settings = node.bolt.settings
     stream = None if settings.late_stream is None else (node.name, settings.late_stream)
     stops = any(settings.of_input(label).late_action is LateAction.ERROR for label in node.streams)
@@ -244,12 +244,12 @@ def _shows_late(topology: Graph, node: WindowedNode) -> bool:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Sums by columns, each with an entry for each sum."""
+    """Sums as columns, with an entry for each sum."""
 
     partitions: int
-    """Number of partitions with sums: a key may have a sum in each."""
+    """Number of partitions with sums; a key may have a sum in each."""
     rows: int
-    """Number of rows that have been added up."""
+    """Number of rows in the sums."""
     times: NDArray[np.int64]
     """The last microsecond of the slice."""
     keys: list[pa.Array]
@@ -285,7 +285,7 @@ class _Partition:
     def __init__(self, sums: FrameSums, numbers: NDArray[np.uint8], at: int) -> None:
         self._sums, self._numbers = sums, numbers
         self.at = at
-        """Position up to which it has read."""
+        """Position up to which the bytes have been read."""
 
     def columns(self) -> _Columns:
         sums = self._sums
@@ -315,7 +315,7 @@ class _Partition:
         null: NDArray[np.bool_],
         lengths: NDArray[np.int64],
     ) -> pa.Array:
-        """Returns a column of the key: numbers are stored as they are, texts as indices into the texts at the end."""
+        """Returns a key column: numbers are stored as they are, texts as indices into the texts at the end."""
         mask = null if null.any() else None
         if letter in "TX":
             start, self.at = self.at, self.at + int(lengths.sum())

@@ -54,11 +54,11 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Una
     return max([*known, *(time for time in times if time is not None)], default=NONE)
 
 
-# The order in which the events of a batch arrived at a bolt, for watermarks that follow it.
+# The order in which the events of a batch arrived at a bolt, for watermarks that follow events.
 
 
 def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
-    """Returns the events of a batch, in order of arrival, as the tasks that read them have written it."""
+    """Returns the events of a batch in order of arrival, as the reading tasks have written it."""
     store.prefetch(order)
     table = pa.concat_tables([store.read(ref) for ref in order], promote_options="default")
     names = table.column_names
@@ -86,15 +86,15 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
     return codes, tuple(whole.dictionary.to_pylist())
 
 
-# The watermark that an input has from the windowed bolts that its events come from.
+# The watermark that an input inherits from the windowed bolts behind it.
 
 
 def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> None:
-    """Sets the latest time of each input that comes from another windowed bolt, from the watermark of that bolt.
+    """Sets the latest time of each input that comes from another windowed bolt, from that bolt's watermark.
 
-    Such a stream promises that none of its events lies before the open windows of that bolt. This bolt may give an
-    event an earlier time than it came with, such as the start of a window instead of its end. The promise is then
-    lowered by the largest difference seen, and there is none before the first event.
+    Such a stream promises that none of its events is before the open windows of its bolt. The reading bolt may give an
+    event an earlier time, such as the start of a window instead of its end. Then the promise is lowered by the largest
+    difference seen, and does not hold before the first event.
     """
     mark = state.bolts[node.name].watermark
     for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
@@ -110,8 +110,8 @@ def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> 
 
 
 def _promised(topology: Graph, state: Manifest, origin: Origin) -> int | None:
-    """Returns the watermark that a stream inherits from one upstream bolt, shifted on the way (SI-25); None before the
-    first."""
+    """Returns the watermark that a stream inherits from one upstream bolt, with the shift between them (SI-25); None
+    before the first watermark."""
     promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
     return None if promised is None else shifted(promised, origin.shift)
 
@@ -130,13 +130,13 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
         return None
     settings = node.bolt.settings
     if (settings.output_watermark or settings.output_time) is not OutputTime.START:
-        return max(frontier, _closed_until(node, bolt_state))  # windows that have not fired yet end later
+        return max(frontier, _closed_until(node, bolt_state))  # windows that have yet to fire end later
     return _earliest_start(node, bolt_state, frontier)
 
 
 def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
-    """Returns the time up to which windows have closed by the watermark, for bolts whose frontier is earlier: the end
-    of the last window that has closed (``_by_watermark``). NONE for other bolts."""
+    """Returns the time up to which the watermark has closed windows, for bolts whose frontier is earlier: the end of
+    the last closed window (``_by_watermark``). NONE for other bolts."""
     current = bolt_state.watermark.current
     if not node.admitted_by_tasks or node.assigners or not node.event_time or current is None:
         return NONE
@@ -146,8 +146,8 @@ def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
 def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) -> int:
     """Returns the start of the earliest window that is open or may yet open (SI-24).
 
-    It is unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): such an event
-    may make a window start earlier, which may then be late for the next bolt.
+    Unknown for sessions and snapshots that admit events behind the watermark (``LateBy.WINDOW``): such an event may
+    make a window start earlier, which may then be late for the next bolt.
     """
     known = [task.refs.earliest_live for task in bolt_state.tasks]
     held = min((time for time in known if time is not None), default=None)
@@ -167,8 +167,8 @@ def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) ->
 def move_watermark(
     progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
 ) -> Ref | None:
-    """Advances the watermark of a bolt. Returns the reference to the marks before each event, where the watermark
-    follows the events; else None."""
+    """Advances the watermark of a bolt. Returns a reference to the marks before each event if the watermark follows
+    events; else None."""
     bolt_state, before = progress.state.bolts[node.name], progress.state.bolts[node.name].watermark.current
     inherit_watermarks(progress.context.topology, progress.state, node)
     marks = None
@@ -190,12 +190,12 @@ def move_watermark(
 
 
 def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
-    """Returns the clock in microseconds at the first event of a batch, or at its end if it has no events."""
+    """Returns the clock in microseconds at the first event of a batch; without events, at its end."""
     return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
 
 
 def _tick(node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance) -> None:
-    """Compute the watermark from the latest times of the inputs (ST-15)."""
+    """Computes the watermark from the latest times of the inputs (ST-15)."""
     interval = node.bolt.settings.watermark_interval
     WaterMarkEventGenerator(node.streams, node.lag, interval, state=bolt_state.watermark).tick(advance.clock)
 
@@ -203,8 +203,8 @@ def _tick(node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance) -> No
 def _follow_events(
     watermarks: EventWatermarks, progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore
 ) -> Ref | None:
-    """Advance the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each event,
-    where the watermark follows their order of arrival."""
+    """Advances the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each
+    event, if the watermark follows their order of arrival."""
     seen, marks = progress.progress_of(node.name), None
     if node.follows_events:
         watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
@@ -219,10 +219,10 @@ def _follow_events(
 
 
 def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Sets the mark of each input that comes from another windowed bolt to the watermark of that bolt.
+    """Sets the mark of each input that comes from another windowed bolt to that bolt's watermark.
 
     The mark goes back if rows of this batch were moved further behind their original time than any before. With
-    watermarks at ticks it counts at the next tick, less the lag.
+    watermarks at ticks, the mark counts at the next tick, minus the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):
@@ -236,12 +236,12 @@ def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
 
 
 def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[str]]:
-    """Per input of a bolt, the partitions that exist, as far as the source or the user names them."""
+    """Returns, for each input of a bolt, the existing partitions, as far as the source or the user names them."""
     settings, partitions = node.bolt.settings, dict[str, list[str]]()
     spouts = context.topology.spouts_before(node)
     for label, node_input, before, origins in zip(node.streams, node.inputs, spouts, node.origins, strict=True):
         if origins:
-            continue  # it has the watermark of the bolt that it comes from
+            continue  # it has the watermark of the bolt before
         if settings.watermark_partition is SOURCE:
             partitions[label] = [
                 str(partition_name(spout, name)) for spout in before for name in context.partitions.get(spout, ())
@@ -254,7 +254,7 @@ def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[st
 
 
 def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
-    """Write the marks before each event; with tracing, those after it too."""
+    """Writes the marks before each event; with tracing, also the marks after each event."""
     columns = {"of_source": marks.of_source, "of_bolt": marks.of_bolt}
     if context.traced:
         columns |= {"of_source_after": marks.of_source_after, "of_bolt_after": marks.of_bolt_after}
@@ -268,9 +268,9 @@ def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
 def frontiers_of(
     node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance, new_watermark: int | None
 ) -> Frontiers:
-    """Returns a bolt's frontiers: of its last evaluation, and of the one possible now; None if there is none.
+    """Returns a bolt's frontiers: of its last evaluation, and of the one now possible, or None if none is.
 
-    ``new_watermark``: emitted by this batch; None if it has emitted none. A frontier never goes back.
+    ``new_watermark``: emitted by this batch; None if it emitted none. A frontier never goes back.
     """
     previous = bolt_state.frontier
     if advance.close and node.bolt.settings.close_fires:
@@ -282,7 +282,7 @@ def frontiers_of(
     if current is not None and previous is not None and current < previous:
         current = None
     if current == previous and node.event_time and not (node.holds_events or node.bolt.settings.comes_with_events):
-        current = None  # as in Storm, a queue is looked at when a tick has moved the watermark
+        current = None  # as in Storm, a tick that moves the watermark evaluates a queue
     return Frontiers(previous, current)
 
 
@@ -293,8 +293,8 @@ def _by_clock(node: WindowedNode, clock: int) -> int | None:
 
 
 def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
-    """Returns the frontier in event time, in the sense of the policies: windows that end up to it are closed. None if
-    no window can be due."""
+    """Returns the frontier in event time, as policies define it: windows that end up to it are closed. None if no
+    window can be due."""
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
@@ -309,15 +309,15 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
         frontier = max(frontier, node.due_at(forced))
     by_window = settings.late_by is LateBy.WINDOW or node.admits_by_own_mark
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
-        # Events that may still come belong to windows that end later: everything up to the last closed end is
-        # settled.
+        # Events that may still come belong to windows that end later: everything up to the last closed end is settled.
         return node.due_at(node.trigger.last_due(frontier))
     return frontier
 
 
 def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
-    """Returns a lower bound on the event times still admitted, for every key: from the arrivals so far (AZ-16) or, if
-    all inputs are windowed bolts, the time before which these emit nothing; NONE without a bound."""
+    """Returns a lower bound on the event times still admitted, for every key. It follows from the arrivals so far
+    (AZ-16) or, if all inputs are windowed bolts, from the time before which these emit nothing. NONE without a
+    bound."""
     arrival, sources = node.bolt.settings.arrival, bolt_state.watermark.sources
     if not node.bolt.settings.watermark_per_key:
         return NONE
@@ -329,11 +329,11 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
     return estimated(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
 
 
-# Which tasks may have a window due at a frontier; the others are not fired.
+# Tells which tasks may have a window due at a frontier. Other tasks do not fire.
 
 
 def has_work(node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers) -> bool:
-    """True if a task may have something to do at the current frontier."""
+    """True if a task may have work at the current frontier."""
     frontier = frontiers.current
     if frontier is None:
         return False
@@ -346,10 +346,10 @@ def has_work(node: WindowedNode, task: TaskState, arrived: UnadmittedSections | 
 
 
 def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, store: SegmentStore) -> list[FireItem]:
-    """Advance the time of a bolt at the end of a batch: its watermark and its frontier, and with the first event its
-    anchor, all in the state that ``progress`` holds.
+    """Advances the time of a bolt at the end of a batch: its watermark, its frontier and, with the first event, its
+    anchor, all in the state of ``progress``.
 
-    Returns the work of its tasks that may have something to do.
+    Returns the work items of its tasks that may have work.
     """
     progress.pass_to_tasks(node.name)
     bolt_state = progress.state.bolts[node.name]
@@ -376,7 +376,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             items.append(
                 FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
             )
-        elif end.floor > state.key_floor:  # also of a task that has no events now, or has never had any
+        elif end.floor > state.key_floor:  # even for a task that never had events
             bolt_state.tasks[number] = state.with_key_floor(end.floor)
     reached = frontiers.current if frontiers.current != FOREVER else _at_the_end(progress, node, advance)
     if reached is not None:
@@ -386,7 +386,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
 def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
     """Returns the frontier in event time that the watermark reaches when the streams end. Windows behind it are due for
-    the bolts that read this one; the end may not fire those bolts' own windows."""
+    the bolts that read this one; the end itself may not fire those bolts' windows."""
     if not node.event_time:
         return None
     bolt_state = progress.state.bolts[node.name]
@@ -395,22 +395,22 @@ def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvanc
 
 
 def _may_fire_otherwise(node: WindowedNode, task: TaskState, end: BatchEnd) -> bool:
-    """True if a task that holds events may fire without reaching a frontier: by the watermarks of its keys, or because
-    a window fires early or again, by a trigger or after a repair."""
+    """True if a task that holds events may fire without reaching a frontier: by watermarks of its keys, or because a
+    window fires early or again, by a trigger or after a repair."""
     settings = node.bolt.settings
     return bool(task.refs) and (
         settings.panes is not None or (settings.watermark_per_key and end.floor > task.key_floor)
     )
 
 
-# Closing: the frontier and the watermark of a bolt after its streams have ended.
+# Closing sets the frontier and the watermark of a bolt after its streams have ended.
 
 
 def close(node: WindowedNode, bolt_state: BoltState) -> None:
-    """Sets the frontier of a bolt, after its streams have ended, to the end of its last window, so that a later run
-    continues there."""
+    """Sets the frontier of a bolt whose streams have ended to the end of its last window, so that a later run continues
+    there."""
     if node.bolt.settings.key_trigger is not None:
-        return  # its windows fired before their time; the frontier has not moved
+        return  # its windows fired early, so the frontier has not moved
     fired = [task.last_end for task in bolt_state.tasks]
     due = [node.due_at(reference) for reference in fired if reference is not None]
     known = [bolt_state.frontier, *bolt_state.watermark.latest.values(), *due]
@@ -423,17 +423,16 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
             bolt_state.watermark.forced = frontier
 
 
-# Independent windows of one task, shared among the workers that would have nothing to do.
+# Shares independent windows of a task among workers that would otherwise be idle.
 
 
 _FEW = 1_000
-"""Number of events below which a task is not shared, because they are soon done and each share has to read all that the
-task holds."""
+"""A task with fewer events is not shared: it is quick, and each share has to read all events of the task."""
 
 
 def in_shares(topology: Graph, items: Sequence[FireItem], slots: int) -> list[FireItem]:
-    """Returns the items, where those of bolts with independent windows are split into as many shares as there are slots
-    for each item.
+    """Returns the work items; an item of a bolt with independent windows is split into as many shares as there are
+    slots for each item.
 
     The shares of a task follow one another, so their rows are in the order of the windows.
     """

@@ -298,7 +298,13 @@ def without_arrival(settings: WindowSettings) -> WindowSettings:
 
 
 def settled_time(
-    Returns the settings of bolt ``name``, with the default time of its system if the bolt sets no time.
+    name: str,
+    settings: WindowSettings,
+    inputs: Sequence[tuple[Input, pa.Schema]],
+    carried: Sequence[bool],
+    spouts: Mapping[str, object],
+) -> WindowSettings:
+    """Returns the settings of bolt ``name``, with the default time of its system if the bolt sets no time.
 
     ``carried``: True for inputs whose events have times from a windowed bolt. Raises ConfigError if the system has no
     default time for these inputs.

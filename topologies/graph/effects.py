@@ -52,7 +52,8 @@ class Situation:
         return self.inputs > 1 or self.has_partitions
 
     @property
-    True if the bolt makes no watermark of its own: the source or another input brings it."""
+    def from_source(self) -> bool:
+        """True if the bolt makes no watermark of its own: the source or another input brings it."""
         rules = (self.settings.input_rules or {}).values()  # inputs with rules of their own (SI-17)
         made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
         return made == {SOURCE_ONLY}

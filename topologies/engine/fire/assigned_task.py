@@ -1,4 +1,4 @@
-"""One task whose windows assigners form: restored, evaluated, fired, and saved."""
+"""A task whose windows assigners form: restoring, evaluating, firing and saving them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
     from policies.assigners.aligned import Limit
 
-# Versions: events that last until the next one of their key begins.
+# Versions are events that last until the next version of their key begins.
 
 
 def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int, codes: KeyCodes) -> RetainedEvents:
-    """Returns the events of a task, where each version ends at the latest when the next version of its key begins.
+    """Returns the events of a task; each version ends at the latest when the next version of its key begins.
 
-    Of versions that begin at the same time the last to arrive counts. The ends of batches do not matter: no admitted
-    event is from before the watermark, and up to the watermark versions have met their partners.
+    Of versions with the same start, the last to arrive counts. The result does not depend on where batches end: no
+    admitted event is before the watermark, and versions have met their partners up to the watermark.
     """
     events = new if old is None else RetainedEvents.concat([old, new])
     assert events.streams is not None
@@ -71,28 +71,29 @@ def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int,
     return replace(events, ends=ends)
 
 
-# Matching of edges: events whose end is announced by a second event (SI-3). End edges wait for their starts (SI-19).
+# Matching of edges: a second event, the end edge, announces the end of an event (SI-3). An end edge waits if its start
+# has not arrived (SI-19).
 
 
 @dataclass(frozen=True)
 class WrittenEdges:
-    """Waiting end edges as they are stored."""
+    """Stored end edges that wait for their starts."""
 
     ref: Ref
     earliest_end: int
-    """The first of their ends, in microseconds."""
+    """The earliest of their ends, in microseconds."""
 
 
 class WaitingEdges:
-    """Matches the end edges of a task with their starts, and keeps those whose starts have not arrived."""
+    """Matches the end edges of a task with their starts, and keeps end edges whose starts have not arrived."""
 
     def __init__(self, node: WindowedNode, router: Router, stored: Ref | None) -> None:
         self._node, self._router = node, router
         self._waiting = None if stored is None else read_retained(router.context.store, stored)[0]
 
     def may_match(self, new: Admitted) -> bool:
-        """True if some of the admitted events may match, so that all live events must be examined: an end edge arrived,
-        or a start whose end edge waits for it."""
+        """True if an admitted event may match, so that all live events must be examined: an end edge arrived, or a
+        start for which an end edge waits."""
         if new.end_edges is not None and new.end_edges.any():
             return True
         waiting = self._waiting
@@ -104,10 +105,10 @@ class WaitingEdges:
         return bool(np.isin(edges[len(waiting) :], edges[: len(waiting)]).any())
 
     def match(self, live: RetainedEvents | None, new: Admitted) -> RetainedEvents:
-        """Matches start edges with the end edges that have arrived, in either order of arrival (SI-19); returns the
-        live and the admitted events without end edges.
+        """Matches start edges with arrived end edges, in either order of arrival (SI-19). Returns the live and the
+        admitted events without end edges.
 
-        An end edge ends the oldest open start edge of its start time and key, and is in no window itself. An end edge
+        An end edge ends the oldest open start edge with its start time and key, and is itself in no window. An end edge
         whose start has not arrived waits for it (see ``expire``).
         """
         assert new.end_edges is not None
@@ -135,14 +136,14 @@ class WaitingEdges:
                 else:
                     early[edge].append(row)
             elif ends[row] == FOREVER:
-                # One that had expired when this start came does not match, wherever batches end.
+                # An end edge that had expired when this start came does not match, wherever batches end.
                 if early[edge] and events.ends[early[edge][0]] > passed[row]:
                     end = early[edge].popleft()
                     ends[row] = events.ends[end]
                     matched[end] = True
                 else:
                     opened[edge].append(row)
-        # A start that was moved to its end, or beyond, leaves no event, in whichever order the two came (SI-13).
+        # A start that was moved to its end or beyond leaves no event, in whichever order the two came (SI-13).
         nothing = ~ending & (ends <= events.times)
         unaccounted = nothing if events.accounted is None else nothing & ~events.accounted
         self._router.ledger.count_chosen(self._node, "unwindowed", _streams(events), matched | unaccounted)
@@ -150,7 +151,7 @@ class WaitingEdges:
         return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
 
     def expire(self, frontier: int | None) -> None:
-        """Refuse edges that can match no start any more, because they end up to the frontier (microseconds)."""
+        """Rejects end edges that can match no start any more, because they end up to the frontier (microseconds)."""
         waiting, router = self._waiting, self._router
         if waiting is None:
             return
@@ -163,7 +164,7 @@ class WaitingEdges:
         self._waiting = waiting.take(np.flatnonzero(~ended))
 
     def write(self, writer: SegmentWriter) -> WrittenEdges | None:
-        """Write those that still wait; None if there is none."""
+        """Writes the waiting end edges; returns None if there are none."""
         edges = self._waiting
         if edges is None or not len(edges):
             return None
@@ -172,8 +173,8 @@ class WaitingEdges:
         return WrittenEdges(ref, int(edges.ends.min()))
 
     def _edges(self, events: RetainedEvents) -> NDArray[np.int64]:
-        """Returns a number for each event that its start and its end edge share: both have the same start time, input
-        and key."""
+        """Returns a number for each event that a start and its end edge share: both have the same start time, input and
+        key."""
         assert events.edges is not None
         lifetime = self._node.bolt.settings.lifetime
         assert lifetime is not None
@@ -181,9 +182,9 @@ class WaitingEdges:
         return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
 
     def _unmatchable_end(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the end up to which an end edge can match no start any more, given the time up to which windows are
-        closed. If late starts are moved to that time, an end edge at that very time still matches; start and end then
-        cancel out."""
+        """Returns the end up to which end edges can match no start any more. ``closed_until``: the time up to which
+        windows are closed. If late starts are moved to that time, an end edge at exactly that time still matches, and
+        both cancel out."""
         node = self._node
         moves = any(node.bolt.settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
         return np.where(closed_until > NONE, closed_until - moves, closed_until)
@@ -193,21 +194,21 @@ def _streams(held: RetainedEvents) -> NDArray[np.int8]:
     return np.zeros(len(held), np.int8) if held.streams is None else held.streams
 
 
-# The watermarks of a task's keys, where each key has one of its own (AZ-15).
+# The watermarks of a task's keys, if each key has its own (AZ-15).
 
 
 @dataclass(frozen=True)
 class KeyWatermarks:
-    """Advances the watermarks of keys, and tells up to when the windows of each key are due."""
+    """Advances the watermarks of keys, and tells up to which time the windows of each key are due."""
 
     node: WindowedNode
     substreams: Substreams
     _closed: dict[int, int] = field(default_factory=dict)
-    """By the code of a key: up to where its windows have been evaluated within this batch."""
+    """By code of a key: the time up to which its windows have been evaluated within this batch."""
 
     @staticmethod
     def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
-        """Returns the watermarks of keys in a task's state; None if the bolt has one watermark for all keys."""
+        """Returns the watermarks of keys from a task's state; None if the bolt has one watermark for all keys."""
         settings = node.bolt.settings
         if not (settings.watermark_per_key and node.event_time):
             return None
@@ -222,27 +223,27 @@ class KeyWatermarks:
     def advance(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> Marks:
-        """Called once with the events of a batch in order of arrival, as ``KeyMarks`` is."""
+        """Called as ``KeyMarks`` is: once, with the events of a batch in order of arrival."""
         own, after = self.substreams.advance(keys, times, advancing, values)
         own = np.maximum(own, self.substreams.floor)
         return Marks(own, own, after)
 
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
-        """For each event, by the code of its key: the windows to evaluate end after the first time, and up to the
-        second. ``upto`` is the current frontier."""
+        """Returns the range of window ends to evaluate for each event, by the code of its key: after the first time,
+        and up to the second. ``upto``: the current frontier."""
         previous, current = self.substreams.limits(keys)
         return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_at(current)
 
     def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
-        """The same within a batch, in which windows of one key alone have closed, up to this time."""
+        """Returns the same range within a batch, in which only windows of ``key`` have closed, up to ``upto``."""
         previous, _ = self.substreams.limits(keys)
         after = self._evaluated(keys, previous)
         self._closed[key] = upto
         return after, np.where(keys == key, np.maximum(after, upto), after)
 
     def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns for each event the time up to which the windows of its key have been evaluated; ``previous`` is the
-        time of the last batch, as a watermark."""
+        """Returns, for each event, the time up to which the windows of its key have been evaluated. ``previous``: this
+        time in the last batch, as a watermark."""
         after = self.node.closed_at(previous)
         if not self._closed:
             return after
@@ -252,16 +253,16 @@ class KeyWatermarks:
         return np.maximum(after, np.where(codes[places] == keys, limits[places], NONE))
 
     def write(self, writer: SegmentWriter) -> Ref | None:
-        """Write them; None if there is nothing to write."""
+        """Writes the watermarks; returns None if there are none."""
         table = self.substreams.table()
         return None if table is None else writer.add(table)
 
 
-# The keys of a task whose windows fire without events too (decision 46).
+# The keys of a task whose windows fire even without events (decision 46).
 
 
 class TaskKnownKeys:
-    """The known keys of a task, and up to when their windows without events are due."""
+    """The known keys of a task, and the time up to which their windows without events are due."""
 
     def __init__(
         self,
@@ -272,7 +273,7 @@ class TaskKnownKeys:
         store: SegmentStore,
         codes: KeyCodes,
     ) -> None:
-        """``until``: time for which a key is known after its last window with events."""
+        """``until``: the time for which a key is known after its last window with events."""
         self._until, self._node, self._end, self._stored = until, node, item.end, before.known
         self._known = (
             KnownKeys.none(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
@@ -282,7 +283,7 @@ class TaskKnownKeys:
             self._add_listed(node.listed[item.task], codes)
 
     def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
-        """Adds the listed keys that are not known yet; each is known from the moment listed with it."""
+        """Adds listed keys that are not known yet; each is known from its listed time."""
         self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
         new = self._known.unknown(self._listed)
         self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
@@ -297,21 +298,22 @@ class TaskKnownKeys:
         return len(self._known)
 
     def empty_windows(self, upto: int | None) -> EmptyWindows:
-        """Returns the windows without events of one evaluation, that end up to this frontier (microseconds)."""
+        """Returns the windows without events of one evaluation; they end up to this frontier (microseconds)."""
         (grid,) = self._node.assigners
         assert isinstance(grid, GridWindows)
         limit = self._due_at_the_end(grid) if upto == FOREVER else NONE if upto is None else upto
         return EmptyWindows(grid, self._until.micros, self._known, limit, self._listed)
 
     def write(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
-        """Write the keys; unchanged ones are not written again."""
+        """Writes the keys, unless they are unchanged."""
         if not evaluated:
             return self._stored
         return writer.add(self._known.table()) if len(self._known) else None
 
     def _due_at_the_end(self, grid: GridWindows) -> int:
-        """Returns the time in microseconds up to which windows without events are due at the end of the streams: as far
-        as the watermark has closed windows, and up to the last window that may hold the latest event of the bolt."""
+        """Returns the time in microseconds up to which windows without events are due at the end of the streams: the
+        time up to which the watermark has closed windows, or the end of the last window that may hold the bolt's latest
+        event."""
         end, until = self._end, NONE
         if self._node.event_time and end.watermark is not None:
             until = int(self._node.closed_at(np.array([end.watermark]))[0])
@@ -326,11 +328,11 @@ def _key_columns(node: WindowedNode) -> pa.Schema:
     return pa.schema([(column.name, value_type(column.type)) for column in columns])
 
 
-# The panes of a task's open windows, where windows fire more than once.
+# The panes of a task's open windows, if windows fire more than once.
 
 
 class TaskPanes:
-    """The states of a task's open windows, and the decisions about their firings."""
+    """The states of a task's open windows, and decisions about their firings."""
 
     def __init__(
         self, panes: Panes, node: WindowedNode, before: AssignedState, end: BatchEnd, store: SegmentStore
@@ -341,20 +343,20 @@ class TaskPanes:
 
     @property
     def closed_early(self) -> ClosedEarly | None:
-        """The windows that a firing has closed before their end; None if there are none."""
+        """The windows that a firing has closed before their end; None without such windows."""
         return ClosedEarly(self._states, self._node.assigners) if self._panes.closes else None
 
     @property
     def states(self) -> PaneStates:
-        """The states of the windows that are open."""
+        """The states of the open windows."""
         return self._states
 
     def decisions(self, upto: int | None, *, within_batch: bool) -> PaneDecisions:
         """Returns the decisions of one evaluation, which closes windows that end up to this frontier (microseconds).
-        ``within_batch``: before further events of the batch are added."""
+        ``within_batch``: True before further events of the batch are added."""
         watermark = NONE if self._end.watermark is None else self._end.watermark
         closed_until = NONE if upto is None else upto
-        # Windows have ended although late events may still be admitted to them.
+        # Windows have ended, but late events may still be admitted to them.
         ended_until = closed_until if within_batch else max(closed_until, watermark - self._node.closes_after_end)
         time = EvaluationTime(
             self._evaluations, self._end.clock, watermark, ended_until, closed_until, self._lateness(), within_batch
@@ -362,47 +364,47 @@ class TaskPanes:
         return PaneDecisions(self._panes, self._states, time)
 
     def update(self, decisions: PaneDecisions) -> None:
-        """Take over the states of the windows after their evaluation."""
+        """Takes over the states of the windows after an evaluation."""
         self._states = decisions.states()
 
     def forget(self) -> None:
-        """Called when no window is open any more."""
+        """Called when no window is open."""
         self._states = PaneStates.of(None)
 
     def write(self, writer: SegmentWriter) -> Ref | None:
-        """Write the states; None if no window is open."""
+        """Writes the states; returns None if no window is open."""
         return writer.add(self._states.table()) if len(self._states) else None
 
     def _lateness(self) -> int | None:
-        """Returns how long windows take late events, in microseconds; None if not only the watermark closes them."""
+        """Returns how long windows accept late events, in microseconds; None if more than the watermark closes them."""
         settings = self._node.bolt.settings
         alone = self._node.event_time and settings.idle_timeout is None
         return settings.allowed_lateness.micros if alone else None
 
 
-# Evaluations of a task's windows: from live events to windows, and what is known of the windows afterwards.
+# Evaluations of a task's windows: from live events to windows, and the state of windows afterwards.
 
 
 @dataclass(frozen=True)
 class EvaluationScope:
-    """The events of one evaluation, and the range of its window ends in microseconds."""
+    """The events of an evaluation, and the range of its window ends in microseconds."""
 
     events: RetainedEvents
     count: int
-    """Number of evaluated events, from the first one on."""
+    """Number of evaluated events, counted from the first."""
     after: int
     upto: int | None
     last: LastFired | None
-    """The last window of each key; None if the bolt does not ask for expired events."""
+    """The last window of each key; None if the bolt does not use expired events."""
 
     @property
     def within_batch(self) -> bool:
-        """True if further events of the batch are added afterwards."""
+        """True if further events of the batch will be added."""
         return self.count < len(self.events)
 
 
 class Evaluations:
-    """Evaluates the windows of a task, and keeps their state from one evaluation to the next."""
+    """Evaluates the windows of a task, and keeps their state between evaluations."""
 
     def __init__(
         self,
@@ -415,7 +417,7 @@ class Evaluations:
         sums: RunSums | None = None,
         watched: bool = False,
     ) -> None:
-        """``sums`` and ``watched`` as for ``AssignedWindows``."""
+        """``sums`` and ``watched``: as for ``AssignedWindows``."""
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
         self._sums, self._watched = sums, watched
@@ -424,17 +426,17 @@ class Evaluations:
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
         self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
         self.next_end = before.next_end
-        """A time, in microseconds, before which no further window ends; None if no window is open."""
+        """A time in microseconds before which no open window ends; None if no window is open."""
         self.open_ends: tuple[int, ...] = tuple(before.open_ends)
-        """The ends of the windows that hold events, if an idle timeout may close them."""
+        """The ends of windows with events, if an idle timeout may close them."""
         self.last_end: int | None = None
         """The end of the last window that fired in this batch."""
         self.counts = {name: np.zeros(len(node.inputs), np.int64) for name in ("windowed", "unwindowed")}
-        """Events that entered these accounts in this batch, by input."""
+        """For each account, the number of events that entered it in this batch, by input."""
 
     @property
     def closed_early(self) -> ClosedEarly | None:
-        """The windows that a firing has closed before their end; None if there are none."""
+        """The windows that a firing has closed before their end; None without such windows."""
         return None if self._panes is None else self._panes.closed_early
 
     @property
@@ -444,19 +446,19 @@ class Evaluations:
 
     @property
     def known_keys(self) -> pa.Table | None:
-        """The keys whose windows fire without events; None if there is none."""
+        """The keys whose windows fire without events; None without such keys."""
         return None if self._known is None else self._known.table
 
     @property
     def needs_no_events(self) -> bool:
-        """True if windows may fire although there are no live events."""
+        """True if windows may fire without live events."""
         return self._known is not None and len(self._known) > 0
 
     def run(
         self, given: EvaluationScope, flags: NDArray[np.uint8]
     ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
-        """Yield the due windows; returns the flags (ACCOUNTED, NOT_LIVE) of all events afterwards. ``flags`` are the
-        flags before."""
+        """Yields the due windows. Takes the flags of all events before the evaluation, and returns their flags
+        afterwards (ACCOUNTED, NOT_LIVE)."""
         chosen = np.flatnonzero((flags[: given.count] & NOT_LIVE) == 0)
         whole = len(chosen) == len(given.events)
         held = replace(given.events if whole else given.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
@@ -477,25 +479,25 @@ class Evaluations:
         return after
 
     def forget(self) -> None:
-        """Called instead of an evaluation if there are no live events: no window is open."""
+        """Called instead of an evaluation if there are no live events, so that no window is open."""
         self.next_end, self.open_ends, self._released = None, (), ReleasedEnds.of(None)
         if self._panes is not None:
             self._panes.forget()
 
     def note_earliest(self, earliest: int) -> None:
-        """Note an event that no evaluation has seen yet, by its time in microseconds: no window of it ends before."""
+        """Records an event that no evaluation has seen yet, by its time in microseconds: its windows end later."""
         self.next_end = earliest if self.next_end is None else min(earliest, self.next_end)
 
     def write_panes(self, writer: SegmentWriter) -> Ref | None:
-        """Write the states of open windows; None if there is none."""
+        """Writes the states of open windows; returns None if no window is open."""
         return None if self._panes is None else self._panes.write(writer)
 
     def write_known(self, writer: SegmentWriter, *, evaluated: bool) -> Ref | None:
-        """Write the known keys; None if there is none."""
+        """Writes the known keys; returns None if there are none."""
         return None if self._known is None else self._known.write(writer, evaluated=evaluated)
 
     def write_released(self, writer: SegmentWriter) -> Ref | None:
-        """Write the windows released exactly at the last limit; None if there is none."""
+        """Writes the windows released exactly at the last limit; returns None if there are none."""
         return writer.add(self._released.table()) if len(self._released) else None
 
     def _span(self, windows: AssignedWindows, held: RetainedEvents, given: EvaluationScope) -> Span:
@@ -510,7 +512,7 @@ class Evaluations:
         return windows.span_of(*self._keys.span(held.keys, given.upto))
 
     def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
-        """Yield the due windows, then note when the next ones are."""
+        """Yields the due windows, then records when the next ones are due."""
         empty = None if self._known is None else self._known.empty_windows(given.upto)
         decisions: PaneDecisions | None = None
         if empty is not None:
@@ -529,11 +531,11 @@ class Evaluations:
             self.open_ends = tuple(windows.open_ends(span))
 
 
-# One task whose windows assigners form: restored, fired, and saved.
+# A task whose windows assigners form: restoring, firing and saving them.
 
 
 class AssignedTask:
-    """The live events of a task and the windows that assigners form of them."""
+    """The live events of a task, and the windows that assigners form of them."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         before, store = item.state.windows_as(AssignedState), router.context.store
@@ -550,21 +552,21 @@ class AssignedTask:
             item, node, before, store, self._keys, self._codes, sums=self._sums, watched=traced
         )
         self._flags: NDArray[np.uint8] | None = None
-        """The flags of each event after the evaluation, old ones first; None if there is none."""
+        """The flags of each event after the evaluation, old events first; None without events."""
         self._coded: NDArray[np.int64] | None = None
-        """The codes of the keys of these events; None if they have no key."""
+        """The codes of the keys of these events; None if events have no key."""
         self._listed = before.listed
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """The live events, for sessions and message ids; the watermarks of the keys; and the windows that firings have
-        closed."""
+        """Returns the live events, for sessions and message ids, the watermarks of the keys, and the windows that
+        firings have closed."""
         key_marks = None if self._keys is None else self._keys.advance
         codes = self._code if any(self._node.keys) else None
         return AdmissionContext(self._live, key_marks, codes, closed_early=self._evaluations.closed_early)
 
     def accept(self, admitted: Admitted) -> None:
-        """Take the admitted events of the batch."""
+        """Takes the admitted events of the batch."""
         versions, new = self._node.versions, admitted.events
         if versions is not None and new.streams is not None and (new.streams == versions).any():
             self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
@@ -577,17 +579,18 @@ class AssignedTask:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
     def _folded(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
-        """Returns the admitted events as rows with partial results, and the indices before which windows must be
-        evaluated.
+        """Returns the admitted events, folded to rows with partial results, and the indices before which windows must
+        be evaluated.
 
-        Events between which windows are evaluated are not live at the same time, so each part is added up by itself.
+        If windows are evaluated between two events, these need not be live at the same time, so each part is folded by
+        itself.
         """
         events, old = admitted.events, self._events.old.live() if sums.counts else None
-        assert old is None or not admitted.evaluate_before  # only lateness by window asks for these
+        assert old is None or not admitted.evaluate_before  # only lateness by window sets these
         codes, before = self._codes_of(events, old)
         rows, limits, first = list[RetainedEvents](), list[tuple[int, int]](), 0
         stops: list[tuple[int, int | None]] = [*admitted.evaluate_before, (len(events), None)]
-        if self._keys is not None:  # the event that comes next tells whose windows have closed: it is a row by itself
+        if self._keys is not None:  # the next event tells whose windows have closed, so it stays a row of its own
             stops = sorted([*stops, *((stop + 1, None) for stop, _ in admitted.evaluate_before)], key=itemgetter(0))
         with bolt_failure(self._node.name, self._batch, "in adding up events"):
             for stop, limit in stops:
@@ -603,7 +606,8 @@ class AssignedTask:
     def _codes_of(
         self, events: RetainedEvents, old: RetainedEvents | None
     ) -> tuple[NDArray[np.int64] | None, RetainedEvents | None]:
-        """Returns the codes of the keys of events, which only distinguish them, and old rows with their codes."""
+        """Returns the codes of the keys of events, and the old rows with their codes. The codes only distinguish
+        keys."""
         coder = KeyCodes(self._node.keys)
         if old is None:
             return coder.apply(events).keys, None
@@ -612,7 +616,7 @@ class AssignedTask:
         return codes[len(old) :], replace(old, keys=codes[: len(old)])
 
     def advance(self) -> Iterator[Firing]:
-        """Yield the due windows in order."""
+        """Yields the due windows in order."""
         self._edges.expire(self._item.frontiers.current)
         if not self._may_be_due():
             if self._events.new is not None:
@@ -632,7 +636,7 @@ class AssignedTask:
             self._keys.substreams.evaluated()
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """Write the live events, and the state of their keys and windows."""
+        """Writes the live events, and the state of their keys and windows."""
         before, evaluations = self._before, self._evaluations
         refs = self._events.write(writer, self._flags)
         keys = None if self._keys is None else self._keys.write(writer)
@@ -656,7 +660,7 @@ class AssignedTask:
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
     def _code(self, arriving: RetainedEvents) -> NDArray[np.int64]:
-        """Returns the code of the key of each arriving event; stored events and windows with that key have the same."""
+        """Returns the code of each arriving event's key, the same as in stored events and windows."""
         old = self._events.old.live(*self._columns_of_keys)
         parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
         keys = self._codes.apply(RetainedEvents.concat(parts), self._kept_by_key()).keys
@@ -664,7 +668,7 @@ class AssignedTask:
         return keys[len(keys) - len(arriving) :]
 
     def _live(self, *columns: str) -> RetainedEvents | None:
-        """Returns the live events of earlier batches, by the codes of their keys."""
+        """Returns the live events of earlier batches, with the codes of their keys."""
         old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
         return None if old is None else self._codes.apply(old, self._kept_by_key())
 
@@ -673,12 +677,12 @@ class AssignedTask:
         return list(dict.fromkeys(name for names in self._node.keys for name in names))
 
     def _kept_by_key(self) -> list[pa.Table]:
-        """Returns the tables of keys that may have no events: their codes and values."""
+        """Returns tables of keys that may have no events: their codes and values."""
         marks = None if self._keys is None else self._keys.substreams.all()
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
 
     def _may_be_due(self) -> bool:
-        """True if a window may be due. If False, the events of earlier batches are not read."""
+        """True if a window may be due. If False, events of earlier batches need not be read."""
         frontier, new, settings = self._item.frontiers.current, self._events.new, self._node.bolt.settings
         if settings.panes is not None or settings.idle_timeout is not None or self._keys is not None:
             return True
@@ -693,15 +697,15 @@ class AssignedTask:
         return self._events.old.needed() if self._node.remembers else self._events.old.live()
 
     def _evaluate(self, events: RetainedEvents, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
-        """Yield the due windows of these events, of which the first ``old`` are from earlier batches; returns their
-        flags."""
+        """Yields the due windows of these events, and returns their flags. The first ``old`` events are from earlier
+        batches."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys
         flags = events.flags() & np.uint8(ACCOUNTED | NOT_LIVE)
         last = LastFired(events, self._node.streams) if self._node.remembers else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:
-            upto = limit if self._keys is not None else max(after, limit)  # one key says nothing of the next
+            upto = limit if self._keys is not None else max(after, limit)  # other keys have other watermarks
             flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
             yield from self._still_open()
             after = upto
@@ -713,7 +717,7 @@ class AssignedTask:
         return flags if last is None else flags | (last.flags() * np.uint8(IN_LAST_WINDOW))
 
     def _still_open(self) -> Iterator[StillOpen]:
-        """Yield the windows that are still open, if their rows may be taken back."""
+        """Yields the windows that are still open, if their rows may be retracted."""
         if self._node.retracts and self._evaluations.open_panes is not None:
             yield StillOpen(self._evaluations.open_panes)
 
@@ -723,6 +727,6 @@ class AssignedTask:
 
 
 def _of_keys(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
-    """Events with no more than their keys."""
+    """Returns the events with only their keys as payload."""
     values = key_rows(held.payload, held.streams, node.keys)
     return RetainedEvents(times=held.times, payload=values, keys=held.keys)

@@ -1,4 +1,4 @@
-"""Calls a bolt for the due windows of one task, within its limits, and routes the rows that it emits."""
+"""Calls a bolt for the due windows of one task, within the bolt's limits, and routes the rows that it emits."""
 
 from __future__ import annotations
 
@@ -54,37 +54,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Emitted:
-    """Rows of one window, or of several."""
+    """Rows of one window or of several."""
 
     rows: pa.Table | Loose
     times: int | NDArray[np.int64]
-    """The time of all rows, or of each."""
+    """The time of all rows, or of each row."""
     window: TupleWindow
-    """The window, or the first."""
+    """The window, or the first window."""
 
 
 class Emissions:
-    """The rows that the windows of a task emit, in order. Consecutive rows of one stream are combined."""
+    """The rows that the windows of a task emit, in order. Consecutive rows of a stream are combined."""
 
     def __init__(self, node: WindowedNode, watermark: int | None = None) -> None:
-        """``watermark``: of the bolt at the end of the batch; None before the first."""
+        """``watermark``: the bolt's, at the end of the batch; None before the first."""
         self.node, self._watermark = node, watermark
         self._by_stream: list[tuple[str, list[_Emitted]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
-        """Add the rows that a window emitted."""
+        """Adds the rows that a window has emitted."""
         for stream, rows in emitted:
             self._add(stream, _Emitted(rows, self._time(window), window))
 
     def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
-        """Add the rows that several windows emitted; ``index``: the window of each row."""
+        """Adds the rows that several windows have emitted; ``index``: the window of each row."""
         times = np.array([self._time(window) for window in windows], np.int64)[index]
         self._add(stream, _Emitted(table, times, windows[0]))
 
     def _time(self, window: TupleWindow) -> int:
-        """Returns the time of the rows of a window. If ``on_end`` fires a window before the watermark when the streams
-        end, its rows get the time of a window that ends at the watermark, since nothing may come from before the
-        watermark."""
+        """Returns the time of a window's rows. If ``on_end`` fires a window before the watermark when the streams end,
+        its rows get the time of a window that ends at the watermark, because no row may be before the watermark."""
         time = self.node.output_time(window)
         if window.fired_by is FiredBy.CLOSE and self._watermark is not None and not self._forgets:
             time += max(0, self._watermark - window.end_timestamp)
@@ -101,12 +100,12 @@ class Emissions:
         self._by_stream[-1][1].append(emitted)
 
     def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
-        """Yield (stream, rows, times in microseconds) in order of emission."""
+        """Yields (stream, rows, times in microseconds) in order of emission."""
         for stream, emitted in self._by_stream:
             yield stream, self._joined(self.node.outputs[stream], emitted, batch), _times(emitted)
 
     def _joined(self, schema: pa.Schema, emitted: list[_Emitted], batch: int) -> pa.Table:
-        """Returns the rows as one table. Consecutive loose rows are converted together, which is much cheaper."""
+        """Returns the rows as one table. Consecutive single rows are converted together, which is much cheaper."""
         tables: list[pa.Table] = []
         for loose, group in groupby(emitted, key=lambda emission: isinstance(emission.rows, list)):
             members = list(group)
@@ -132,7 +131,7 @@ def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
 
 
 def places(windows: Sequence[TupleWindow]) -> str:
-    """Returns the task and the windows of a bolt call for all of them, for an error."""
+    """Returns the task and the windows of a call with several windows, for error messages."""
     if len(windows) == 1:
         return place(windows[0])
     task, last = windows[0].task, max(window.end_timestamp for window in windows)
@@ -143,7 +142,7 @@ def places(windows: Sequence[TupleWindow]) -> str:
 
 
 def place(window: TupleWindow) -> str:
-    """Returns the task and the window at which a bolt failed, for error messages."""
+    """Returns the task and the window of a call, for error messages."""
     count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
         return f"in task {window.task} on the window of {count} at {show_end(window.end_timestamp)}"
@@ -151,11 +150,11 @@ def place(window: TupleWindow) -> str:
     return f"in task {window.task} on the window {span} of {count}"
 
 
-# The limits of a bolt: bytes of a window, and the time of a call.
+# The limits of a bolt: the bytes of a window, and the duration of a call.
 
 
 class CallLimits:
-    """Limits on the calls of one bolt, in one task and batch: the size of a window, and the time of a call."""
+    """Limits on the calls of one bolt, in one task and batch: the size of a window, and the duration of a call."""
 
     def __init__(self, node: WindowedNode, task: int, batch: int) -> None:
         settings = node.bolt.settings
@@ -164,12 +163,12 @@ class CallLimits:
 
     @classmethod
     def of(cls, node: WindowedNode, task: int, batch: int) -> Self | None:
-        """None of a bolt without limits."""
+        """Returns the limits of a bolt; None if it has none."""
         settings = node.bolt.settings
         return None if settings.window_bytes is None and settings.call_time is None else cls(node, task, batch)
 
     def check(self, window: TupleWindow) -> None:
-        """Raise BoltError for a window with more bytes than it may have."""
+        """Raises BoltError for a window with more bytes than the limit."""
         if self._bytes is not None and (size := window.table.nbytes) > self._bytes:
             raise self._error(
                 f"was to be called with {size:,} bytes {place(window)}",
@@ -178,8 +177,8 @@ class CallLimits:
             )
 
     def within(self, function: Callable[..., Any], arguments: tuple[Any, ...], where: Callable[[], str]) -> Any:
-        """Call a function, and return its result. Raises BoltError if the call takes too long; ``where`` gives the task
-        and the window."""
+        """Calls a function, and returns its result. Raises BoltError if the call takes too long; ``where`` returns the
+        task and the window."""
         if self._time is None:
             return function(*arguments)
         try:
@@ -202,7 +201,7 @@ class CallLimits:
         )
 
 
-# What is recorded of each window that fires, for those who watch the run.
+# Records of fired windows, for observers of the run.
 
 
 class FiredWindows:
@@ -214,7 +213,7 @@ class FiredWindows:
         sampled = context.samples_traces and carries_contexts(node.schema)
         self._contexts = TraceContexts() if sampled else None
         self.wanted = context.notes_window_ends or context.traced or sampled
-        """True if anything is to be recorded."""
+        """True if records are wanted."""
 
     def note(self, window: TupleWindow) -> None:
         """Record a window."""
@@ -233,7 +232,7 @@ class FiredWindows:
             self._ledger.note_trace_contexts(self._node, self._contexts.of_ends)
 
 
-# Retractions: a window that fires again emits the rows of its last firing once more, marked as retracted.
+# Retractions: a window that fires again first emits the rows of its last firing, marked as retracted.
 
 
 Span = tuple[int, int]
@@ -244,18 +243,18 @@ class Retractions:
     """Remembers the rows that each open window of a task last emitted."""
 
     def __init__(self, node: WindowedNode, shown: Mapping[str, Ref], store: SegmentStore) -> None:
-        """``shown`` are the rows of earlier batches, by output stream, as ``save`` wrote them."""
+        """``shown``: the rows of earlier batches, by output stream, as ``save`` wrote them."""
         self.schemas = node.bolt.output_schemas()
         self._merging = [assigner.merges for assigner in node.assigners]
         self._shown = defaultdict[tuple[int, int], dict[Span, dict[str, pa.Table]]](dict)
-        """By kind and key, and by window: the rows that it emitted when it last fired, by output stream."""
+        """By kind and key, and by window: the rows of the last firing, by output stream."""
         for stream, ref in shown.items():
             self._load(stream, store.read(ref))
 
     def rows(
         self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
     ) -> Iterator[tuple[str, pa.Table]]:
-        """Yield (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
+        """Yields (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
         assert window.ident is not None
         kind, key, start, end = window.ident
         known = self._shown[kind, key]
@@ -271,10 +270,10 @@ class Retractions:
             known[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
 
     def keep(self, windows: PaneStates) -> None:
-        """Forget the rows of all windows but these, which are open after an evaluation.
+        """Forgets the rows of all windows except these, which are open after an evaluation.
 
-        This happens before another window can overlap a closed one. Until then each window that has fired is an open
-        window of its key, a part of one, or has been cut into several.
+        Called before another window can overlap a closed one. Until then each window that has fired is an open window
+        of its key, is contained in one, or has been cut into several.
         """
         before, self._shown = self._shown, defaultdict(dict)
         keys = np.array(list({key for _, key in before}), np.int64)
@@ -286,7 +285,7 @@ class Retractions:
                     self._shown[kind, key][span] = known[span]
 
     def save(self, writer: SegmentWriter) -> dict[str, Ref]:
-        """Write the rows; return their references by output stream."""
+        """Writes the rows; returns their references by output stream."""
         parts: dict[str, list[pa.Table]] = {}
         for (kind, key), windows in self._shown.items():
             for (start, end), rows in windows.items():
@@ -295,10 +294,11 @@ class Retractions:
         return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _superseded(self, kind: int, known: Mapping[Span, object], start: int, end: int) -> list[Span]:
-        """Returns which of the windows of a key this one now is, holds, or is a part of."""
+        """Returns the windows of a key that this window replaces: it is equal to them, contains them, or is contained
+        in them."""
         if not self._merging[kind]:
             return [(start, end)] if (start, end) in known else []
-        return [span for span in known if span[0] < end and start < span[1]]  # those of a key do not overlap otherwise
+        return [span for span in known if span[0] < end and start < span[1]]  # windows of a key overlap only then
 
     def _load(self, stream: str, table: pa.Table) -> None:
         idents = np.stack([table.column(name).to_numpy() for name in RETRACTED], axis=1)
@@ -320,14 +320,14 @@ def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
     return table
 
 
-# Calls a bolt for what is due in one task, and routes what it emits.
+# Calls a bolt for the due firings of one task, and routes the rows that it emits.
 
 
 _EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16
 _MANY_EVENTS = 1 << 14
-"""Most events of windows whose bytes are not measured."""
+"""Windows with at most this many events are not measured in bytes."""
 _OF_MEMORY = 8
-"""A window is large that takes more than this part of the memory."""
+"""A window is large if it takes more than this part of the memory."""
 
 
 class BoltCalls:
@@ -349,7 +349,7 @@ class BoltCalls:
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
-        """Call the bolt for each window, in order, or for many at once. It is prepared before its first call."""
+        """Calls the bolt for each window in order, or for many at once. The bolt is prepared before its first call."""
         node, context, outputs, gathered = (
             self.node,
             self.context,
@@ -358,7 +358,7 @@ class BoltCalls:
         )
         watched = FiredWindows(node, context, self.router.ledger)
         note = watched.note if watched.wanted else None
-        for window in cast("Iterable[Firing]", firings):  # those of bolts without windows go to EventCalls
+        for window in cast("Iterable[Firing]", firings):  # bolts without windows use EventCalls
             if isinstance(window, SummedWindows | FiredSums):
                 self._join(window, outputs)
                 continue
@@ -395,7 +395,7 @@ class BoltCalls:
         window.reads = self._reads
         if self._position is not None:
             self._position.enter(window)
-        try:  # a context manager would cost as much as all the rest
+        try:  # a context manager would cost as much as the rest of the call
             if self._limits is None:
                 self._execute(bolt, window, outputs)
             else:
@@ -411,7 +411,7 @@ class BoltCalls:
             self._see_large(window)
 
     def _see_large(self, window: TupleWindow) -> None:
-        """Note the bytes of a window that is larger than all before, if they are much of the memory."""
+        """Records the bytes of a window if it is the largest so far and takes much of the memory."""
         self._many = len(window)
         size, memory = held_bytes(window), memory_of_process()
         if memory is not None and size * _OF_MEMORY > memory:
@@ -425,7 +425,7 @@ class BoltCalls:
             outputs.add(self._retractions.rows(window, emitted), window)
 
     def _call_all(self, gathered: _GatheredWindows, outputs: Emissions) -> None:
-        """Call the bolt for all gathered windows at once."""
+        """Calls the bolt for all gathered windows at once."""
         windows, events = gathered.take()
         if not windows:
             return
@@ -438,7 +438,7 @@ class BoltCalls:
             try:
                 given = self._execute_all(bolt, windows)
             except BoltError:
-                raise  # not for the windows one by one: each may take as long again
+                raise  # no retry window by window: each may take as long
             except Exception:
                 if len(windows) > 1:
                     for window in windows:  # again, one by one, to find the window that failed
@@ -455,12 +455,12 @@ class BoltCalls:
         return self._limits.within(bolt.execute_all, (given,), lambda: places(windows))
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
-        """Write the state of the bolt; return it with the counts so far. ``fired`` is the snapshot of the windows after
+        """Writes the state of the bolt; returns it with the counts so far. ``fired``: the snapshot of the windows after
         the calls."""
         before, bolt = self.before, self._bolt
         called = bolt if isinstance(bolt, StatefulTaskBolt) and (self._fired or self._forgot) else None
         user, needed_until = before.user, before.needed_until if called is None else called.needed_until
-        if is_over(needed_until, self._frontier):  # what is remembered goes with time, also where no event comes
+        if is_over(needed_until, self._frontier):  # old memories are dropped even without events
             user, needed_until = {}, None
         elif called is not None:
             user = self._save_state(called, writer)
@@ -470,7 +470,7 @@ class BoltCalls:
 
     @property
     def done(self) -> BoltTaskState:
-        """Returns the effect of the calls on the state: windows, rows, counts."""
+        """Returns the effects of the calls on the state: windows, rows, counts."""
         counters = {name: int(count) for name, count in self._counters.items()}
         return BoltTaskState(self._fired, self._suppressed, dict(self._emitted), counters)
 
@@ -483,8 +483,8 @@ class BoltCalls:
         )
 
     def _join(self, fired: SummedWindows | FiredSums, outputs: Emissions) -> None:
-        """Emit the results of windows that are joined from partial sums, or add them to the outputs where windows
-        retract."""
+        """Emits the results of windows that are joined from partial sums; if windows retract, adds them to the
+        outputs."""
         if isinstance(fired, SummedWindows):
             self._join_slices(fired)
         else:
@@ -535,7 +535,7 @@ class BoltCalls:
             outputs.add(self._retractions.rows(window, rows), window)
 
     def _is_suppressed(self, window: TupleWindow) -> bool:
-        """True if a window ends before the first output of the run; such windows are counted here."""
+        """True if a window ends before the first output of the run; counts such windows."""
         first = self.context.first
         if first is None or not first.is_after(self.node.name, window.end_timestamp):
             return False
@@ -547,7 +547,7 @@ class BoltCalls:
         self._emitted[stream] = here + table.num_rows
         first = self.before.emitted.get(stream, 0) + here
         positions = np.arange(first, first + table.num_rows)
-        # Calls at the same time do not know how many rows the others emit.
+        # With concurrent calls, none knows how many rows the others emit.
         placed = not self.node.bolt.parallel_windows
         self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock, placed))
 
@@ -558,7 +558,7 @@ class BoltCalls:
             bolt.forget(key)
 
     def _ready(self) -> TaskBolt:
-        """Returns the bolt of this task; prepared at the first call."""
+        """Returns the bolt of this task, which is prepared at the first call."""
         if self._bolt is None:
             self._bolt = self._prepared()
         return self._bolt
@@ -571,11 +571,11 @@ class BoltCalls:
 
     def _prepared(self) -> TaskBolt:
         node, context = self.node, self.context
-        settings = node.bolt.settings  # which never change, and take longer to copy than all the rest
+        settings = node.bolt.settings  # settings never change, and copying them costs more than the rest
         bolt = deepcopy(node.bolt, {id(settings): settings})
         saved = load_state(context.store, self.before.user) if self.before.user else None
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
-            by_key = node.without_windows and bool(node.keys[0])  # a state for each key, and none of the task
+            by_key = node.without_windows and bool(node.keys[0])  # states per key instead of a state of the task
             if isinstance(bolt, StatefulTaskBolt) and not by_key:
                 bolt.state = first_state(bolt) if saved is None else saved
             bolt.prepare(TaskContext(node.name, self.task, node.parallelism, context.run, self._counters))
@@ -591,26 +591,26 @@ class BoltCalls:
 
 
 def load_state(store: SegmentStore, user: Mapping[str, Ref]) -> dict[str, Any]:
-    """Returns the saved state of a stateful bolt."""
+    """Returns the stored state of a stateful bolt."""
     state: dict[str, Any] = json.loads(store.read(user[""]).column("json")[0].as_py())
     return state | {name: store.read(ref) for name, ref in user.items() if name}
 
 
 class _GatheredWindows:
-    """Windows for which a bolt is to be called at once."""
+    """Windows for which a bolt will be called at once."""
 
     def __init__(self) -> None:
         self._windows: list[TupleWindow] = []
         self._events = 0
 
     def add(self, window: TupleWindow) -> bool:
-        """Add a window; returns True if these are enough for a call."""
+        """Adds a window; returns True if there are now enough for a call."""
         self._windows.append(window)
         self._events += len(window)
         return self._events >= _EVENTS_AT_ONCE or len(self._windows) >= _WINDOWS_AT_ONCE
 
     def take(self) -> tuple[list[TupleWindow], int]:
-        """Remove and return the windows, with their number of events."""
+        """Removes and returns the windows, with their number of events."""
         taken = self._windows, self._events
         self._windows, self._events = [], 0
         return taken

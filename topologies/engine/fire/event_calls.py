@@ -1,4 +1,4 @@
-"""Bolts without windows that keep state: a task's events, its keys, and the calls of the bolt (decision 114)."""
+"""Bolts with state but without windows: a task's events, its keys, and the calls of the bolt (decision 114)."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The states of the keys of a task: a row for each key whose state is not the one in the beginning.
+# The states of a task's keys: a row for each key whose state differs from the initial one.
 
 
 StoredUserState = tuple[str, dict[str, pa.Table]]
-"""A state as it is stored: its JSON part, and its tables by name."""
+"""A stored state: its JSON part, and its tables by name."""
 
 
 _States = list[dict[str, Any]]
-"""The states of several keys, while the bolt is called."""
+"""The states of several keys, during calls of the bolt."""
 
 
 class StoredKeys:
     """The stored states of the keys of a task, in order of their codes.
 
-    A row has the code and the columns of a key, the JSON part of its state in ``STATE_COLUMN``, and each table of it as
-    a list of structs.
+    A row has the code and the columns of a key, the JSON part of its state in ``STATE_COLUMN``, and each table of the
+    state as a list of structs.
     """
 
     def __init__(self, table: pa.Table | None, tables: Sequence[tuple[str, pa.Schema]]) -> None:
@@ -59,7 +59,7 @@ class StoredKeys:
         self.codes: NDArray[np.int64] = _NO_KEYS if table is None else table.column(KEY_COLUMN).to_numpy()
 
     def of(self, codes: NDArray[np.int64]) -> list[dict[str, Any] | None]:
-        """Returns the states of keys; None for each that has none."""
+        """Returns the states of keys; None for keys without one."""
         if self.table is None or not len(self.codes):
             return [None] * len(codes)
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -76,8 +76,8 @@ class StoredKeys:
         return found
 
     def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[StoredUserState | None]) -> StoredKeys:
-        """Returns the states after the states of some keys have changed: ``keys`` are their columns, None forgets a
-        state."""
+        """Returns the states after a change. ``keys``: the columns of the changed keys; ``states``: their new states,
+        None to forget a state."""
         kept = [] if self.table is None else [self.table.filter(pa.array(np.isin(self.codes, codes, invert=True)))]
         there = np.array([place for place, state in enumerate(states) if state is not None], np.int64)
         packed = [state for state in states if state is not None]
@@ -103,7 +103,7 @@ def _as_lists(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets), rows)
 
 
-# One task of a bolt without windows: what it is given in a batch, and what it keeps of its keys.
+# A task of a bolt without windows: its events in a batch, and the states of its keys.
 
 
 class EventTask:
@@ -115,33 +115,33 @@ class EventTask:
         store, types = router.context.store, node.bolt.state_types
         of_tables = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
         self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)
-        """The states of its keys; replaced by the caller of the bolt."""
+        """The states of its keys; ``EventCalls`` replaces them."""
         self._stored = self.keys
         self._codes = KeyCodes.restored(node.keys, store, self._before.codes)
         self._events: RetainedEvents | None = None
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """Nothing: all events are taken in."""
+        """Returns an empty context: all events are admitted."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
-        """Take the events of the batch, in order of arrival, with the codes of their keys."""
+        """Takes the events of the batch, in order of arrival, with the codes of their keys."""
         table, events = self.keys.table, admitted.events
-        if table is not None and events.keys is not None and not len(self._codes):  # only equal hashes may be mistaken
+        if table is not None and events.keys is not None and not len(self._codes):  # only equal hashes need codes
             table = table.filter(pa.array(np.isin(self.keys.codes, events.keys)))
         self._events = self._codes.apply(events, [] if table is None else [table])
 
     def advance(self) -> Iterator[EventFiring]:
-        """Yield the clock, if the bolt asks for it, and then the events. The clock moves before a batch comes, so it
-        does not matter where batches of one clock are cut."""
+        """Yields the clock, if the bolt uses it, and then the events. The clock advances before a batch comes, so it
+        does not matter where batches with the same clock are cut."""
         if self._node.clock_is_due(self._item.frontiers.previous, self._item.frontiers.current):
             yield ClockPassed(self._item.end.clock)
         if self._events is not None:
             yield Arrived(self._events)
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """Returns the states of the keys; its events are all done."""
+        """Returns the states of the keys; no events remain."""
         counts = {}
         if self._events is not None:
             counts["windowed"] = count_by_stream(self._events.streams, len(self._events), len(self._node.inputs))
@@ -155,17 +155,17 @@ class EventTask:
         return replace(self._before, keys=None if table is None else writer.add(table), codes=codes)
 
 
-# The calls of a bolt without windows in one task and batch.
+# Calls of a bolt without windows, in one task and batch.
 
 
 @dataclass(frozen=True, slots=True)
 class _EventsByKey:
-    """The keys of the events of a batch; without a key all events have the same one."""
+    """The different keys of a batch's events; without a key, all events share one."""
 
     codes: NDArray[np.int64]
-    """Each once."""
+    """The codes of the keys, each once."""
     of_events: NDArray[np.int64]
-    """Of each event, the place of its key among them."""
+    """For each event, the index of its key."""
     columns: pa.Table
     """The columns of these keys."""
 
@@ -177,8 +177,8 @@ class _EventsByKey:
         return _EventsByKey(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
 
     def order(self) -> NDArray[np.int64] | None:
-        """Returns the order of the events key after key, in which keys first come; None if they are in this order
-        already."""
+        """Returns the order in which events of one key follow each other, keys by first occurrence; None if the events
+        already have this order."""
         count = len(self.of_events)
         if len(self.codes) < 2:
             return None
@@ -188,7 +188,7 @@ class _EventsByKey:
 
 
 class _LooseRows:
-    """Rows that were given one by one for a stream. Each has its time and its call: the place of its event, or the
+    """Rows for a stream that were given one by one, each with its time and its call: the index of its event, or the
     place of another call."""
 
     __slots__ = ("origins", "rows", "times")
@@ -200,14 +200,14 @@ class _LooseRows:
 
 
 class _Emitted:
-    """The rows that a task emits. Those of one stream are in order; two streams have no common order."""
+    """The rows that a task emits. Rows of one stream are in order; there is no order between streams."""
 
     def __init__(self, outputs: Mapping[str, pa.Schema]) -> None:
         self.outputs = outputs
         self._parts: dict[str, list[_LooseRows | tuple[pa.Table, int]]] = {}
 
     def loose(self, stream: str) -> _LooseRows:
-        """Returns where the next rows of a stream go that are given one by one."""
+        """Returns the list for the next single rows of a stream."""
         parts = self._parts.setdefault(stream, [])
         if not parts or not isinstance(parts[-1], _LooseRows):
             parts.append(_LooseRows())
@@ -216,7 +216,7 @@ class _Emitted:
         return last
 
     def add(self, given: EmittedRows, time: int, origin: Any) -> None:
-        """Add the rows that a call has returned."""
+        """Adds the rows that a call has returned."""
         for stream, rows in emissions(given, self.outputs):
             if isinstance(rows, list):
                 loose = self.loose(stream)
@@ -227,8 +227,8 @@ class _Emitted:
                 self._parts.setdefault(stream, []).append((rows, time))
 
     def tables(self, failed: Callable[[Any, BaseException], BoltError]) -> Iterator[tuple[str, pa.Table, list[int]]]:
-        """Yield (stream, rows, times in microseconds). ``failed`` makes the error of a call whose rows are not as
-        declared."""
+        """Yields (stream, rows, times in microseconds). ``failed`` makes the error for a call whose rows do not match
+        the declaration."""
         for stream, parts in self._parts.items():
             tables, times = list[pa.Table](), list[int]()
             for part in parts:
@@ -263,14 +263,14 @@ class EventCalls(BoltCalls):
         self._task, self._called = task, 0
         self._outputs = _Emitted(node.outputs)
         self._events: RetainedEvents | None = None
-        """The events for which the bolt is called one by one; errors refer to one by its index here."""
+        """The events for which the bolt is called one by one; errors refer to them by index."""
         self._columns = node.schema.names
         types = cast("StatefulBolt", node.bolt).state_types
         self._changeable = [name for name, kind in types.items() if kind not in (int, float, str, bool)]
         """The states that can be changed where they are: lists, dicts and tables."""
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
-        """Call the bolt for the events of the task, and with the clock if it asks for it."""
+        """Calls the bolt for the events of the task, and with the clock if it uses it."""
         for firing in firings:
             match firing:
                 case Arrived(events):
@@ -282,7 +282,7 @@ class EventCalls(BoltCalls):
             self._emit(stream, table, np.array(times, np.int64) if self.node.passes_time else None)
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
-        """Write the state of the task, if it has no states of keys; return it with the counts so far."""
+        """Writes the state of the task, if states are not kept by key; returns it with the counts so far."""
         user, bolt = self.before.user, self._bolt
         if bolt is not None and not self._by_key:
             user = self._save_state(cast("StatefulBolt", bolt), writer)
@@ -298,7 +298,7 @@ class EventCalls(BoltCalls):
     # -- for events
 
     def _take(self, events: RetainedEvents) -> None:
-        """Call the bolt for the events of a batch, with the states of their keys."""
+        """Calls the bolt for the events of a batch, with the states of their keys."""
         bolt, keyed = self._stateful(), _EventsByKey.of(events, self.node)
         names = _values(keyed.columns)
         states = self._states(bolt, names, self._task.keys.of(keyed.codes)) if self._by_key else None
@@ -310,7 +310,7 @@ class EventCalls(BoltCalls):
             self._keep(bolt, keyed.codes, keyed.columns, states)
 
     def _states(self, bolt: StatefulBolt, names: Sequence[Any], known: Sequence[dict[str, Any] | None]) -> _States:
-        """Returns the states of keys, some of which had none before."""
+        """Returns the states of keys, including keys that had none before."""
         return [self._first(bolt, name) if state is None else state for name, state in zip(names, known, strict=True)]
 
     def _first(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
@@ -330,14 +330,14 @@ class EventCalls(BoltCalls):
         plain = self.node.outputs.get(DEFAULT_STREAM)
         width = -1 if plain is None else len(plain)
         place, before = 0, list[Any]()
-        try:  # a context manager for each event would cost as much as all the rest
+        try:  # a context manager per event would cost as much as the rest
             for event in self._tuples(events):
                 if states is not None:
                     key = keys[place]
                     bolt.state, bolt.key = states[key], names[key]
                     before = self._values_of(states[key])
                 given = execute(event)
-                if type(given) is tuple and len(given) == width:  # the common case of one row, the quick way
+                if type(given) is tuple and len(given) == width:  # the fast path for one row
                     loose = self._outputs.loose(DEFAULT_STREAM)
                     loose.rows.append(own_value(given))
                     loose.times.append(event.timestamp)
@@ -369,7 +369,7 @@ class EventCalls(BoltCalls):
         states: _States | None,
         names: list[Any],
     ) -> None:
-        """Call the bolt with the events of one key, of one input, and, where their times matter, of one time."""
+        """Calls the bolt with the events of one key and one input and, if times matter, of one time."""
         order, of_events = keyed.order(), keyed.of_events
         if order is not None:
             events, of_events = events.take(order), of_events[order]
@@ -393,7 +393,7 @@ class EventCalls(BoltCalls):
         called: tuple[Callable[[Any], Any], Any],
         time: int,
     ) -> None:
-        """Call a method of the bolt once, with the state of the key at a place where there are states."""
+        """Calls a method of the bolt once, with the state of the key at ``place`` if there are states."""
         self._called += 1
         before = list[Any]()
         if states is not None:
@@ -431,7 +431,7 @@ class EventCalls(BoltCalls):
     # -- by the clock
 
     def _call_at_clock(self, clock: int) -> None:
-        """Call the bolt with the clock: once, or for each key that has a state."""
+        """Calls the bolt with the clock: once, or for each key with a state."""
         bolt, now = self._stateful(), to_datetime(clock)
         if not self._by_key:
             self._call_once(bolt, None, 0, _AtClock(clock, _NO_KEY), (bolt.on_clock, now), clock)
@@ -446,14 +446,14 @@ class EventCalls(BoltCalls):
             self._call_once(bolt, states, place, _AtClock(clock, name), (bolt.on_clock, now), clock)
         self._keep(bolt, keys.codes, of_key, states)
 
-    # -- what is kept
+    # -- keeping states
 
     def _keep(
         self, bolt: StatefulBolt, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[dict[str, Any]]
     ) -> None:
-        """Keep the states of keys that differ from the first state."""
+        """Keeps the states of keys that differ from the initial state."""
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
-        usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # which knows no keys
+        usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # the usual one is the same for all keys
         first = pack_state(bolt.initial_state(), types) if usual else None
         packed, places = list[StoredUserState | None](), dict[int, str]()
         for key, state in zip(names, states, strict=True):
@@ -467,7 +467,7 @@ class EventCalls(BoltCalls):
                 raise failed(name, batch, where, error, task=self.task) from error
         self._task.keys = self._task.keys.changed(codes, keys, packed)
 
-    # -- where it fails
+    # -- errors
 
     def _failed(self, origin: Any, error: BaseException) -> BoltError:
         where, batch = self._place(origin), self.context.batch
@@ -486,15 +486,15 @@ class EventCalls(BoltCalls):
 
 
 _AT_ONCE = 1 << 14
-"""Most events that are objects at the same time."""
+"""Most events that exist as objects at the same time."""
 _LONGEST = 300
-"""Characters of an event in an error message."""
+"""Most characters of an event in an error message."""
 _NO_KEY = object()
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The place of a call with a table."""
+    """The place of a call with a table, for errors."""
 
     rows: int
     stream: str
@@ -506,7 +506,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _AtClock:
-    """The place of a call by the clock."""
+    """The place of a call with the clock, for errors."""
 
     clock: int
     key: Any
@@ -524,6 +524,6 @@ def _equal(one: StoredUserState, other: StoredUserState) -> bool:
 
 
 def _values(keys: pa.Table) -> list[Any]:
-    """Keys as users see them: a value if the key is one column, else a tuple of values."""
+    """Returns keys as users see them: a value if the key is one column, else a tuple of values."""
     columns = [objects_of(column) for column in keys.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

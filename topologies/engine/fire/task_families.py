@@ -1,6 +1,4 @@
-"""The families of windows that a task can have: runs of a queue, key triggers, policies of a user's own, assigned
-windows.
-"""
+"""The families of windows that a task can have: runs of a queue, key triggers, users' policies, assigned windows."""
 
 from __future__ import annotations
 
@@ -75,13 +73,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# One task whose windows are runs of a queue, of events or partial sums: restored, fired, and saved.
+# A task whose windows are runs of a queue of events or partial sums: restoring, firing and saving them.
 
 
 _SETTLED = 1 << 10
-"""Level of segments whose events are settled and in final order; compacting them gives levels above it."""
+"""Level of segments whose events are in final order; compacting these gives levels above it."""
 _LONG_LIFE = 4
-"""Settled events are rewritten in final order when this many evaluations will still need them, at the present rate of
+"""Settled events are rewritten in final order if at least this many evaluations will need them, at the present rate of
 new events."""
 
 
@@ -97,11 +95,11 @@ class QueueTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """An empty context: only message ids make admission to a queue depend on the events in it."""
+        """Returns an empty context: only message ids make admission depend on queued events."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
-        """Write the events, in order of time, as a segment of the queue."""
+        """Writes the events, in order of time, as a segment of the queue."""
         held = admitted.events
         (payload,) = held.payload.combine_chunks().to_batches()
         events = self._stored(Events(held.times, payload, held.streams)).sorted()
@@ -109,7 +107,7 @@ class QueueTask:
             self._refs.append(write_events(writer, events, len(self.node.inputs)))
 
     def advance(self) -> Iterator[Firing]:
-        """Yield the windows that are due at the frontier; none if the batch has no frontier."""
+        """Yields the windows that are due at the frontier; none if the batch has no frontier."""
         frontier, node = self.item.frontiers.current, self.node
         if frontier is None:
             return
@@ -122,7 +120,7 @@ class QueueTask:
         yield from self._shown(self._manager.advance(frontier, latest))
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """Returns the queue without events that no window needs any more."""
+        """Returns the queue, without events that no window needs any more."""
         manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
         if manager is None or frontier is None:
             return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
@@ -134,16 +132,16 @@ class QueueTask:
         return TaskSnapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)
 
     def _stored(self, events: Events) -> Events:
-        """Admitted events as the queue holds them."""
+        """Returns admitted events in the form in which the queue holds them."""
         return events
 
     def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
-        """Returns the windows for the bolt."""
+        """Returns the windows in the form that the bolt gets."""
         yield from windows
 
 
 class SlicesTask(QueueTask):
-    """Windows over a queue of partial sums, one per slice of time and key."""
+    """Windows over a queue of partial sums, one for each slice of time and key."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         super().__init__(item, node, router)
@@ -158,25 +156,25 @@ class SlicesTask(QueueTask):
 
 
 def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Merge adjacent segments of a queue into one, in order of time."""
+    """Merges adjacent segments of a queue into one, in order of time."""
     return _compacted(_read(item, context), item, node, context)
 
 
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Compact partial sums: sums of one slice and key that are not final become one."""
+    """Compacts partial sums: unfinished sums with the same slice and key become one."""
     return _compacted(
         _slice_sums(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
     )
 
 
 def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """Yields the events of a queue that are in no window yet and may still be in one."""
+    """Yields the queued events that are in no window yet and may still be in one."""
     for events in _restored(store, node, task, state).pending_events():
         yield pa.Table.from_batches([events.payload])
 
 
 def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """Yield the ids of pending events of which only partial sums are kept; empty if they were not traced."""
+    """Yields the ids of pending events of which only partial sums are kept; none if they were not traced."""
     slicing = node.slicing(traced=True)
     assert slicing is not None
     if slicing.traced is not None:
@@ -190,23 +188,23 @@ def _slice_sums(node: WindowedNode, context: Context) -> SliceSums:
     return slicing
 
 
-# One task whose windows are sessions of which partial results are kept: how these are compacted, and shown.
+# A task whose windows are sessions of partial results: compacting and inspecting them.
 
 
 def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Merge adjacent segments of a task into one: of each run of events that the same windows hold, one row is left,
-    or one for each group."""
+    """Merges adjacent segments of a task into one. Events that the same windows hold become one row, or one row for
+    each group."""
     sums = node.run_sums(context.traced)
     assert sums is not None
     held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs])
-    codes = KeyCodes(node.keys).apply(held).keys  # they only tell the keys of these rows apart
+    codes = KeyCodes(node.keys).apply(held).keys  # they only distinguish the keys of these rows
     with bolt_failure(node.name, context.batch, "in adding up events"):
         merged = sums.merge(held, codes)
     return compacted(item, context, lambda writer: write_retained(writer, merged, len(node.inputs)))
 
 
 def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
-    """Yield the ids of the events that are in no window yet and may still be in one; empty if they were not traced."""
+    """Yields the ids of events that are in no window yet and may still be in one; none if they were not traced."""
     sums = node.run_sums(traced=True)
     assert sums is not None
     if sums.traced is not None:
@@ -223,7 +221,7 @@ def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: C
 
 
 def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
-    """Returns the window manager of a task with its state and events from a manifest. For inspection."""
+    """Returns the window manager of a task with its state and events from a manifest, for inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=state.windows_as(QueueState))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
     manager.resume()
@@ -241,8 +239,8 @@ def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
 def _remaining(
     refs: list[Ref], parts: list[Events | None], manager: WindowManager, streams: int
 ) -> tuple[list[Ref], NDArray[np.int64]]:
-    """Returns the references without the events that the manager dropped, and the number of remaining given events per
-    stream.
+    """Returns the references without the events that the manager dropped, and the number of remaining events with an
+    account, by stream.
 
     The queue and each part are ordered by (time, arrival). The dropped events are all events before one time, and a
     number of those at that time, in order of arrival.
@@ -272,7 +270,7 @@ def _in_final_order(
     refs: list[Ref], manager: WindowManager, frontier: int, streams: int, store: SegmentStore, writer: SegmentWriter
 ) -> list[Ref]:
     """Returns the references, with all settled events rewritten in final order. So an event is sorted once, not in
-    every batch of its life."""
+    every batch."""
     events = manager.settled_events(sum(ref.needed for ref in refs if ref.level >= _SETTLED))
     if events is None:
         return refs
@@ -283,7 +281,7 @@ def _in_final_order(
 
 
 def _part_after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> Iterator[Ref]:
-    """Yields the part of a reference that lies after the frontier."""
+    """Yields the part of a reference after the frontier."""
     if not ref.has_live_up_to(frontier):
         yield ref
     elif ref.has_live_after(frontier):
@@ -291,11 +289,11 @@ def _part_after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> I
         yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
 
 
-# One task whose windows are those of keys, or of all its events, by decisions about each event: restored, fired, saved.
+# A task that decides about each event of a key, or of all keys: restoring, firing and saving its windows.
 
 
 class KeyedTask:
-    """Events of a task, and the records of its keys."""
+    """Events of a task, and records of its keys."""
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         self._item, self._node, self._router = item, node, router
@@ -305,37 +303,37 @@ class KeyedTask:
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """An empty context: admission does not depend on the stored events."""
+        """Returns an empty context: admission does not depend on stored events."""
         return AdmissionContext()
 
     def accept(self, admitted: Admitted) -> None:
-        """Take the admitted events of the batch."""
+        """Takes the admitted events of the batch."""
         self._events.new = admitted.events
 
     def _joined(self, *parts: RetainedEvents | None) -> RetainedEvents:
-        """Returns old events with the events of this batch behind them, with the codes of their keys."""
+        """Returns old events followed by the events of this batch, with the codes of their keys."""
         return self._keys.coded(
             RetainedEvents.concat([part for part in parts if part is not None] or [no_events(self._node)])
         )
 
 
-# One task whose windows are those of keys that a trigger fires.
+# A task whose windows are those of keys and are fired by a trigger.
 
 
 UNKNOWN = "unknown_trigger_status"
 """Counter of invalid answers of a trigger's rule, which fire and purge the window (UH-18)."""
 FULL = "full"
-"""Counter of windows that fired because they reached their capacity."""
+"""Counter of windows that fired because they were full."""
 
 
 class TriggeredTask(KeyedTask):
     """The open windows of the keys of a task."""
 
     _evaluated: tuple[RetainedEvents, TriggeredWindows] | None = None
-    """The events of this batch, old ones first, and their windows."""
+    """The events, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
-        """Yield the due windows and the forgotten keys in order."""
+        """Yields the due windows and the forgotten keys in order."""
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
         events = self._joined(old, self._events.new)
@@ -368,17 +366,17 @@ class TriggeredTask(KeyedTask):
         )
 
 
-# One task whose windows policies of a user's own decide about.
+# A task with users' policies.
 
 
 class PolicyTask(KeyedTask):
-    """The events of a task, or of its keys, and what policies decide about them."""
+    """The events of a task or of its keys, and the decisions of policies about them."""
 
     _evaluated: tuple[RetainedEvents, PolicyWindows] | None = None
-    """The events of this batch, old ones first, and their windows."""
+    """The events, old ones first, and their windows."""
 
     def advance(self) -> Iterator[Firing]:
-        """Yield the windows that fire, in order. Raises BoltError for an error of a policy."""
+        """Yields the firing windows in order. Raises BoltError for an error of a policy."""
         node, old = self._node, self._events.old.needed()
         events = self._joined(*map(_numbered, (old, self._events.new)))
         windows = PolicyWindows(
@@ -432,7 +430,7 @@ class PolicyTask(KeyedTask):
 
 
 def _numbered(part: RetainedEvents | None) -> RetainedEvents | None:
-    """Returns the events with their numbers, or -1 for events that have none yet."""
+    """Returns the events with their numbers; -1 for events without a number."""
     if part is None or part.numbers is not None:
         return part
     return replace(part, numbers=np.full(len(part), -1, np.int64))
@@ -445,7 +443,7 @@ _HAS: dict[type, str] = {
 
 
 def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
-    """Returns the sentence that corrects a mistake about an event, ``context.state`` or times; "" for other errors."""
+    """Returns advice on a mistake about an event, ``context.state`` or times; "" for other errors."""
     if isinstance(error, AttributeError):
         return next((f". {has}" for kind, has in _HAS.items() if isinstance(error.obj, kind)), "")
     if isinstance(error, TypeError) and "'Duration'" in error_text(error):
@@ -457,7 +455,7 @@ def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) ->
     if not frames or not _is_ours(frames[-1][0]):
         lacking = _subscripted(*frames[-1]) if frames else None
         if lacking is None or not any(state is lacking for frame, _ in frames for state in _states(frame)):
-            return ""  # a dict of the user's
+            return ""  # a dict of the user
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
     named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
@@ -470,8 +468,8 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _states(frame: FrameType) -> Iterator[Any]:
-    """Yields the states of policies among the variables of a frame: those of its contexts. In a frame of windbolt's own
-    a variable may be such a state itself, so all variables are yielded too."""
+    """Yields the states of policies among a frame's variables: those of its contexts. In a frame of windbolt a variable
+    may itself be a state, so all its variables are yielded too."""
     for each in frame.f_locals.values():
         if issubclass(type(each), PolicyContext):
             yield each.state
@@ -480,15 +478,15 @@ def _states(frame: FrameType) -> Iterator[Any]:
 
 
 def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
-    """Yields the entries of a traceback, the innermost one last."""
+    """Yields the entries of a traceback, the innermost last."""
     while trace is not None:
         yield trace
         trace = trace.tb_next
 
 
 def _subscripted(frame: FrameType, instruction: int) -> Any:
-    """Returns the object from which an instruction takes an item, if the object is a name or an attribute of one; None
-    for others, and if the source is unknown."""
+    """Returns the object from which an instruction takes an item, if that is a name or an attribute of a name. Returns
+    None for other objects, and if the source is unknown."""
     line, last, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
     if line is None or last is None:
         return None
@@ -525,7 +523,7 @@ def _line(policy: Policy, hook: str) -> str:
         return ""
 
 
-# Which tasks may have a window due at a frontier; the others are not fired.
+# Tells which tasks may have a window due at a frontier. Other tasks do not fire.
 
 
 def queue_has_work(
@@ -541,7 +539,7 @@ def queue_has_work(
 def held_has_work(
     node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
-    """True if a window of held events may be due; of other listed keys than before some may have windows due."""
+    """True if a window of held events may be due, or if a listed key is new, whose windows may be due."""
     assert frontiers.current is not None
     due = task.next_due
     if arrived is not None or (due is not None and due <= frontiers.current):
@@ -552,16 +550,16 @@ def held_has_work(
 def policies_have_work(
     node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
-    """True if policies may have to be called; they are also called at the end of the streams."""
+    """True if policies may have to be called; they are always called at the end of the streams."""
     told = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
     return told or held_has_work(node, task, arrived, frontiers)
 
 
 def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
-    """True if a queue certainly has nothing to do: no window is due and no account would change. False in doubt.
+    """True if a queue certainly has nothing to do: no window is due and no account changes. False in doubt.
 
-    ``ready``: the number of needed rows in sections with a live row up to the frontier. ``previous`` and ``frontier``
-    are the frontiers of the last evaluation and of this one, in microseconds.
+    ``ready``: the number of needed rows in sections with a live row up to the frontier. ``previous`` and ``frontier``:
+    the frontiers of the last evaluation and of this one, in microseconds.
     """
     seen = queue.settled_count
     if not ready:
@@ -579,15 +577,16 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
-    """True if some events lie between windows, which is known as soon as they have their place in the order."""
+    """True if some events lie between windows, which is known as soon as their place in the order is."""
     return isinstance(eviction, CountEvictionPolicy) and trigger.count.value > eviction.length.value
 
 
-# How many windows a task has open at most: known from what the manifest says of it, without its events.
+# Upper bounds on a task's open windows, from its manifest alone, without its events.
 
 
 def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Windows of each stored event, or one for each end in time; None for a trigger that fits neither."""
+    """Returns the bound for a queue: windows of each stored event, or one for each window end; None for other
+    triggers."""
     trigger, reach = node.trigger, node.eviction.reach
     queue, rows = task.windows_as(QueueState), task.refs.needed
     if not rows:
@@ -600,7 +599,7 @@ def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int 
             slide = trigger.slide
             windows = AlignedWindows(slide, slide, trigger.bounds, trigger.offset)
             past_end = trigger.due_at(0)
-            if reach is None:  # of a count of events: each brings one that was in no window
+            if reach is None:  # for a count of events, each event opens a window
                 return min(sum(task.pending(len(node.inputs))), _ends(windows, slide.micros, state, task, past_end))
             ends = _ends(windows, reach.micros, state, task, past_end)
             return min(-(-reach.micros // slide.micros) * rows, ends)
@@ -608,8 +607,8 @@ def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int 
 
 
 def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Returns the largest possible number of open windows: for each kind, the windows that may hold a stored event.
-    None for windows on a grid with events that last."""
+    """Returns the bound for assigned windows: for each kind, the windows that may hold a stored event. None for windows
+    on a grid and events with lifetimes."""
     rows = task.refs.needed
     if not rows:
         return 0
@@ -626,17 +625,16 @@ def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int 
 
 
 def open_by_key(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Exact: the open windows are counted."""
+    """Returns the exact number of open windows."""
     return task.windows_as(KeyedState).open_windows
 
 
 def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
-    """Returns the number of ends, that have not been passed, of windows of a length that may hold a live event of a
-    task."""
+    """Returns how many ends of windows of this length are still to come and may hold a live event of the task."""
     low, latest = task.refs.earliest_live, task.refs.latest_live
     if low is None or latest is None:
         return 0
-    at_end = windows.bounds is Bounds.END  # an event at an end is in the window that ends there, and not in the next
+    at_end = windows.bounds is Bounds.END  # such an event is in the window that ends there, not in the next
     low, high = low - at_end, latest + length - at_end
     if state.frontier is not None:
         low = max(low, state.frontier - past_end)
@@ -644,12 +642,12 @@ def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskStat
     return int((beyond - first) // windows.slide.micros)
 
 
-# The families of windows that a task can have, and which one a bolt has.
+# The families of windows, and the family of a bolt.
 
 
 @dataclass(frozen=True)
 class WindowFamily:
-    """One family of windows, and how its tasks work."""
+    """A family of windows, and the functions of its tasks."""
 
     fresh: Callable[[], WindowsState]
     """The state before the first batch."""
@@ -658,11 +656,11 @@ class WindowFamily:
     compact: Callable[[CompactItem, WindowedNode, Context], Ref]
     """Merges adjacent segments of a task into one."""
     pending: Callable[[SegmentStore, WindowedNode, int, TaskState], Iterator[pa.Table]]
-    """The events of a task that are in no window yet and may still be in one."""
+    """Yields the events of a task that are in no window yet and may still be in one."""
     has_work: Callable[[WindowedNode, TaskState, UnadmittedSections | None, Frontiers], bool]
-    """True if a task may have something to do at the current frontier, which must exist."""
+    """True if a task may have work at the current frontier, which must exist."""
     open_windows: Callable[[WindowedNode, BoltState, TaskState], int | None] = lambda node, state, task: None
-    """Upper bound on the open windows of a task, as for ``report.open_windows``."""
+    """Upper bound on the open windows of a task, as in ``report.open_windows``."""
 
 
 QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue, queue_has_work, open_in_queue)
@@ -672,19 +670,19 @@ SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices,
 ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held, held_has_work, open_assigned)
 """Windows that assigners form of live events."""
 ASSIGNED_SUMS = WindowFamily(AssignedState, AssignedTask, compact_sums, pending_in_sums, held_has_work, open_assigned)
-"""The same of partial sums, one per run of events of a session."""
+"""Windows that assigners form of partial sums, one for each run of events of a session."""
 TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held, held_has_work, open_by_key)
 """Windows of keys that a trigger fires."""
 
 POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held, policies_have_work)
-"""Windows that policies of a user's own decide about, of tasks or of keys."""
+"""Windows of users' policies, for tasks or keys."""
 
 EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_has_work, lambda node, state, task: 0)
-"""No windows: events as they come, for a bolt that keeps state."""
+"""No windows: events as they come, for a bolt with state."""
 
 
 def family_of(node: WindowedNode) -> WindowFamily:
-    """Returns the family of windows that a bolt has."""
+    """Returns the window family of a bolt."""
     if node.without_windows:
         return EVENTS
     if node.assigners:

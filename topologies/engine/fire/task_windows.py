@@ -1,4 +1,5 @@
-"""The task of a windowed bolt, whatever its windows: events are admitted and retained until no window needs them."""
+"""The task of a windowed bolt, for all families of windows: it admits events, and keeps them until no window needs
+them."""
 
 from __future__ import annotations
 
@@ -45,17 +46,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Compacting: adjacent segments of a task are written as one.
+# Compaction writes adjacent segments of a task as one.
 
 
 def compacted(item: CompactItem, context: Context, write: Callable[[SegmentWriter], Ref]) -> Ref:
-    """Write the rows of the segments as one segment, which has been compacted once more than any of them."""
+    """Writes the rows of the segments as one segment, with a compaction level above theirs."""
     with context.store.writer(context.key) as writer:
         ref = write(writer)
     return replace(ref, level=1 + max(source.level for source in item.refs))
 
 
-# Admission in a bolt's task: events that arrived, with the watermark before each, become live events.
+# Admission in a bolt's task: arrived events, with the watermark before each, become live events.
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,14 @@ class Admitted:
 
     events: RetainedEvents
     end_edges: NDArray[np.bool_] | None = None
-    """True for end edges, which are to be matched with their starts; None if there are no edges."""
+    """True for end edges, which must be matched with their starts; None without edges."""
     evaluate_before: tuple[tuple[int, int], ...] = ()
-    """(index, limit): before the event at this index is added, windows that end up to the limit (microseconds) must be
-    evaluated."""
+    """Pairs (index, limit): before the event at this index is added, windows that end up to the limit (microseconds)
+    must be evaluated."""
 
 
 def admit(item: FireItem, node: WindowedNode, router: Router, admission_context: AdmissionContext) -> Admitted | None:
-    """Admit the events that arrived for a task; the others are turned away by the rules. None if no event is
-    admitted."""
+    """Admits the events that arrived for a task; rejects others by the rules. Returns None if no event is admitted."""
     if item.admit.sections is None:
         return None
     rows = _read(item, router)
@@ -89,7 +89,7 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
 
 
 def _read(item: FireItem, router: Router) -> Rows:
-    """All events that arrived for the task, with their columns; positions count the events of the batch."""
+    """Returns all events that arrived for the task, with their columns; positions count the events of the batch."""
     tables, numbers = [], []
     for ref, first in item.admit.sections or ():
         table = router.context.store.read(ref)
@@ -130,7 +130,7 @@ def _incoming(
 def _decided_by_key(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
-    """True if the task may need the stored events of the keys to decide which of these events are admitted."""
+    """True if the task may need stored events of the keys to decide which of these events are admitted."""
     if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
@@ -173,7 +173,8 @@ def _admitted(
 
 
 def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
-    """Returns the number of the evaluation before which events are admitted; None if windows fire only once."""
+    """Returns, for each event, the number of the evaluation that follows its admission; None if windows fire only
+    once."""
     if node.bolt.settings.panes is None:
         return None
     return np.full(count, item.state.windows_as(AssignedState).evaluations, np.int64)
@@ -183,12 +184,12 @@ def _column(rows: Rows, name: str) -> Any:
     return rows.table.column(name).to_numpy() if name in rows.table.column_names else None
 
 
-# What every family of windows offers the task that fires it (decision 42).
+# The interface of all families of windows (decision 42).
 
 
 @dataclass(frozen=True)
 class SummedWindows:
-    """Windows whose results are joined from partial sums; the bolt is not called for them."""
+    """Windows whose results are joined from partial sums, without calling the bolt."""
 
     windows: Sequence[TupleWindow]
     slicing: SliceSums
@@ -196,32 +197,31 @@ class SummedWindows:
 
 @dataclass(frozen=True)
 class StillOpen:
-    """The windows that are open after an evaluation. Only for a bolt that retracts: it forgets the rows of other
-    windows."""
+    """The windows that are open after an evaluation. A bolt that retracts rows forgets the rows of other windows."""
 
     windows: PaneStates
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """Events for a bolt without windows, in order of arrival."""
+    """Arrived events for a bolt without windows, in order of arrival."""
 
     events: RetainedEvents
 
 
 @dataclass(frozen=True)
 class ClockPassed:
-    """A call that is due: a bolt without windows hears that the clock has reached a time, in microseconds."""
+    """A due call of a bolt without windows: the clock has reached a time, in microseconds."""
 
     clock: int
 
 
 Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | Forgotten | StillOpen
-"""Something that is due: a window, windows or sessions of partial sums, or a forgotten key; or the windows that may
-still fire."""
+"""A due firing: a window, windows or sessions of partial sums, or a forgotten key; or the windows that may still
+fire."""
 
 EventFiring: TypeAlias = Arrived | ClockPassed
-"""A due call of a bolt without windows: for events that have arrived, or a timer."""
+"""A due call of a bolt without windows: for arrived events, or for the clock."""
 
 
 @dataclass(frozen=True)
@@ -232,22 +232,22 @@ class TaskSnapshot:
     refs: list[Ref]
     """The events that are still needed."""
     accounted_by_stream: list[int]
-    """Per input, the events among them that are already in an account; empty for none."""
+    """For each input, how many of these events have an account; empty if none has."""
     counts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    """Per account, the events that entered it in this batch, by input."""
+    """For each account, the number of events that entered it in this batch, by input."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Further counts, by name."""
 
 
 class TaskWindows(Protocol):
-    """The windows of one task in one batch, restored from the state after the batch before.
+    """The windows of one task in one batch, restored from the state after the previous batch.
 
-    Called in this order: ``admission_context`` while events are admitted, ``accept``, ``advance``, ``snapshot``.
+    Order of calls: ``admission_context`` while events are admitted, ``accept``, ``advance``, ``snapshot``.
     """
 
     @property
     def admission_context(self) -> AdmissionContext:
-        """Returns the knowledge that admission needs of the events of earlier batches."""
+        """Returns the facts about events of earlier batches that admission needs."""
         ...
 
     def accept(self, admitted: Admitted) -> None:
@@ -255,15 +255,15 @@ class TaskWindows(Protocol):
         ...
 
     def advance(self) -> Iterator[Firing | EventFiring]:
-        """Yield what is due, in order. Must be exhausted before ``snapshot`` is called."""
+        """Yields the due firings in order. Must be exhausted before ``snapshot`` is called."""
         ...
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """Write what is still needed; return the state after the batch."""
+        """Writes what is still needed; returns the state after the batch."""
         ...
 
 
-# The events that a task holds until no window needs them, and what it keeps of their keys: read, written again.
+# The events that a task holds until no window needs them, and the state of their keys.
 
 
 @dataclass
@@ -275,23 +275,23 @@ class OldEvents:
 
     @cached_property
     def parts(self) -> list[tuple[RetainedEvents, NDArray[np.uint8]]]:
-        """Per segment: all of its events, and the flags of each."""
+        """For each segment: all its events, and their flags."""
         return [read_retained(self.store, ref) for ref in self.refs]
 
     @cached_property
     def places(self) -> list[NDArray[np.int64]]:
-        """Per segment: the indices of the events that are still needed."""
+        """For each segment: the indices of the events that are still needed."""
         return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
     def needed(self) -> RetainedEvents | None:
-        """Returns the live events, and those that have yet to be reported as expired; None if there is none."""
+        """Returns the live events, and events that have yet to be reported as expired; None without such events."""
         parts = [needed_rows(held, flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
 
     def live(self, *columns: str) -> RetainedEvents | None:
         """Returns the events that a window may still need, in order of arrival, with these columns of their payload
-        (none given: all); None if there are no such events."""
+        (all if none is given); None without such events."""
         parts = [live_rows(_select_columns(held, columns), flags) for held, flags in self.parts]
         parts = [held for held in parts if len(held)]
         return RetainedEvents.concat(parts) if parts else None
@@ -301,7 +301,7 @@ class TaskKeys:
     """State of a task's keys besides their events: their records, and the codes of keys that share a hash."""
 
     def __init__(self, store: SegmentStore, before: KeyedState, node: WindowedNode) -> None:
-        """``before`` is the state of the task's windows before the batch."""
+        """``before``: the state of the task's windows before the batch."""
         self._ref = before.keys
         self._tables = [] if before.keys is None else [store.read(before.keys)]
         self._codes = KeyCodes.restored(node.keys, store, before.codes)
@@ -314,7 +314,7 @@ class TaskKeys:
     def write(
         self, writer: SegmentWriter, events: RetainedEvents, flags: NDArray[np.uint8]
     ) -> tuple[Ref | None, Ref | None]:
-        """Write the records, if they have changed, and the codes; ``events`` are those that ``coded`` returned."""
+        """Writes the records, if they have changed, and the codes; ``events``: those that ``coded`` returned."""
         if self.records.changed:
             table = self.records.table(events.payload)
             self._tables = [] if table is None else [table]
@@ -323,27 +323,26 @@ class TaskKeys:
 
 
 class TaskEvents:
-    """The events of a task that holds them until no window needs them: old events, of earlier batches, and new events.
+    """The events that a task holds until no window needs them: old events, of earlier batches, and new events.
 
-    Flags are the flags of all events that are still needed, old ones first; None if nothing was evaluated, so that
-    nothing has changed.
+    The flags are those of all needed events, old ones first; None if no evaluation has changed them.
     """
 
     def __init__(self, store: SegmentStore, state: TaskState, streams: int) -> None:
         self.old = OldEvents(store, state.refs)
         self.new: RetainedEvents | None = None
-        """The events admitted in this batch; None if there is none."""
+        """The events admitted in this batch; None without such events."""
         self._store, self._state, self._streams = store, state, streams
 
     def replace_all(self, events: RetainedEvents | None) -> None:
-        """Replace all events by these; they are then written again."""
+        """Replaces all events by these, which are then written again."""
         self.old, self.new = OldEvents(self._store, ()), events
 
     def write(
         self, writer: SegmentWriter, flags: NDArray[np.uint8] | None, numbers: NDArray[np.int64] | None = None
     ) -> list[Ref]:
-        """Write new and changed events; return the references to all events that are still needed. ``numbers``: the
-        numbers of the events, in the order of ``flags``, if a user's own policies decide."""
+        """Writes new and changed events; returns references to all events that are still needed. ``numbers``: the
+        numbers of the events, in the order of ``flags``, for users' policies."""
         new, streams = self.new, self._streams
         if flags is None:
             written = [] if new is None or not len(new) else [write_retained(writer, new.sorted(), streams)]
@@ -367,7 +366,7 @@ class TaskEvents:
         return refs
 
     def accounted_by_stream(self, flags: NDArray[np.uint8] | None) -> list[int]:
-        """Per input, the number of needed events that have been in a window."""
+        """Returns, for each input, the number of needed events that have been in a window."""
         if flags is None:
             return self._state.accounted_by_stream
         which = ((flags & ACCOUNTED) != 0) & is_needed(flags)
@@ -392,7 +391,7 @@ class TaskEvents:
         *,
         changes: bool,
     ) -> Ref | None:
-        """Returns the reference to the rows of a section that are still needed; None if there are none. If fewer than
+        """Returns the reference to the rows of a section that are still needed; None without such rows. If fewer than
         half are left, the rows are written again; else only the flags, if they or the numbers have changed
         (``changes``)."""
         needed = is_needed(flags)
@@ -407,7 +406,7 @@ class TaskEvents:
 
 
 def _renumbered(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the numbers of all rows of a section, with new numbers for some."""
+    """Returns the numbers of all rows of a section, with new numbers for the given rows."""
     put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
     put[rows] = numbers
     return put
@@ -428,8 +427,8 @@ def _select_columns(held: RetainedEvents, columns: Sequence[str]) -> RetainedEve
 def _write(
     writer: SegmentWriter, held: RetainedEvents, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int
 ) -> Ref:
-    """Write the events in these rows, in order of (key, time); or in order of arrival if rows stand for several events
-    (see ``RetainedEvents.sorted``). ``flags`` are the flags of all events."""
+    """Writes these rows of the events in order of (key, time), or in order of arrival if rows stand for several events
+    (see ``RetainedEvents.sorted``). ``flags``: those of all events."""
     order = held.bare(rows).order() if held.weights is None else None
     if order is not None:
         rows = rows[order]
@@ -443,7 +442,7 @@ def _write(
 
 
 def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    """Merge adjacent segments of one task into one segment, without the events that are no longer needed."""
+    """Merges adjacent segments of one task into one, without events that are no longer needed."""
     held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs]).sorted()
     return compacted(item, context, lambda writer: write_retained(writer, held, len(node.inputs)))
 

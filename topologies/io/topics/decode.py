@@ -299,7 +299,9 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
 
 
 def _settled(
-    Returns the rows with the declared columns; None if no rows remain. Raises Misfit if the schema cannot give such
+    decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
+) -> Chunk | None:
+    """Returns the rows with the declared columns; None if no rows remain. Raises Misfit if the schema cannot give such
     rows."""
     declared = pa.schema([each for each in decoded.schema if each.name not in decoded.topic.changes.names])
     arrays: list[pa.Array] = []
