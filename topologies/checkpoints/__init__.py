@@ -1,4 +1,4 @@
-"""A checkpoint folder, whichever engine runs on it: its two halves, and what can be done with them.
+"""A checkpoint folder, for both engines: its two halves, and all operations on them.
 
-The state that tasks save in it, and restore after a crash, is in ``engine/fire/`` and ``manager/storage/``.
+The state that tasks save there, and restore after a crash, is in ``engine/fire/`` and ``manager/storage/``.
 """

@@ -1,4 +1,4 @@
-"""The inputs that block the watermark of a bolt, in sentences, and the stored events that wait for it."""
+"""The inputs that block a bolt's watermark, described in sentences, and the stored events that wait for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Question:
     bolt: str
     key: str | None
     window: int | None
-    """The end of the window in microseconds; None: the next one."""
+    """The end of the window in microseconds; None: the next window."""
 
 
 def events_in_words(count: int) -> str:
@@ -52,7 +52,7 @@ def events_in_words(count: int) -> str:
 
 
 class WhyReason(StrEnum):
-    """Reason for which a window waits, or waits no more."""
+    """Reason why a window waits, or no longer waits."""
 
     NOT_STARTED = "no batch has been committed"
     ENDED = "the streams have ended"
@@ -74,19 +74,19 @@ class WhyReason(StrEnum):
 
 @dataclass(frozen=True)
 class BlockingInput:
-    """An input, or a partition of one, that holds the watermark."""
+    """An input, or a partition of an input, that blocks the watermark."""
 
     input: str
     partition: str
-    """Name of the partition; empty if partitions are not told apart."""
+    """Name of the partition; empty if partitions have no marks of their own."""
     watermark: int | None
-    """The watermark that it would allow alone, in microseconds; None if it has delivered nothing."""
+    """The watermark that this input alone would allow, in microseconds; None if it has delivered nothing."""
     source: str
-    """The name under which its mark is kept: the input, and after a tab the partition."""
+    """The key of its mark in the state: the input, and after a tab the partition."""
     since: int | None
-    """The clock since which it has not moved, in microseconds; None if the checkpoint does not tell."""
+    """The clock from which on it has not moved, in microseconds; None if the checkpoint does not tell."""
     since_exactly: bool
-    """True if it delivered last at ``since``; False if it may not have moved for longer."""
+    """True if it last delivered at ``since``; False if it may have stopped earlier."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values; times in ISO 8601."""
@@ -115,11 +115,11 @@ class WhyAnswer:
     needed: int | None = None
     """The watermark at which the window fires."""
     holders: tuple[BlockingInput, ...] = ()
-    """Inputs that hold the watermark."""
+    """Inputs that block the watermark."""
     idle: tuple[str, ...] = ()
-    """The inputs and partitions that do not hold it, because they have been silent for longer than their timeout."""
+    """The inputs and partitions that do not block it, because they were silent for longer than their timeout."""
     waiting: int | None = None
-    """Number of events that are in the window so far; None if the checkpoint does not tell."""
+    """Number of events in the window so far; None if the checkpoint does not tell."""
     pending: int = 0
     """Number of events of the bolt that are in no window yet."""
 
@@ -157,13 +157,13 @@ def _shown(time: int | None) -> str | None:
     return None if time is None else show(time)
 
 
-# The inputs that hold the watermark of a bolt: the mark of each input and partition, and since when it has not moved.
+# The inputs that block a bolt's watermark: the mark of each input and partition, and since when it has not moved.
 
 
 def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
-    """Returns the watermark that each input or partition would allow alone, in microseconds; None if it has delivered
-    nothing, or not yet the number of events that moves it. Idle inputs are left out. If ticks move watermarks, it is
-    the watermark of the next tick."""
+    """Returns the watermark that each input or partition alone would allow, in microseconds. None if it has delivered
+    too few events to move the watermark. Idle inputs are left out. If ticks move watermarks, it is the watermark of the
+    next tick."""
     if rules.follows_events:
         marks: dict[str, int | None] = {
             source: _allowed(rules, source, mark)
@@ -187,15 +187,15 @@ def _allowed(rules: BoltRules, source: str, state: MarkState) -> int | None:
 
 
 def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
-    """Returns the marks of the inputs and partitions whose own events move the watermark, without inputs that import
-    one."""
+    """Returns the marks of the inputs and partitions whose own events move the watermark, without inputs that import a
+    watermark."""
     marks = marks_of(rules, state)
     return {source: mark for source, mark in marks.items() if input_of(source) not in rules.imports}
 
 
 def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
-    """Returns the inputs that hold the watermark: those that have delivered nothing; else those furthest behind, or
-    furthest ahead if the watermark is the greatest mark. ``kept``: the manifests, the last one last."""
+    """Returns the inputs that block the watermark: those that have delivered nothing; else those furthest behind, or
+    furthest ahead if the watermark is the greatest mark. ``kept``: the manifests, in order."""
     state = kept[-1].bolts[bolt]
     marks = own_marks_of(rules, state)
     known = [mark for mark in marks.values() if mark is not None]
@@ -211,7 +211,7 @@ def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) ->
 
 
 def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
-    """Returns the clock since which a source has not moved, and True if that is exact; else it is the clock of the
+    """Returns the clock from which on a source has not moved, and True if that is exact. Else it is the clock of the
     earliest kept batch with the same mark."""
     sources = kept[-1].bolts[bolt].watermark.sources
     if source in sources.seen_at:
@@ -224,7 +224,7 @@ def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -
     return since, False
 
 
-# The effect of a bolt's idle rules on a window that waits, and its time.
+# The effect of a bolt's idle rules on a waiting window.
 
 
 def idle_rules(
@@ -259,19 +259,20 @@ def named(holder: BlockingInput) -> str:
     return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
 
 
-# The inputs that hold the watermark of a bolt, in sentences: inputs and partitions, and those of the bolts before.
+# The inputs that block a bolt's watermark, in sentences: its own inputs and partitions, and those of the bolts before
+# it.
 
 
 @dataclass(frozen=True)
 class BlockingInputs:
-    """The bolts of a checkpoint: their rules and, after each of the kept batches, their states."""
+    """The bolts of a checkpoint: their rules, and their states after each kept batch."""
 
     all_rules: Mapping[str, BoltRules]
     kept: Sequence[Manifest]
 
     def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
-        """Yields sentences on the inputs that hold a bolt's watermark, and on the effect of its idle rules. ``end``:
-        the end of the waiting window; ``needed``: the watermark at which it fires."""
+        """Yields sentences about the inputs that block a bolt's watermark, and about the effect of its idle rules.
+        ``end``: the end of the waiting window; ``needed``: the watermark at which it fires."""
         rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
         lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
@@ -294,14 +295,14 @@ class BlockingInputs:
             )
 
     def of(self, bolt: str) -> tuple[BlockingInput, ...]:
-        """Returns the inputs that hold the watermark of a bolt."""
+        """Returns the inputs that block a bolt's watermark."""
         return tuple(blocking_inputs_of(bolt, self.all_rules[bolt], self.kept))
 
     def _state(self, bolt: str) -> BoltState:
         return self.kept[-1].bolts[bolt]
 
     def _behind(self, rules: BoltRules, holder: BlockingInput) -> Iterator[str]:
-        """Yields sentences about an input from other bolts: the bolt that is furthest behind, and the inputs that hold
+        """Yields sentences about an input from other bolts: the bolt that is furthest behind, and the inputs that block
         it."""
         origins = [name for name in rules.origins.get(holder.input, ()) if name in self.all_rules]
         if not origins:
@@ -349,7 +350,7 @@ def _imports(rules: BoltRules) -> Iterator[str]:
 
 
 def _has_delivered(holder: BlockingInput, state: BoltState) -> bool:
-    """True if events have come from an input; it may have no watermark yet, because there were too few."""
+    """True if events have come from an input, even too few for a watermark."""
     mark = state.watermark.sources.marks.get(holder.source)
     return holder.watermark is not None or (mark is not None and mark.latest > NONE)
 
@@ -372,7 +373,8 @@ def _about(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
 
 
 def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
-    """Describes the event that would move the watermark to ``needed``. ``alone``: no other input is behind that."""
+    """Describes the event that would move the watermark to ``needed``. ``alone``: True if no other input is behind
+    that."""
     moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
     count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:
@@ -401,12 +403,12 @@ def _upper(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-# The events that a checkpoint holds for a bolt: their times and keys, as far as windows still need them.
+# The events that a checkpoint holds for a bolt: times and keys of events that windows still need.
 
 
 @dataclass(frozen=True)
 class WaitingEvents:
-    """Events that are in no window yet, as columns; a row may stand for several that have been added up."""
+    """Events that are in no window yet, as columns; a row may be a partial sum of several events."""
 
     times: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -415,25 +417,25 @@ class WaitingEvents:
 
 @dataclass(frozen=True)
 class RegularEvents:
-    """Events in windows that begin at regular times; a row may stand for several that have been added up."""
+    """Events in windows that begin at regular times; a row may be a partial sum of several events."""
 
     windows: AlignedWindows
     first: NDArray[np.int64]
-    """The end of the first window that holds each event and was open when it came, in microseconds."""
+    """For each row, the end in microseconds of the first window that holds it and was open when it came."""
     last: NDArray[np.int64]
-    """The end of the last window that holds it; before the first for an event in none."""
+    """The end of the last window that holds it; before ``first`` if no window holds it."""
     known_last: NDArray[np.int64]
-    """``last`` at the end of the streams, when events without an end last as long as the latest event of their key."""
+    """``last`` at the end of the streams, when open-ended events last as long as the latest event of their key."""
     counts: NDArray[np.int64]
     """Number of events that each row stands for."""
 
     def within(self, end: int) -> int:
-        """Returns the number of events in the window that ends at a time."""
+        """Returns the number of events in the window with this end."""
         return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
 
     def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
-        """Returns the ends after ``over`` of the windows that hold events, with their numbers of events; at most
-        ``most`` windows are examined, also empty ones."""
+        """Returns window ends after ``over``, with their numbers of events, for windows that hold events. Examines at
+        most ``most`` windows, including empty ones."""
         first = self._first_end_after(over)
         inside = first <= self.known_last
         if not inside.any():
@@ -445,7 +447,8 @@ class RegularEvents:
         return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the end of the first window that holds an event and ends after ``over``; None if there is none."""
+        """Returns the end of the first window that holds an event and ends after ``over``; None without such a
+        window."""
         first = self._first_end_after(over)
         first = first[first <= self.known_last]
         return int(first.min()) if len(first) else None
@@ -457,7 +460,8 @@ class RegularEvents:
 def _counted_before(
     ends: NDArray[np.int64], counts: NDArray[np.int64], moments: NDArray[np.int64], side: Literal["left", "right"]
 ) -> NDArray[np.int64]:
-    """Returns the number of events that end before each moment; with ``side="right"``, also those that end at it."""
+    """Returns the number of events that end before each moment; with ``side="right"``, also those that end at the
+    moment."""
     order = np.argsort(ends, kind="stable")
     so_far = np.concatenate([[0], np.cumsum(counts[order])])
     found: NDArray[np.int64] = so_far[np.searchsorted(ends[order], moments, side=side)]
@@ -467,8 +471,8 @@ def _counted_before(
 def regular_events(
     state: BoltState, store: SegmentStore, rules: BoltRules, windows: AlignedWindows, wanted: str | None
 ) -> RegularEvents:
-    """Returns the events of a bolt, all or those of one key. ``wanted`` is the text of a key of one column, or of
-    several with commas between them."""
+    """Returns the events of a bolt, of all keys or of one. ``wanted``: the text of a key, with commas between several
+    columns."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
     for reader in readers_of(state, store, rules):
@@ -513,7 +517,7 @@ def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, want
 def events_of_key(
     payload: pa.Table, streams: NDArray[np.int8] | None, rules: BoltRules, wanted: str
 ) -> NDArray[np.bool_]:
-    """Returns which events are of a key; its columns may have other names at each input."""
+    """Returns a mask of the events of a key, whose columns may have other names at each input."""
     keys = rules.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):

@@ -1,8 +1,8 @@
-"""A run on a checkpoint, for both engines: opened, noted and cleaned up.
+"""A run on a checkpoint, for both engines: opening it, recording the run, and cleaning up.
 
 A checkpoint knows a topic by its name, and continues at the offset where it stopped. If a topic is deleted and made
-anew, its first records would be skipped, in silence if it has more records than were read of the old one. So the
-checkpoint notes the ids that Kafka gives to topics, and a run compares them when it starts.
+anew, its first records would be skipped, silently if it has more records than were read of the old topic. So the
+checkpoint records the ids that Kafka gives to topics, and a run compares them when it starts.
 """
 
 from __future__ import annotations
@@ -79,11 +79,12 @@ from topologies.run.run_metrics import files_behind
 from topologies.run.summary import BoltTotals, Summary, advice_on
 from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError
 
-# Topics that were deleted and made anew since a checkpoint has read them, and records that were deleted unread.
+# Topics that were deleted and made anew since a checkpoint read them, and records that were deleted unread.
 
 
 TOPICS = "topics"
-"""The note of the topics that were read: spout, topic, id, and after which batch that was found."""
+"""Name of the note about topics that were read: for each, spout, topic, id, and the batch after which the id was
+found."""
 
 
 @dataclass
@@ -93,13 +94,13 @@ class ReadTopics:
     opened: AdminOf
     spouts: Mapping[str, KafkaSpout]
     ids: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Per spout, the ids of its topics as the run began."""
+    """For each spout, the ids of its topics when the run began."""
 
     def begin(self, files: SealedFolder, log: SourceLog, batch: int, check_owner: Callable[[], None]) -> list[str]:
-        """Compare the topics with those that the checkpoint has read up to ``batch``, the last that was committed.
+        """Compares the topics with those that the checkpoint has read up to ``batch``, the last committed batch.
 
-        A topic that was made anew is read from its beginning, if its spout lets records be lost; the messages about
-        that are returned. Otherwise DataError is raised.
+        A topic that was made anew is read from its beginning if its spout allows lost records; returns messages about
+        such topics. Otherwise raises DataError.
         """
         noted, complaints = _noted_ids(files), []
         for name, spout in self.spouts.items():
@@ -129,15 +130,15 @@ class ReadTopics:
         return complaints
 
     def begin_anew(self) -> None:
-        """Note the topics for a run without a checkpoint."""
+        """Records the topics for a run without a checkpoint."""
         for name, spout in self.spouts.items():
             with self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
                 topics = _topics(admin, spout, ())
             self.ids[name] = {topic: each.id for topic, each in topics.items() if each.id != UNKNOWN_ID}
 
     def compare(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> None:
-        """Raises DataError if a topic was made anew since the run began; like ``lost``, for a caller that finds
-        deletions itself."""
+        """Raises DataError if a topic was made anew since the run began. Unlike ``lost``, for callers that find
+        deletions themselves."""
         for name, of_spout in ranges.items():
             spout = self.spouts[name]
             passing = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
@@ -145,11 +146,11 @@ class ReadTopics:
                 self._refuse_remade(admin, name, of_spout)
 
     def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
-        """Returns messages about records of a batch that were deleted before they were read, if that does not stop the
-        run. Raises DataError if a topic was made anew since the run began.
+        """Returns messages about records of a batch that were deleted before they were read, if the run may continue.
+        Raises DataError if a topic was made anew since the run began.
 
-        Called before the records of a batch are read. A broker that does not answer now is asked before the next batch:
-        its topics are compared before a further batch is committed, or when the next run starts.
+        Called before the records of a batch are read. If a broker does not respond now, its topics are compared before
+        the next batch is committed, or when the next run starts.
         """
         complaints: list[str] = []
         for name, spout in self.spouts.items():
@@ -170,7 +171,7 @@ class ReadTopics:
         return complaints
 
     def _refuse_remade(self, admin: Admin, name: str, ranges: Sequence[OffsetRange]) -> None:
-        """Raise DataError for a topic of a spout that is another one than when the run began."""
+        """Raises DataError for a spout's topic that was made anew since the run began."""
         spout, ids = self.spouts[name], self.ids[name]
         for topic, (topic_id, _) in _topics(admin, spout, ids).items():
             if ids.get(topic, topic_id) == topic_id:
@@ -227,7 +228,7 @@ def _topic_was_recreated(name: str, topic: str, skipped: int) -> str:
 
 
 def _noted_ids(files: SealedFolder) -> list[list[Any]]:
-    """Returns the topics that runs have read. An unreadable note is made again, without the ids."""
+    """Returns the topics that runs have read. An unreadable note is replaced by one without ids."""
     with suppress(*UNREADABLE):
         note = files.read(TOPICS)
         return [] if note is None else list(note["topics"])
@@ -235,12 +236,12 @@ def _noted_ids(files: SealedFolder) -> list[list[Any]]:
 
 
 def _topics(admin: Admin, spout: KafkaSpout, read: Iterable[str]) -> dict[str, TopicInfo]:
-    """Returns the topics of a spout that exist."""
+    """Returns those topics of a spout that exist."""
     existing = admin.topics()
     return admin.describe(existing & {*spout.topics, *read, *matching(spout.pattern, existing)})
 
 
-# Opens a checkpoint for a run: its halves and its topology are checked, and a new one gets its notes.
+# Opens a checkpoint for a run: checks its halves and its topology, and writes the notes of a new checkpoint.
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ class OpenCheckpoint:
     files: FileCheckpoint
     """windbolt's half of the checkpoint."""
     first_output: int | None
-    """Start of the run that made it, in microseconds, if that was at the time of an output."""
+    """Time of the first output of the run that made it, in microseconds; None if that run started with its input."""
 
 
 def open_checkpoint(
@@ -260,12 +261,12 @@ def open_checkpoint(
     keep: int = KEPT_BATCHES,
     attempts: Attempts | None = None,
 ) -> OpenCheckpoint:
-    """Opens the two halves of a checkpoint. Raises CheckpointError, with what to do, if they do not fit each other, the
+    """Opens the two halves of a checkpoint. Raises CheckpointError, with a remedy, if they do not fit each other, the
     topology or the start.
 
-    If there is no lock, a run that has the checkpoint loses it to this one; but a further attempt of a run takes it
-    from no other run. ``first_output``: time at which the run starts; None: with its input, or as the run before did.
-    ``keep``: number of the last batches that are kept.
+    Without a lock, a run that has the checkpoint loses it to this run; but a retry of a run takes it from no other run.
+    ``first_output``: time at which the run starts; None: with its input, or like the previous run. ``keep``: number of
+    batches to keep.
     """
     is_new = halves.uri is None and not halves.has_our_half
     with naming_a_way_back(halves):
@@ -291,14 +292,15 @@ def _check_unclaimed(halves: PairedCheckpoint, topology: Graph, first_output: in
 
 
 def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, first_output: int | None) -> int | None:
-    """Returns the time of the first output that the first run on the checkpoint was given.
+    """Returns the time of the first output of the first run on the checkpoint.
 
-    A new checkpoint gets notes of this run's start and topology. In an old one they are compared with its notes.
+    A new checkpoint gets notes about the start and topology of this run. In an old one they are compared with its
+    notes.
     """
     files.latest()
     noted, now = noted_rules(halves), TopologyRules.of(topology)
     if noted is None:
-        files.write_note(START, {"first_output": first_output})  # written first, so it exists if the other does
+        files.write_note(START, {"first_output": first_output})  # written first, so it exists if the other note does
         files.write_note(TOPOLOGY, now.to_json())
         return first_output
     check_topology(halves, topology, noted)
@@ -310,15 +312,15 @@ def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, fir
 
 
 def make_private_folders(halves: PairedCheckpoint) -> None:
-    """Makes the folders of a new checkpoint on this machine, with permissions for their owner alone, whatever
-    permissions the files in them have."""
+    """Makes the folders of a new checkpoint on this machine, readable only by their owner, whatever permissions the
+    files in them have."""
     for half in ("windbolt", "spark"):
         with as_storage_error(f"{halves.root}/{half}", "made"):
             os.makedirs(f"{halves.root}/{half}", exist_ok=True)
             os.chmod(f"{halves.root}/{half}", 0o700)
 
 
-# Spouts of runs with a checkpoint whose rows are kept there, in files of which each is a micro-batch.
+# Spouts whose rows a run with a checkpoint keeps there, in files of one micro-batch each.
 
 
 _FIRST_NS = 1_000_000_000_000_000_000
@@ -326,8 +328,8 @@ _STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last chan
 
 
 def as_files(topology: Graph, checkpoint: str) -> Graph:
-    """Returns the topology with its in-memory spouts, and those that users have written, replaced by spouts of files
-    that hold the same batches."""
+    """Returns the topology with its in-memory spouts, and those of users, replaced by file spouts for the same
+    batches."""
     spouts = dict(topology.spouts)
     for name, node in topology.spouts.items():
         if isinstance(node.spout, UsersSpout):
@@ -397,7 +399,7 @@ class Cleaning:
     """Calls a function in a thread of its own, once after each batch.
 
     Deleting waits for the disk, and uses hardly any processor time. Call ``wait`` before anything else touches the
-    checkpoint. The block ends when the present deletion is done; the next run deletes the rest.
+    checkpoint. The block ends when the current deletion is done; the next run deletes the rest.
     """
 
     def __init__(self, clean: Callable[[], None]) -> None:
@@ -406,13 +408,13 @@ class Cleaning:
         self._running: Future[None] | None = None
 
     def begin(self) -> None:
-        """Start deleting."""
+        """Starts deleting."""
         self.wait()
-        with suppress(RuntimeError):  # the block has been left, by an error, while a batch was on its way
+        with suppress(RuntimeError):  # an error has left the block during a batch
             self._running = self._thread.submit(self._clean)
 
     def wait(self) -> None:
-        """Waits until it is done; raises its exception."""
+        """Waits until deleting is done; raises its exception."""
         running, self._running = self._running, None
         if running is not None:
             running.result()
@@ -423,24 +425,23 @@ class Cleaning:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._thread.shutdown()  # the checkpoint may be another run's afterwards
+        self._thread.shutdown()  # another run may have the checkpoint afterwards
         if error is None:
             self.wait()
 
 
-# A run on a checkpoint, whoever cuts its batches and runs their tasks.
+# A run on a checkpoint; subclasses cut its batches and run its tasks.
 
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
-"""Function that ingests a batch's rows that are in no files. Arguments: the number of splits, and the partitions."""
+"""Ingests those rows of a batch that are in no files. Arguments: the number of splits, and the partitions."""
 
 
 class CheckpointedRun(ABC):
-    """One run of a topology on a checkpoint. The engines differ in who cuts batches, and who runs their tasks.
+    """A run of a topology on a checkpoint. Engines differ in how they cut batches and run tasks.
 
-    On entry, it keeps other runs off its checkpoint and its sinks, and opens them:
-    ``with LocalRun(...) as run: run.run()``. The engine's own parts are made then, each once: ``_begin``, ``_frames``,
-    ``_open_source``.
+    On entry, it locks its checkpoint and its sinks against other runs, and opens them: ``with LocalRun(...) as run:
+    run.run()``. Then the engine's parts are made, each once: ``_begin``, ``_frames``, ``_open_source``.
     """
 
     engine: ClassVar[Engine]
@@ -457,7 +458,7 @@ class CheckpointedRun(ABC):
         observers: Observers = NOBODY,
         attempts: Attempts | None = None,
     ) -> None:
-        """Raises CheckpointError if the place of the checkpoint cannot be reached. Nothing is locked or read yet."""
+        """Raises CheckpointError if the place of the checkpoint cannot be reached. Does not lock or read anything."""
         assert options.checkpoint is not None
         self.given, self.options, self.observers = topology, options, observers
         self.attempts = attempts or Attempts()
@@ -467,11 +468,11 @@ class CheckpointedRun(ABC):
         self.watched: dict[str, WatchedFiles] = {}
         """The spouts of files."""
         self.files_read: Mapping[str, Container[str]] = {}
-        """For each spout, the files that belong to a batch, by their absolute paths; for observers."""
+        """For each spout, the files that belong to a batch, by absolute path; for observers."""
         self.passed_over: set[str] = set()
-        """The files that are not read for their names, and that have been named."""
+        """Files that were reported as skipped because of their names."""
         self.complaints: list[str] = []
-        """Sentences about the topics of Kafka for the next report."""
+        """Sentences about Kafka topics for the next report."""
 
     def __enter__(self) -> Self:
         """Raises CheckpointError or ConfigError if another run has the checkpoint or a sink's folder, or if the
@@ -486,7 +487,7 @@ class CheckpointedRun(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the tasks, and let other runs have the sinks and the checkpoint."""
+        """Ends the tasks, and unlocks the sinks and the checkpoint."""
         self._held.__exit__(kind, error, trace)
 
     def _lock_out_others(self, held: ExitStack) -> None:
@@ -542,12 +543,12 @@ class CheckpointedRun(ABC):
         }
 
     def _in_this_run(self, topology: Graph) -> Graph:
-        """Returns the given topology, which has only the needed columns, for this run; a subclass may change it."""
+        """Returns the topology for this run, from one that has only the needed columns; a subclass may change it."""
         return topology
 
     def _file_spouts(self) -> dict[str, FileSpout]:
-        """Returns the spouts of files in the order of their sources: Spark knows the sources of a checkpoint by their
-        places. So DataFrames whose rows are kept come after the files, whatever their names."""
+        """Returns the file spouts in the order of their sources, because Spark knows the sources of a checkpoint by
+        position. So DataFrames whose rows are kept come after the files, whatever their names."""
         frames = {name for name, node in self.given.spouts.items() if isinstance(node.spout, FrameSpout)}
         names = sorted(self.topology.spouts, key=lambda name: (name in frames, name))
         spouts = {name: self.topology.spouts[name].spout for name in names}
@@ -558,10 +559,10 @@ class CheckpointedRun(ABC):
         check_registries(self.topology)
         half = self.halves.spark_checkpoint
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
-        half.sweep()  # Spark begins no query beside the draft of a first batch
+        half.sweep()  # Spark starts no query beside the draft of a first batch
 
     def _compare_topics(self, opened: AdminOf) -> None:
-        """Compares the topics of Kafka with those that were read; ``opened`` is the engine's client."""
+        """Compares the topics of Kafka with those that were read; ``opened``: opens the engine's client."""
         kafka = {name: cast("KafkaSpout", self.topology.spouts[name].spout) for name in self.log.kafka_spouts}
         self.topics = ReadTopics(opened, kafka)
         if kafka:
@@ -569,7 +570,7 @@ class CheckpointedRun(ABC):
             self.complaints = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
-        """Makes the object that lists a spout's files; for a spout that the user has written it pulls the rows too."""
+        """Returns the object that lists a spout's files; for a user's spout, it also pulls the rows."""
         source = self.given.spouts[name].spout
         if isinstance(spout, PulledRows) and isinstance(source, UsersSpout):
             self.watched[name] = self._kept_files(name, spout, partial(reader_of, name, source))
@@ -578,35 +579,36 @@ class CheckpointedRun(ABC):
         return self.watched[name]
 
     def _kept_files(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
-        """Returns the files of a spout whose rows are kept in the checkpoint; its reader is opened with an offset."""
+        """Returns the files of a spout whose rows are kept in the checkpoint; ``open_reader``: opens its reader at an
+        offset."""
         return PulledFiles(name, spout, open_reader, self.halves, self.checkpoint.keep, self.checkpoint.check_owner)
 
     def _close_spouts(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the users' spouts; an error of that hides none that came before."""
+        """Closes the users' spouts; an error of closing does not hide an earlier one."""
         with nullcontext() if kind is None else suppress(SpoutError), ExitStack() as closing:
             for watched in self.watched.values():
                 closing.callback(watched.close)
 
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
-        """Called when the checkpoint is locked, and nothing is read yet: sets ``executor``. Resources in ``held`` are
+        """Called when the checkpoint is locked, and nothing has been read: sets ``executor``. Resources in ``held`` are
         closed after the executor, which must not be put there."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:
-        """Called when the checkpoint is open: returns the engine's work for sinks; None if nothing is fired."""
+        """Called when the checkpoint is open: returns the engine's part in sinks; None if nothing is fired."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Called when ``topology`` and ``checkpoint`` are set: prepares reading. Returns the spouts of files and the
-        spouts of Kafka, in the order of the sources of the query."""
+        """Called when ``topology`` and ``checkpoint`` are set: prepares reading. Returns the file spouts and the Kafka
+        spouts, in the order of the query's sources."""
 
     @abstractmethod
     def _batches(self) -> None:
-        """Called by ``run``: call ``batch`` for each batch, to the end of the input or until stopped."""
+        """Called by ``run``: calls ``batch`` for each batch, to the end of the input or until stopped."""
 
     def run(self) -> Summary:
-        """Run to the end of the input, or until stopped."""
+        """Runs to the end of the input, or until stopped."""
         going_on = during("the run", "the next run continues after the last batch that was committed")
         with naming_a_way_back(self.halves), going_on, telling_who_took_over(self.checkpoint):
             return self._run_to_the_end()
@@ -638,8 +640,7 @@ class CheckpointedRun(ABC):
         self.summary.complaints += [*self._remarks(), *self.complaints]
 
     def batch(self, number: int, rows: IngestRows = lambda slots, partitions: None) -> None:
-        """Runs a batch whose files are noted in the log; by its old plan, if it was planned and not committed
-        before."""
+        """Runs a batch whose files are in the log. If it was planned and not committed before, its old plan is used."""
         if self.micro_batch.done(number):
             return
         key = batch_key(number, False)
@@ -680,7 +681,7 @@ class CheckpointedRun(ABC):
         return splits
 
     def _ranged(self, spout: str) -> PulledFiles | None:
-        """Returns the files of a spout whose files hold ranges."""
+        """Returns the files of a spout if they contain ranges; else None."""
         watched = self.watched.get(spout)
         return watched if isinstance(watched, PulledFiles) and isinstance(watched.spout, PulledRanges) else None
 
@@ -694,10 +695,10 @@ class CheckpointedRun(ABC):
             watched.acknowledge([path for spout, path in files if spout == name])
 
     def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        """Returns the plan of a batch, as it was written first.
+        """Returns the plan of a batch as it was first written.
 
-        A run that has lost the checkpoint may have written it, with other files than the source's log has now, or at a
-        time before the last batch: such a plan is obsolete, and is replaced.
+        A run that has lost the checkpoint may have written a plan with other files than the source's log now has, or
+        with a time before the last batch. Such a plan is obsolete, and is replaced.
         """
         batch = batch_in_words(key)
         with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
@@ -713,7 +714,7 @@ class CheckpointedRun(ABC):
         self._run(plan([PoisonInput.from_json(found) for found in self.checkpoint.poison_input(key)]))
 
     def _close(self) -> None:
-        """Runs the closing tick, which fires open windows. It has a batch number of its own, so that it too happens
+        """Runs the closing tick, which fires open windows. It has a batch number of its own, so that it also happens
         once."""
         before = self.micro_batch.manifest
         if before.closing:
@@ -724,7 +725,8 @@ class CheckpointedRun(ABC):
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")))
 
     def _finish_closing(self) -> None:
-        """Closes first a run that died while it was closing: some of its output may be out already."""
+        """Closes first if the previous run died while it was closing: some of its output may already have been
+        emitted."""
         before = self.micro_batch.manifest
         if not before.closing and self.checkpoint.planned(batch_key(before.batch, True)):
             self._close()
@@ -740,7 +742,7 @@ class CheckpointedRun(ABC):
         self.options.on_report(report)
 
     def _note(self, query: str | None, report: BatchReport) -> None:
-        """Adds the complaints about topics to the report of a batch. Runners extend it to notify others of the
+        """Adds the complaints about topics to the report of a batch. Subclasses extend it to notify others of the
         batch."""
         report.complaints.extend(self.complaints)
         self.complaints = []
@@ -765,7 +767,7 @@ class CheckpointedRun(ABC):
         return complaints
 
     def _passed_over(self) -> list[str]:
-        """Returns remarks about new files whose names cannot be read: each is named once."""
+        """Returns remarks about new files with unreadable names; each is reported once."""
         unreadable = {path for node in self.topology.spouts.values() for path in undecodable_names(node.spout)}
         new, self.passed_over = sorted(unreadable - self.passed_over), self.passed_over | unreadable
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]

@@ -1,4 +1,4 @@
-"""The journal of the files that belong to each batch (decisions 38 and 92), also for files that were moved."""
+"""The journal that tells which files belong to each batch (decisions 38 and 92), even after files were moved."""
 
 from __future__ import annotations
 
@@ -37,50 +37,49 @@ from topologies.io.spouts import FrameSpout
 from topologies.run.options import SPARK_KEEPS
 from windowing.errors import CheckpointError
 
-# Which files belong to which batch, noted as Spark notes it (decisions 38 and 92).
-#
-# So either engine continues where the other stopped, and all readers of checkpoints find the same form.
+# Records which files belong to each batch, in Spark's format (decisions 38 and 92). So each engine continues where the
+# other stopped, and all readers of checkpoints find the same format.
 
 
 _COMPACT_EVERY = 10
-"""Interval of the log of a source at which an entry also holds all entries before it
+"""Interval of a source's log after which an entry repeats all entries before it
 (``fileSource.log.compactInterval``)."""
 _NOT_QUOTED = "-_.!~*'():@&=+$,;/"
-"""Characters that Java does not escape in the path of a URI, besides letters and digits."""
+"""Characters that Java leaves unescaped in the path of a URI, besides letters and digits."""
 _BEAT = 1000
-"""Milliseconds by which a heartbeat of Spark's advances."""
+"""Milliseconds by which one heartbeat advances Spark's heartbeat source."""
 
 
 class JournalMoved(Exception):
-    """Another run has written what this journal was about to write; read the journal again."""
+    """Another run has written the entry that this journal was about to write; read the journal again."""
 
 
 class FileLog:
-    """The files of a spout that belong to a batch: the log of a source in Spark's half.
+    """The files of a spout that belong to batches: the log of a source in Spark's half.
 
-    Both engines write it here; Spark asks for the number of its last entry (spark/source.py).
+    Both engines write the log here; Spark asks for the number of its last entry (spark/source.py).
     """
 
     def __init__(self, half: SparkCheckpoint, source: int, uri: str | None) -> None:
-        """``source``: its place among the sources of the query. ``uri`` as for ``FileJournal``."""
+        """``source``: its index among the sources of the query. ``uri``: as for ``FileJournal``."""
         self._half, self._source, self._uri = half, source, uri
-        # One listing for all, so that files which another run adds meanwhile are not seen in part.
+        # One listing of the folder, so that files which another run is adding are not seen in part.
         entries = half.entries(source)
         self._files = half.files(source, entries)
         self.latest = max(entries, default=-1)
-        """The number of the last entry; -1 if there is none."""
+        """The number of the last entry; -1 without entries."""
         self._every = _interval(entries)
         self.seen = {path_of(entry): int(entry["timestamp"]) for entry in self._files}
-        """The files that belong to a batch, by their absolute paths in the order of the batches, with the time of their
-        last change in milliseconds."""
+        """The files that belong to a batch, by absolute path in the order of the batches, with the time of their last
+        change in milliseconds."""
 
     def last_after(self, number: int) -> int | None:
-        """Returns the last entry, if it has files and comes after this one: the files belong to a batch that was not
-        planned."""
+        """Returns the last entry if it has files and its number is above this one, since its files belong to a batch
+        that was not planned; else None."""
         return self.latest if self._files and self._files[-1]["batchId"] > number else None
 
     def note(self, files: Sequence[FoundFile]) -> int:
-        """Writes the next entry, and returns its number. JournalMoved if another run was faster."""
+        """Writes the next entry, and returns its number. Raises JournalMoved if another run was faster."""
         number = self.latest + 1
         new = [{"path": as_uri(each.path), "timestamp": each.changed, "batchId": number} for each in files]
         self._files += new
@@ -91,7 +90,7 @@ class FileLog:
         self.latest = number
         self.seen |= {each.path: each.changed for each in files}
         kept = number + 1 - SPARK_KEEPS
-        before = kept - kept % self._every - 1  # the last one that holds all entries before the kept ones
+        before = kept - kept % self._every - 1  # the last one that repeats all entries before the kept ones
         for old, name in self._half.entries(self._source).items() if compact else ():
             if old < before:
                 delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{self._source}/{name}")
@@ -99,8 +98,7 @@ class FileLog:
 
 
 class FileJournal:
-    """Spark's half of a checkpoint, for spouts of files and of Kafka: which files and offsets are read, and by which
-    batch."""
+    """Spark's half of a checkpoint, for file and Kafka spouts: the files and offsets that were read, by batch."""
 
     def __init__(
         self,
@@ -111,12 +109,12 @@ class FileJournal:
         uri: str | None,
         kafka: Mapping[str, Callable[[], Mapping[tuple[str, int], int]]] = MappingProxyType({}),
     ) -> None:
-        """``spouts``: of files, in the order of the sources of Spark's query. ``heartbeats``: True if a heartbeat comes
-        after them all. ``kafka``: the spouts of Kafka in between, each with a function that asks Kafka where a new run
-        begins.
+        """``spouts``: the file spouts, in the order of the sources of Spark's query. ``heartbeats``: True if a
+        heartbeat source comes last. ``kafka``: the Kafka spouts in between, each with a function that asks Kafka where
+        a new run begins.
 
-        ``uri``: of the file system, None for the local one, where files are written with checksums, as Spark writes
-        them, and a lock keeps other runs off. Raises CheckpointError if the journal is of other sources.
+        ``uri``: of the file system. None for the local one, where files have checksums, as Spark writes them, and a
+        lock excludes other runs. Raises CheckpointError if the journal has other sources.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
         self._kafka = {name: (len(self._spouts) + at, begin) for at, (name, begin) in enumerate(kafka.items())}
@@ -124,7 +122,7 @@ class FileJournal:
         self._planned = max(half.offsets(), default=-1)
         self._committed = max(half.commits(), default=-1)
         if half.query() is None:
-            with suppress(JournalMoved):  # then it has the id that the other run gave it
+            with suppress(JournalMoved):  # then another run has given the query its id
                 self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
         self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
         self._offsets = ["-"] * (len(self._spouts) + len(self._kafka) + heartbeats)
@@ -132,23 +130,24 @@ class FileJournal:
             self._resume()
         self._logs = [FileLog(half, source, uri) for source in range(len(self._spouts))]
         self.seen = {spout: log.seen for spout, log in zip(self._spouts, self._logs, strict=True)}
-        """Per spout, the files that belong to a batch, as in their logs."""
+        """For each spout, the files that belong to a batch, as in its log."""
 
     @property
     def begun(self) -> list[str]:
-        """Spouts whose files of the next batch are noted already, by a run that ended before it noted the batch."""
+        """Spouts whose files of the next batch are already recorded, by a run that ended before it recorded the
+        batch."""
         return [spout for source, spout in enumerate(self._spouts) if self._is_begun(source)]
 
     @property
     def unfinished(self) -> int | None:
-        """The batch that was planned and not committed, by either engine; None if there is none."""
+        """The batch that was planned and not committed, by either engine; None without such a batch."""
         return self._planned if self._planned > self._committed else None
 
     def ends(self, spout: str) -> dict[tuple[str, int], int]:
-        """Returns, for each partition of a spout of Kafka, the offset before which all records belong to a batch.
+        """Returns, for each partition of a Kafka spout, the offset before which all records belong to a batch.
 
-        Before the first batch it is where the run begins to read, which is noted here, so that a run after a crash
-        begins there too.
+        Before the first batch, it is the offset where the run begins to read. It is recorded here, so that a run after
+        a crash begins there too.
         """
         source, begin = self._kafka[spout]
         if self._offsets[source] != "-":
@@ -161,7 +160,7 @@ class FileJournal:
         return noted
 
     def is_new(self, spout: str, ends: Mapping[tuple[str, int], int]) -> bool:
-        """True if a batch with these ends differs from the one before, or is the first of a spout of Kafka."""
+        """True if a batch with these ends differs from the batch before, or is the first of a Kafka spout."""
         return self._offsets[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
 
     def plan(
@@ -172,11 +171,11 @@ class FileJournal:
         heartbeat: bool,
         ends: Mapping[str, Mapping[tuple[str, int], int]] = MappingProxyType({}),
     ) -> int:
-        """Note the files of the next batch, whose number this is; ``clock`` in microseconds.
+        """Records the files of the next batch, and returns its number; ``clock`` in microseconds.
 
-        For spouts that are ``begun`` the noted files belong to it, and ``files`` has none. ``heartbeat``: with a
-        heartbeat, as Spark has one at each trigger. ``ends``: offsets up to which it reads spouts of Kafka. Raises
-        JournalMoved if another run was faster.
+        For spouts that are ``begun``, the recorded files belong to this batch, and ``files`` has none. ``heartbeat``:
+        True to add a heartbeat, as Spark does at each trigger. ``ends``: offsets up to which it reads Kafka spouts.
+        Raises JournalMoved if another run was faster.
         """
         offsets, begun = list(self._offsets), self.begun
         for source, spout in enumerate(self._spouts):
@@ -197,7 +196,7 @@ class FileJournal:
         return number
 
     def commit(self, number: int) -> None:
-        """Notes that a batch is done, and deletes entries that are too old to go back to."""
+        """Records that a batch is done, and deletes entries that are too old to go back to."""
         if number > self._committed:
             write(self._half, self._uri, f"commits/{number}", "\n".join(["v1", '{"nextBatchWatermarkMs":0}']))
             self._committed = number
@@ -231,14 +230,14 @@ class FileJournal:
         self._offsets = offsets
 
     def _is_begun(self, source: int) -> bool:
-        """True if the log of a source has files that belong to no planned batch."""
+        """True if a source's log has files that belong to no planned batch."""
         offset = self._offsets[source]
         return self._logs[source].last_after(-1 if offset == "-" else json.loads(offset)["logOffset"]) is not None
 
     @property
     def _kinds(self) -> list[set[str] | None]:
-        """Returns, for each source of a batch, the names in the JSON of its offset; None for Kafka, which has topics
-        there."""
+        """Returns, for each source of a batch, the names in the JSON of its offset; None for Kafka, where the names are
+        topics."""
         topics: list[set[str] | None] = [None] * len(self._kafka)
         return [{"logOffset"}] * len(self._spouts) + topics + [{"offset", "timestamp"}] * self._heartbeats
 
@@ -253,7 +252,7 @@ def _fits(offset: Any, keys: set[str] | None) -> bool:
 
 
 def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
-    """Writes a file; raises JournalMoved if another run has written it first, if there is no lock."""
+    """Writes a file. Raises JournalMoved if another run has written it first, where there is no lock."""
     if uri is None:
         write(half, uri, name, text)
     elif not create_spark_file(uri, f"{half.root}/{name}", text):
@@ -261,7 +260,7 @@ def create(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None
 
 
 def write(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
-    """Write a file; an existing one is replaced."""
+    """Writes a file; an existing one is replaced."""
     path = f"{half.root}/{name}"
     if not is_object_store(uri):
         make_folder(half.filesystem, path.rsplit("/", 1)[0])
@@ -269,7 +268,7 @@ def write(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
 
 
 def log_offset(number: int) -> str:
-    """Returns the name of the last entry of a log of files in Spark's ``offsets/``."""
+    """Returns the name of the last entry of a file log, as in Spark's ``offsets/``."""
     return _compact_json({"logOffset": number})
 
 
@@ -279,10 +278,10 @@ def path_of(entry: Mapping[str, Any]) -> str:
 
 
 def as_uri(path: str) -> str:
-    """Returns a local path, or a URI without quoting, exactly as Spark notes it, because Spark recognises by it the
-    files that it has read.
+    """Returns a local path, or a URI without quoting, exactly as Spark writes it, because Spark recognises files by
+    this text.
 
-    Java's URIs keep letters of all alphabets, and quote all spaces and controls of Unicode.
+    Java's URIs keep the letters of all alphabets, and quote all spaces and control characters of Unicode.
     """
     scheme, sign, rest = path.partition("://")
     if not sign or path.startswith("/"):
@@ -301,8 +300,8 @@ def _quoted_if_special(char: str) -> str:
 
 
 def _interval(entries: Mapping[int, str]) -> int:
-    """Returns the number of log entries from one compacted entry, which holds all before it, to the next; Spark finds
-    them by the same rule."""
+    """Returns the number of log entries from one compacted entry, which repeats all before it, to the next; Spark uses
+    the same rule."""
     compact = sorted(number for number, name in entries.items() if name.endswith(COMPACT))
     if len(compact) > 1:
         return compact[-1] - compact[-2]
@@ -318,20 +317,19 @@ def _compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-# Files that Spark has noted for a batch that it died before noting.
-#
-# Spark notes the files of a batch (``sources/<source>/<entry>``) before it notes the batch (``offsets/<batch>``).
-# After a death between the two it would give the entry and a further one to the same batch, which no run without a
-# death does (decision 32).
+# Files that Spark recorded for a batch, but died before it recorded the batch.
+# 
+# Spark records the files of a batch (``sources/<source>/<entry>``) before the batch itself (``offsets/<batch>``). After
+# a death between the two, it would put that entry and the next one into one batch, as no run without a death does
+# (decision 32).
 
 
 def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callable[[], None]) -> None:
-    """Empties the entries that belong to no batch yet, before a query starts: Spark then lists their files again.
+    """Empties the entries that belong to no batch yet, before a query starts, so that Spark lists their files again.
 
-    For all sources of files, also those of streaming DataFrames. ``check_owner`` raises CheckpointError if another run
-    has taken the checkpoint over. It is called when everything has been read: the entries read belong to this run, and
-    entries that the other run has noted since are left alone. Raises CheckpointError if Spark's half, in ``root``,
-    cannot be read.
+    For all file sources, also those of streaming DataFrames. ``check_owner``: raises CheckpointError if another run has
+    taken the checkpoint over. It is called after reading, so the entries that were read belong to this run, and later
+    entries of the other run are left alone. Raises CheckpointError if Spark's half, in ``root``, cannot be read.
     """
     try:
         unplanned = _all_unplanned(filesystem, root)
@@ -361,7 +359,7 @@ def _last_batch(filesystem: pafs.FileSystem, root: str) -> int | None:
 
 
 def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Iterator[tuple[str, str, bool]]:
-    """Yields each log file with entries after those of a batch, with the rest of its text, and whether it has a
+    """Yields each log file with entries after those of a batch: its path, the text without them, and True if it has a
     checksum."""
     planned = [] if batch is None else _lines(filesystem, f"{root}/offsets/{batch}")[2:]
     for source in _names(filesystem, f"{root}/sources"):
@@ -377,7 +375,7 @@ def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Ite
 
 
 def _last_entry(offset: str) -> int | None:
-    """Returns the last entry that a line of ``offsets/`` names; None if the source does not read files."""
+    """Returns the last entry in a line of ``offsets/``; None if the source does not read files."""
     if offset == "-":
         return -1
     try:
@@ -388,25 +386,25 @@ def _last_entry(offset: str) -> int | None:
 
 
 def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> Iterator[tuple[str, str, bool]]:
-    """Yields a file of the log without the entries after ``last``, if it has any.
+    """Yields a log file without the entries after ``last``, if it has such entries.
 
-    The file is not deleted: every tenth file of the log also holds the entries before it, which Spark may have deleted
-    already.
+    The file is not deleted, because every tenth log file also repeats the entries before it, which Spark may have
+    deleted.
     """
     version, *lines = _lines(filesystem, f"{folder}/{name}")
     lines = [line for line in lines if line]
     if not all(map(_is_file, lines)):
-        return  # the log of another kind of source
+        return  # another kind of source
     kept = [line for line in lines if json.loads(line)["batchId"] <= last]
     if len(kept) == len(lines):
         return
     summed = path_type(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
-    # Where there is no checksum, none is asked for.
+    # A missing checksum is not required.
     yield f"{folder}/{name}", "\n".join([version, *kept]), summed
 
 
 def _is_file(line: str) -> bool:
-    """True if a line belongs to a log of files."""
+    """True if a line belongs to a file log."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -422,7 +420,7 @@ def _lines(filesystem: pafs.FileSystem, path: str) -> list[str]:
     return read_spark_file(filesystem, path).split("\n")
 
 
-# Paths of input files that stand in a checkpoint, as they are after the files have been moved.
+# Paths of input files in a checkpoint, after the files have been moved.
 
 
 _LOCAL = "file://"
@@ -435,7 +433,7 @@ class Relocation:
     moved: tuple[tuple[str, str], ...] = ()
 
     def path(self, path: str) -> str | None:
-        """Returns where a file that was at this path or URI is now; None if it has not been moved."""
+        """Returns the present path of a file from this path or URI; None if it was not moved."""
         shown = shown_path(path)
         for before, now in self.moved:
             start, target = shown_path(before).rstrip("/"), shown_path(now).rstrip("/")
@@ -458,7 +456,7 @@ class Relocation:
         return values
 
     def log(self, text: str) -> str:
-        """Returns a file of the log of a source with the present paths; any other file is unchanged."""
+        """Returns a file of a source's log with the present paths; other files are unchanged."""
         if not self.moved:
             return text
         version, *lines = text.split("\n")
@@ -478,23 +476,22 @@ class Relocation:
         return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
-# Input that was moved together with the folder in which runs are started: its files are known, and not read again.
+# Input that was moved together with the folder in which runs are started: its files are recognised, and not read again.
 
 
 _LAST = 100
-"""Number of the latest noted files that are checked to find runs that were started elsewhere. This is enough, because a
-run first notes all others by its own folder."""
+"""Number of the latest recorded files that are checked to detect an earlier start in another folder. This is enough,
+because a run first rewrites all other files relative to its own folder."""
 
 
 def follow_moved_input(
     halves: PairedCheckpoint, topology: Graph, check_owner: Callable[[], None]
 ) -> dict[str, tuple[str, str]]:
-    """Notes the files of spouts with relative paths by the folder in which this run was started, if the folder is
-    another one.
+    """Rewrites the recorded files of spouts with relative paths, if this run was started in another folder.
 
-    Returns, by spout, the folder of earlier runs and the folder of this run. A checkpoint knows files by their whole
-    paths. If a file is missing at its old path, and this run's folder has one of the same time, both are the same file.
-    Raises CheckpointError if they may be other files, or copies: they would be read again, or wrongly skipped.
+    Returns, by spout, the folder of earlier runs and the folder of this run. A checkpoint knows files by absolute path.
+    If a file is missing at its old path, and this run's folder has one with the same time, both are the same file.
+    Raises CheckpointError if they may be different files or copies, which would be read again, or wrongly skipped.
     """
     of_files = sorted(name for name, node in topology.spouts.items() if not _has_rows(node.spout))
     found: dict[str, tuple[str, str]] = {}
@@ -510,7 +507,7 @@ def follow_moved_input(
 
 
 def _has_rows(spout: object) -> bool:
-    """True for the spouts that are not among the first sources of the query (spark/source.py)."""
+    """True for spouts that are not among the first sources of the query (spark/source.py)."""
     return isinstance(spout, KafkaSpout | FrameSpout)
 
 
@@ -547,8 +544,8 @@ def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, 
 
 
 def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> None:
-    """Rewrites the paths of the plans and then of the logs. The logs come last: if a run dies here, the next one finds
-    the rest by them."""
+    """Rewrites the paths in the plans, and then in the logs. The logs come last: if a run dies before, the next run
+    sees from them that work remains."""
     for folder in ("plans", "deadly"):
         for key in halves.files.names(folder):
             document = halves.files.read(f"{folder}/{key}")

@@ -1,4 +1,4 @@
-"""A checkpoint inspected, gone back to an earlier batch, and reset for some of its bolts."""
+"""Inspecting a checkpoint, going back to an earlier batch, and resetting some of its bolts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from topologies.io.paths import locate
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 from windowing.timestamps import show
 
-# Inspects a checkpoint: its content, and whether every file is as it was written.
+# Inspects a checkpoint: its content, and the integrity of every file.
 
 
 Result = TypeVar("Result")
@@ -75,15 +75,15 @@ class BatchInspection:
     """The state after one batch."""
 
     name: str
-    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7."""
+    """Name of the batch: ``7``, or ``7-close`` for the closing batch after batch 7."""
     manifest: Manifest | None
     """Manifest of the batch; None if it is damaged."""
     sections: int = 0
-    """Number of sections of segments that hold it."""
+    """Number of segment sections in this state."""
     size: int = 0
     """Total size of these sections in bytes."""
     trouble: str = ""
-    """Reason why the run cannot go back to it; empty if it can."""
+    """Reason why the run cannot go back to this batch; empty if it can."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values."""
@@ -107,15 +107,15 @@ class CheckpointInspection:
     path: str
     topology: str | None = None
     query: str | None = None
-    """Id of the query, which both halves name."""
+    """Id of the query, which both halves contain."""
     spark_batches: tuple[int, int] | None = None
-    """The last batch that is planned in Spark's half, and the last that is done there; -1 for none."""
+    """The last batch planned in Spark's half, and the last one done there; -1 for none."""
     size: int = 0
     """The bytes of all its files."""
     batches: list[BatchInspection] = field(default_factory=list)
-    """The batches that are kept, the last one last."""
+    """The kept batches, in order."""
     planned: list[str] = field(default_factory=list)
-    """Batches that have been begun, and not committed."""
+    """Batches that were begun, but not committed."""
     sinks: list[dict[str, Any]] = field(default_factory=list)
     damage: list[tuple[str, str]] = field(default_factory=list)
     """Damaged parts, each with the reason why it counts as damaged."""
@@ -143,7 +143,7 @@ class CheckpointInspection:
 
 
 def inspect(halves: PairedCheckpoint) -> CheckpointInspection:
-    """Read and check every file of a checkpoint; nothing is changed."""
+    """Reads and checks every file of a checkpoint; changes nothing."""
     return _Inspection(halves).look
 
 
@@ -203,7 +203,7 @@ class _Inspection:
         self._read_or_note_damage(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
 
     def _would_go_on(self) -> None:
-        """Raises the error with which a run would be refused, as far as that does not depend on its topology."""
+        """Raises the error with which a run would be refused, if it does not depend on the run's topology."""
         halves, keys = self.halves, self.halves.files.names("manifests")
         manifest = check_halves(halves)
         if manifest is not None:
@@ -218,7 +218,7 @@ class _Inspection:
                 refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
 
     def _read_or_note_damage(self, read: Callable[[], Result]) -> Result | None:
-        """Returns the result of ``read``; None if that fails, and the damage is noted."""
+        """Returns the result of ``read``; on failure, records the damage and returns None."""
         try:
             return read()
         except UNREADABLE as error:
@@ -249,10 +249,10 @@ def _words(error: WindboltError) -> str:
     return f"{error.what}: {error.why}" if error.why else error.what
 
 
-# Going back to an earlier batch: what came after it is set aside, in both halves of the checkpoint and at sinks.
-#
-# Nothing is deleted. A note says that it has begun, and is deleted last: while it is there no run begins, and to go
-# back again does what is left to do. So it may be interrupted anywhere.
+# Going back to an earlier batch: everything after it is set aside, in both halves of the checkpoint and at sinks.
+# 
+# Nothing is deleted. A note records that going back has begun, and is deleted last. While it exists no run begins, and
+# going back again completes the rest. So it may be interrupted at any time.
 
 
 @dataclass
@@ -260,21 +260,21 @@ class Rollback:
     """Result of going back to an earlier batch."""
 
     batch: str
-    """The batch whose state the checkpoint has now: ``7`` or ``7-close``."""
+    """The batch whose state the checkpoint now has: ``7`` or ``7-close``."""
     folder: str
-    """Folder with the files of the checkpoint that came after it."""
+    """Folder with the files of the checkpoint from after this batch."""
     moved: int = 0
     """Number of these files."""
     sinks: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """For each folder of a sink, where its later files are now, and their number."""
+    """For each folder of a sink, the new place of its later files, and their number."""
     warnings: list[str] = field(default_factory=list)
-    """Things that stay as they are, such as messages that were sent."""
+    """Things that cannot be undone, such as messages that were sent."""
 
 
 def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
-    """Go back to the state after a batch, so that the next run repeats the batch after it.
+    """Goes back to the state after a batch, so that the next run repeats the batches after it.
 
-    The checkpoint is locked by the caller. Raises CheckpointError, and changes nothing, if that is not possible.
+    The caller has locked the checkpoint. Raises CheckpointError, and changes nothing, if that is not possible.
     """
     with during("looking at what can be gone back to", "nothing was changed"):
         _check(halves, key)
@@ -294,7 +294,7 @@ def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     _spark_half(halves, key, done)
     _move_own_half(halves, key, done)
     _sinks(halves, key, aside, passed, done)
-    if halves.uri is None:  # the moves must survive a power cut before the note that they are in progress is deleted
+    if halves.uri is None:  # the moves must survive a power cut before the note is deleted
         sync_folders_below(halves.root)
     files.delete(GOING_BACK)
     files.sync()
@@ -328,12 +328,12 @@ def _kept_batches_in_words(keys: list[str]) -> str:
 
 
 def _folder_of_attempt(halves: PairedCheckpoint, key: str) -> str | None:
-    """Returns the folder in which an earlier attempt has set files aside; raises CheckpointError if it was to go back
-    further."""
+    """Returns the folder where an earlier attempt has set files aside. Raises CheckpointError if that attempt was to go
+    back further."""
     try:
         note = halves.files.read(GOING_BACK)
     except UNREADABLE:
-        return None  # a batch is named, so that it says nothing new
+        return None  # the name of a batch is enough
     if note is None:
         return None
     if note["to"] < key:
@@ -351,7 +351,7 @@ def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
         for source, last in spark.logged(batch).items():
             for number in spark.missing(source, last):
                 path, text = f"{spark.root}/sources/{source}/{number}", spark.restored(source, number)
-                # The checksum of its former content may still be there.
+                # The checksum of its former content may still exist.
                 write_spark_file(halves.filesystem, path, text, summed=halves.uri is None)
     for name in list(spark.after(batch)):
         folder, _, base = name.rpartition("/")
@@ -424,11 +424,11 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
     done.moved += 1
 
 
-# Bolts of a checkpoint start over, by another topology; the rest continues.
-#
+# Resets bolts of a checkpoint, to another topology; the other bolts continue.
+# 
 # On this machine the state of several bolts and the note about the topology cannot be replaced in one step. A note
-# says that it has begun, and is deleted last: while it is there no run begins, and to reset again does what is left to
-# do. Elsewhere one entry of the log replaces both.
+# records that a reset has begun, and is deleted last. While it exists no run begins, and resetting again completes the
+# rest. Elsewhere one entry of the log replaces both.
 
 
 @dataclass
@@ -438,18 +438,18 @@ class Reset:
     batch: str | None
     """The last committed batch, after which this is the state; None if no batch has been committed yet."""
     discarded: dict[str, int] = field(default_factory=dict)
-    """For each bolt that starts over, or is gone, the number of its events that were in no window yet. They are purged
-    now."""
+    """For each bolt that was reset or removed, the number of its events that were in no window yet. They are now
+    purged."""
     warnings: list[str] = field(default_factory=list)
-    """Sinks whose function may have been called with a batch that comes with other rows now."""
+    """Sinks whose function may have been called with a batch that will come with other rows."""
 
 
 def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Graph) -> Reset:
-    """Lets bolts start over after the last batch of a checkpoint, which the caller has locked.
+    """Resets bolts after the last batch of a checkpoint, which the caller has locked.
 
-    ``topology`` is the one to continue with. It may differ from the checkpoint's only in the named bolts, which may be
-    new or removed, and in columns of spouts that only these bolts read. Otherwise ConfigError or CheckpointError is
-    raised before anything is written.
+    ``topology``: the one to continue with. It may differ from the checkpoint's only in the named bolts, which may be
+    new or removed, and in columns of spouts that only these bolts read. Otherwise raises ConfigError or CheckpointError
+    before anything is written.
     """
     with naming_a_way_back(halves):
         manifest = _check_reset(halves, names, topology, check_unclaimed)
@@ -467,7 +467,7 @@ def _check_reset(
     topology: Graph,
     check: Callable[..., Manifest | None],
 ) -> Manifest | None:
-    """Returns the last manifest; raises ConfigError or CheckpointError if the bolts cannot start over."""
+    """Returns the last manifest. Raises ConfigError or CheckpointError if the bolts cannot be reset."""
     with during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
         known = noted_rules(halves)
@@ -502,15 +502,15 @@ def _reset(
         for key in filter(checkpoint.planned, next_batches(last)):
             checkpoint.plan_as_other(key)
             done.warnings += _called_already(halves, key)
-        # The bolts of earlier batches have states of the topology as it was.
+        # Earlier batches have bolt states of the previous topology.
         checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
     note_change(halves.files, f"started over: {', '.join(sorted(names))}")
     return done
 
 
 def _called_already(halves: PairedCheckpoint, key: str) -> Iterator[str]:
-    """Yields a warning for each sink whose function may have been called with a batch that was begun. What is sent to a
-    topic or a table then has another id, and the number of a batch is all that a function is told."""
+    """Yields a warning for each sink whose function may already have been called with a batch that was begun. A record
+    or table row gets another id then, but a function sees only the number of the batch."""
     with suppress(*UNREADABLE):
         for note in read_sinks(halves.files):
             if note["kind"] == "function":
@@ -552,7 +552,7 @@ def _check_rest(
     now: TopologyRules,
     topology: Graph,
 ) -> None:
-    """Raises CheckpointError if something else differs than the named bolts."""
+    """Raises CheckpointError if anything but the named bolts differs."""
     before, after = (without_bolts(note, names) for note in (known, now))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat

@@ -1,4 +1,4 @@
-"""Findings about a topology's spouts without a run: whether there is input, and its first rows."""
+"""Findings about a topology's spouts without a run: is there input, and what are its first rows?"""
 
 from __future__ import annotations
 
@@ -56,27 +56,27 @@ from windowing.timestamps import from_column, from_datetime, is_time, show
 
 @dataclass(frozen=True)
 class Findings:
-    """Facts about a spout or a sink, problems that keep a run from succeeding, and warnings of probable mistakes."""
+    """Facts about a spout or a sink, problems that would make a run fail, and warnings of probable mistakes."""
 
     facts: tuple[tuple[str, str], ...] = ()
-    """Pairs of a word and a fact: ``("read", "8 rows")``."""
+    """Pairs of a label and a fact: ``("read", "8 rows")``."""
     problems: tuple[WindboltError, ...] = ()
     warnings: tuple[WindboltError, ...] = ()
 
 
-# Input that is not there: the same for both engines.
+# Missing input, for both engines.
 
 
 def refuse_missing_input(topology: Graph) -> None:
-    """Raises ConfigError if the files of a spout on this machine do not exist, or the folder of its pattern; raises
-    UnreachableError if that cannot be seen."""
+    """Raises ConfigError if the local files of a spout, or the folder of its pattern, do not exist. Raises
+    UnreachableError if that cannot be determined."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
             refuse_missing(name, node.spout)
 
 
 def refuse_missing(name: str, spout: FileSpout) -> None:
-    """Raises the ConfigError of ``missing_input`` for a spout, if there is one."""
+    """Raises the error of ``missing_input`` for a spout, if there is one."""
     problem = missing_input(name, spout)
     if problem is not None:
         raise problem
@@ -89,7 +89,7 @@ def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
         path, is_pattern = leading(given)
         entry = look(path)
         exists = entry is not None and (entry.is_folder or not is_pattern)
-        if exists or (is_pattern and "://" in path and not is_hdfs(path)):  # a store has no folders without files
+        if exists or (is_pattern and "://" in path and not is_hdfs(path)):  # stores have no empty folders
             continue
         return ConfigError(
             f"spout {name!r} reads {given!r}, and {path!r} is not there",
@@ -100,32 +100,32 @@ def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
     return None
 
 
-# The first rows of a spout, without a run.
+# Reads the first rows of a spout, without a run.
 
 
 MOST_ROWS, MOST_FILES = 1_000, 20
-"""Maximum number of rows that are looked at, and of files that are opened for them."""
+"""Most rows that are examined, and most files that are opened for them."""
 
 
 @dataclass(frozen=True)
 class FirstRows:
-    """Rows at the beginning of a spout's input."""
+    """Rows from the beginning of a spout's input."""
 
     rows: pa.Table
-    """Good rows, with the columns that are read from files."""
+    """Good rows, with the columns that files have."""
     reasons: tuple[str, ...] = ()
-    """Why other rows cannot be read, one text for each."""
+    """Reasons why other rows cannot be read."""
 
     @property
     def number(self) -> int:
-        """Number of rows that were looked at, good and bad."""
+        """Number of rows that were examined, good and bad."""
         return int(self.rows.num_rows) + len(self.reasons)
 
 
 def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> FirstRows:
     """Reads some rows of the first files, in the order of a run.
 
-    Raises DataError for a file that does not fit the spout, UnreachableError for one that cannot be reached.
+    Raises DataError for a file that does not fit the spout, UnreachableError for a file that cannot be reached.
     """
     schema, defaults = spout.row_schema(node.outputs[DEFAULT_STREAM]), node.defaults
     rows, reasons = schema.empty_table(), list[str]()
@@ -141,14 +141,14 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
 
 
 def first_rows_of_memory(node: SpoutNode, spout: MemorySpout) -> FirstRows:
-    """Returns some rows of batches that are given in Python; raises SchemaError if they are not as declared."""
+    """Returns some rows of batches from Python. Raises SchemaError if they do not match the declaration."""
     tables = [spout.outputs()[DEFAULT_STREAM].empty_table(), *spout.tables()]
     return FirstRows(node.defaults.filled(pa.concat_tables(tables).slice(0, MOST_ROWS)))
 
 
 def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
-    """Returns the rows that a user's spout returns at the beginning; the spout is opened and closed again, and nothing
-    is acknowledged. Raises SpoutError for its exceptions."""
+    """Returns the first rows of a user's spout, which is opened and closed again without acknowledging rows. Raises
+    SpoutError for its exceptions."""
     with Puller(node.name, spout) as puller:
         pulled = puller.pull(MOST_ROWS)
     rows = node.outputs[DEFAULT_STREAM].empty_table() if pulled is None else pulled.rows
@@ -156,10 +156,10 @@ def first_rows_of_users_spout(node: SpoutNode, spout: PulledSpout) -> FirstRows:
 
 
 def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows, int]:
-    """Returns the rows that a user's spout of partitions returns at the beginning, and the number of its partitions;
-    nothing is acknowledged.
+    """Returns the first rows of a user's spout of partitions, and the number of its partitions, without acknowledging
+    rows.
 
-    Raises SpoutError for its exceptions, and if it returns other rows on a second call.
+    Raises SpoutError for its exceptions, and if a second call returns other rows.
     """
     schema = node.outputs[DEFAULT_STREAM]
     with RangePlanner(node.name, spout) as planner:
@@ -174,7 +174,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
     for each, first in zip(ranges[:1], tables[1:], strict=False):
         with copied(node.name, spout.spout) as caller:
             again = read_range(caller, each, schema, node.defaults)
-            if repr(again.to_pylist()) != repr(first.to_pylist()):  # equals() has it that NaN is another NaN
+            if repr(again.to_pylist()) != repr(first.to_pylist()):  # equals() treats NaN as unequal
                 raise caller.error(
                     f"{each.call} returned other rows when it was called again",
                     why="what has crashed is read again: a batch would have other rows than before",
@@ -187,7 +187,7 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
 
 def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> FirstRows:
     """Returns the rows of the first records that a new run would read. Raises ConfigError if a topic is missing,
-    UnreachableError if Kafka does not answer soon."""
+    UnreachableError if Kafka does not respond soon."""
     soon = {"kafka.default.api.timeout.ms": str(int(_MOST_SECONDS / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
     quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})
     admins = Admins()
@@ -204,22 +204,21 @@ def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) ->
     return FirstRows(node.defaults.filled(pa.concat_tables(tables)), tuple(reasons))
 
 
-# The keys of objects in files of JSON lines: other files say themselves which columns they have.
+# The keys of objects in JSON lines; other formats have column names of their own.
 
 
 MOST_OBJECTS, MOST_FILES_OF_KEYS = 1_000, 20
-"""Maximum number of objects that are looked at completely, and of files that are opened for keys."""
+"""Most objects that are examined completely, and most files that are opened for keys."""
 _BLOCK, _LONGEST = 1 << 18, 1 << 24
-"""Bytes read at a time, and the longest line that is looked at."""
+"""Bytes read at a time, and the longest line that is examined."""
 
 
 def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
-    """Returns an error for each declared column that no object in the files has; none for other formats, and none for
+    """Returns an error for each declared column that no object in the files has. None for other formats, and for
     columns with a default.
 
-    The first objects decide, except for columns that are in none of them: for these all files are searched. Python
-    alone reads the files, so that no file can end this process. Raises UnreachableError for a file that cannot be
-    reached.
+    The first objects decide, except for columns that none of them has: for these all files are searched. Only Python
+    reads the files, so that no file can kill this process. Raises UnreachableError for a file that cannot be reached.
     """
     if spout.format.name not in ("jsonl", "json"):
         return []
@@ -247,7 +246,7 @@ def _unknown(spout: str, number: int, column: str, others: list[str]) -> Windbol
 
 
 def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
-    """Returns the columns that no object in any of the files has; the search ends when each has been found."""
+    """Returns the columns that no object in any file has; the search ends when each has been found."""
     missing = list(columns)
     for file in files:
         if not missing:
@@ -257,7 +256,7 @@ def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
 
 
 def _not_in(path: str, columns: list[str]) -> list[str]:
-    """Returns the columns that no object of a file has. Only lines that may name one are parsed."""
+    """Returns the columns that no object of a file has. Only lines that may contain one are parsed."""
     missing = {column: json.dumps(column, ensure_ascii=False).encode() for column in columns}
     with reached(path):
         filesystem, inside = locate_file(path)
@@ -274,11 +273,11 @@ def _not_in(path: str, columns: list[str]) -> list[str]:
 
 
 _ESCAPE = b"\\u"
-"""Beginning of an escape, with which a key may be written."""
+"""Beginning of an escape, which may be part of a key."""
 
 
 def _objects(path: str) -> Iterator[dict[str, object]]:
-    """Yields the objects of a file's lines; a line without an object is a bad row, whose reason is told elsewhere."""
+    """Yields the objects of a file's lines. A line without an object is a bad row, which is reported elsewhere."""
     with reached(path):
         filesystem, inside = locate_file(path)
     with opened(filesystem, inside, "JSON lines", streamed=True) as source:
@@ -290,7 +289,7 @@ def _objects(path: str) -> Iterator[dict[str, object]]:
 
 
 def _parsed(line: bytes) -> dict[str, object] | None:
-    """Returns the object of a line; None if it holds none."""
+    """Returns the object of a line; None if it has none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -299,7 +298,7 @@ def _parsed(line: bytes) -> dict[str, object] | None:
 
 
 def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
-    """Whole lines, many at a time."""
+    """Yields whole lines, many at a time."""
     rest = b""
     while (block := source.read(_BLOCK)) and len(rest) <= _LONGEST:
         lines, newline, rest = (rest + block).rpartition(b"\n")
@@ -308,17 +307,17 @@ def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
     yield rest
 
 
-# The columns of a spout that bolts take for the times of events: bolts that read it, and those behind plain bolts.
+# The columns of a spout that are event times for bolts: bolts that read the spout, and bolts behind plain bolts.
 
 
 def direct_columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> list[str]:
-    """Returns the columns that bolts which read the spout itself depend on."""
+    """Returns the columns on which bolts that read the spout directly depend."""
     return [name for name, first in _columns(topology, node, schema).items() if not first]
 
 
 def columns_behind(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
-    """Returns the columns that only bolts behind plain bolts depend on, each with the plain bolt that gets it first,
-    and may change it."""
+    """Returns the columns on which only bolts behind plain bolts depend, each with the first plain bolt, which may
+    change it."""
     return {name: first for name, first in _columns(topology, node, schema).items() if first}
 
 
@@ -335,8 +334,8 @@ def _columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, s
 
 
 def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
-    """Yields, for each way from the spout to a stream that carries its events, the plain bolt that begins the way; ""
-    for none."""
+    """Yields, for each path from the spout to a stream with its events, the first plain bolt of the path; "" for a path
+    without plain bolts."""
     if stream == spout:
         yield ""
     plain = topology.plain.get(stream[0])
@@ -344,15 +343,14 @@ def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
         yield from (first or stream[0] for first in _ways(topology, spout, each.stream))
 
 
-# The timestamp extractors of bolts, called on the first rows of the spouts that these read.
+# Calls timestamp extractors of bolts with the first rows of their spouts.
 
 
 def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
-    """Returns the times that a bolt's extractor gives to the first rows of a spout, and the first rows on which it
-    fails.
+    """Returns the times from a bolt's extractor for the first rows of a spout, and the first rows on which it fails.
 
-    A row without a time is a warning, because a run counts it as invalid; it is a problem if no row has a time, or if
-    the extractor fails on a whole table. The output of the extractor goes to standard error.
+    A row without a time is a warning, because a run counts it as invalid. It is a problem if no row has a time, or if
+    the extractor fails on a whole table. The extractor's output goes to standard error.
     """
     if not rows.num_rows:
         return Findings()
@@ -385,7 +383,7 @@ def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int]
 
 
 def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
-    """Calls the extractor for a row and returns its exception, or None. The run has kept only the text of the
+    """Calls the extractor for a row and returns its exception, or None. The earlier call has kept only the text of the
     exception, not the line."""
     extractor = node.bolt.settings.timestamp_extractor
     assert extractor is not None
@@ -407,7 +405,7 @@ def _fails(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table,
     )
 
 
-# How the times of text files are written, as their first rows show it, and how they are read.
+# How the times of text files are written, according to their first rows, and how they are read.
 
 
 _ROWS, _CHUNKS = 1_000, 5
@@ -417,8 +415,8 @@ _DAY = re.compile(r"\s*\d{4}-\d\d-\d\d\s*")
 
 
 def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
-    """Describes, for each column with times, how its first values are written and how they are read; ``reasons`` tell
-    of those that cannot be read. Empty for formats that have times themselves.
+    """Describes, for each column with times, the form of its first values and their reading; ``reasons`` cover
+    unreadable values. Empty for formats with times of their own.
 
     Raises DataError and UnreachableError as reading does.
     """
@@ -476,7 +474,7 @@ def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone:
 
 
 def _at_clock_changes(local: pa.Array, zone: str | None) -> str:
-    """Says how many local times, given as if they were of UTC, are there twice or never in their zone."""
+    """Describes how many local times, given as if in UTC, occur twice or never in their zone."""
     if zone is None or not pa.types.is_timestamp(local.type):
         return ""
     twice = never = 0
@@ -498,15 +496,15 @@ def _how(text: str, where: str, *, is_date: bool) -> str:
     return "with its offset" if _OFFSET.fullmatch(text) and not _DAY.fullmatch(text) else f"without an offset{where}"
 
 
-# Findings about a topology's spouts without a run: whether there is input, and its first rows.
+# Findings about a topology's spouts without a run.
 
 
 _MOST_SECONDS = 3.0
-"""Seconds that a broker of Kafka has for an answer."""
+"""Seconds that a Kafka broker has to respond."""
 
 
 def find_sources(topology: Graph) -> dict[str, Findings]:
-    """Returns the findings about each spout, by name. Reads a few rows, but none that need Spark."""
+    """Returns the findings about each spout, by name. Reads a few rows, except of spouts that need Spark."""
     return {name: _findings_of_spout(topology, node) for name, node in topology.spouts.items()}
 
 
@@ -515,7 +513,7 @@ def suspicious_input(topology: Graph) -> list[WindboltError]:
     found: list[WindboltError] = []
     for node in topology.spouts.values():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
-            with suppress(WindboltError):  # the run itself says what cannot be read
+            with suppress(WindboltError):  # the run itself reports unreadable input
                 files = node.spout.listed()
                 if not files:
                     found += [] if missing_input(node.name, node.spout) else [_no_file(node.name, node.spout)]
@@ -562,8 +560,8 @@ def _of_files(topology: Graph, node: SpoutNode, spout: FileSpout) -> Findings:
 
 
 def _folders(spout: FileSpout, first: str) -> Iterator[tuple[str, str]]:
-    """Yields facts about the folders of the first file: the columns read from them, and those that are not read."""
-    with suppress(DataError):  # which reading the file raises too
+    """Yields facts about the folders of the first file: columns read from folders, and folders that are not read."""
+    with suppress(DataError):  # reading the file raises it too
         texts = spout.partition_of(first).texts
         if spout.partitions.names:
             yield "folders", ", ".join(f"{name}={texts[name]}" for name in spout.partitions.names if name in texts)
@@ -577,7 +575,7 @@ _MOST_REASONS = 5
 
 
 def _summed_up(reasons: Sequence[str]) -> str:
-    """Returns each kind of reason once, with its number and an example; reasons of one kind differ only in the
+    """Returns each kind of reason once, with its number and an example. Reasons of one kind differ only in the
     value."""
     kinds: dict[str, list[str]] = {}
     for reason in reasons:
@@ -709,7 +707,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
 
 
 def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
-    """Reads the first records, if the package for it is there; otherwise tests the connection to a broker."""
+    """Reads the first records if the Kafka package is installed; otherwise tests the connection to a broker."""
     refusals = []
     for server in spout.servers.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -733,7 +731,7 @@ def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
 def _of_records(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     try:
         check_spout_options(node.name, spout)
-    except ConfigError as error:  # Spark may well follow them
+    except ConfigError as error:  # Spark may support them
         return Findings((("read", f"nothing: {error.what} ({error.why})"),))
     try:
         return _findings_of_rows(topology, node, first_rows_of_topics(topology, node, spout))

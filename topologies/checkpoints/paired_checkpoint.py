@@ -48,38 +48,39 @@ from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 
 
 TOPOLOGY, START = "topology", "start"
-"""Notes with the topology that the checkpoint belongs to, and with the start of its first run."""
+"""Names of the notes with the topology of the checkpoint, and with the start of its first run."""
 FILES = (f"windbolt/{START}.json", *(f"windbolt/{name}" for name in FIRST_FILES), "spark/offsets/0")
-"""Files that a run writes into a checkpoint, one in each folder that gets more."""
+"""Files that a run writes into a checkpoint: one in each folder that will have more."""
 GOING_BACK = "going-back"
-"""Note of going back to an earlier batch; while it is there, no run begins."""
+"""Note of going back to an earlier batch; while it exists, no run begins."""
 RESETTING = "resetting"
-"""Note that bolts are about to start over; while it is there, no run begins."""
+"""Note that bolts are being reset; while it exists, no run begins."""
 ADDING_COLUMNS = "adding-columns"
-"""Note that the stored events are about to get new columns; while it is there, only a run of that topology begins."""
+"""Note that stored events are getting new columns; while it exists, only a run of that topology begins."""
 BEGINNING = "beginning"
-"""Note that the checkpoint is being filled with the events with which it begins; while it is there, no run begins."""
+"""Note that the checkpoint is being filled with its first events; while it exists, no run begins."""
 SAVEPOINT = "savepoint"
-"""Note of a savepoint; while it says that the savepoint is not complete, no run begins."""
+"""Note of a savepoint; while it marks the savepoint as incomplete, no run begins."""
 
 
-# The lock of a checkpoint folder: two runs never have it at one time.
+# The lock of a checkpoint folder, which one run at a time can have.
 
 
 class FolderLock:
     """A lock on the file ``.lock`` of a checkpoint, held until ``release`` or the end of this process.
 
-    On this machine only: a checkpoint elsewhere (``folder`` None) is not locked; a run claims it instead
+    Only on this machine: a checkpoint elsewhere (``folder`` None) is not locked; a run claims it instead
     (``manager/storage/sealed_files.py``).
     """
 
     def __init__(self, path: str, filesystem: pafs.FileSystem, folder: str | None) -> None:
-        """``path``: the checkpoint, as users name it. Nothing is locked yet."""
+        """``path``: the checkpoint, as the user names it. Locks nothing yet."""
         self.path, self.filesystem, self.folder = path, filesystem, folder
         self._held: IO[str] | None = None
 
     def take(self) -> None:
-        """Keep all others off the checkpoint. Raises CheckpointError if somebody has it, or it cannot be written to."""
+        """Locks the checkpoint against all others. Raises CheckpointError if it is already locked, or is not
+        writable."""
         if self.folder is None:
             return
         with as_storage_error(f"checkpoint {self.path}", "written to"):
@@ -93,17 +94,17 @@ class FolderLock:
             raise
 
     def share(self) -> None:
-        """Keeps runs off the checkpoint, but not its readers; nothing is written. Raises CheckpointError if a run has
+        """Excludes runs from the checkpoint, but not readers; writes nothing. Raises CheckpointError if a run has
         it."""
         if self.folder is None:
             return
-        with suppress(OSError):  # nobody has locked it yet, or it is a copy on which nobody runs
+        with suppress(OSError):  # nobody has locked it yet, or it is a copy without runs
             self._held = open(f"{self.folder}/.lock", encoding="utf-8", errors="replace")  # noqa: SIM115
         if self._held is not None:
             self._take(self._held, fcntl.LOCK_SH)
 
     def release(self) -> None:
-        """Let others have the checkpoint."""
+        """Unlocks the checkpoint."""
         if self._held is not None:
             self._held.close()
 
@@ -140,22 +141,22 @@ class FolderLock:
             ) from error
 
 
-# A checkpoint folder: where it is, and its two halves, Spark's and ours.
+# A checkpoint folder: its place, and its two halves, Spark's and ours.
 
 
 START_OVER = "start with a new checkpoint folder (which reads all input again)"
-"""Advice that can always be followed."""
+"""Advice that is always possible."""
 
 
 class PairedCheckpoint:
     """A checkpoint folder: ``spark/`` is Spark's, ``windbolt/`` is windbolt's.
 
-    It is opened for a run (``checkpointed_run.py``), its halves are compared with each other and with a topology
-    (``topology_fit.py``), and errors about damage name a way back.
+    Other modules open it for a run (``checkpointed_run.py``) and compare its halves with each other and with a topology
+    (``topology_fit.py``). Errors about damage name a way back.
     """
 
     def __init__(self, path: str) -> None:
-        """Raises CheckpointError if the path cannot name a checkpoint, or its place cannot be reached."""
+        """Raises CheckpointError if the path cannot be a checkpoint, or its place cannot be reached."""
         check_named(path)
         self.path = path.rstrip("/") or "/"
         with self._reached():
@@ -163,16 +164,16 @@ class PairedCheckpoint:
             if self.uri is not None:
                 self.filesystem.get_file_info(self.root)
         self.spark = f"{hadoop_name(self.uri).rstrip('/')}/spark" if self.uri else f"{self.root}/spark"
-        """Path of Spark's half, as Spark names it."""
+        """Path of Spark's half, in Spark's notation."""
         self.lock = FolderLock(self.path, self.filesystem, None if self.uri else self.root)
         self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_checkpoint = SparkCheckpoint(self.filesystem, f"{self.root}/spark")
         self.is_beginning = False
-        """True while this object writes the events with which the checkpoint begins (``savepoint.py``)."""
+        """True while this object writes the checkpoint's first events (``savepoint.py``)."""
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """Raises CheckpointError if the file system cannot be reached; that is not damage, and nothing was written."""
+        """Raises CheckpointError if the file system cannot be reached, which is not damage; nothing was written."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:
@@ -185,12 +186,12 @@ class PairedCheckpoint:
 
     @property
     def place(self) -> str:
-        """The folder, as users name it, and without options."""
+        """The folder as the user names it, without options."""
         return self.files.place.removesuffix("/windbolt")
 
     @property
     def has_our_half(self) -> bool:
-        """True if the folder ``windbolt/`` is there."""
+        """True if the folder ``windbolt/`` exists."""
         return path_exists(self.filesystem, self.files.root)
 
     @property
@@ -199,7 +200,7 @@ class PairedCheckpoint:
         return self.has_our_half or path_exists(self.filesystem, f"{self.spark_checkpoint.root}/offsets")
 
     def check_found(self) -> None:
-        """Raises CheckpointError if there is none."""
+        """Raises CheckpointError if there is no checkpoint."""
         if not self.found:
             raise CheckpointError(
                 f"{self.path!r} is not a checkpoint",
@@ -208,12 +209,12 @@ class PairedCheckpoint:
             )
 
 
-# What was begun on a checkpoint and is not complete: a reset, going back, a savepoint, a beginning with events. No run
-# begins before it is.
+# Incomplete operations on a checkpoint: a reset, going back, a savepoint, a beginning with events. No run begins until
+# they are complete.
 
 
 def check_reset_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError if a reset of bolts was begun and did not complete."""
+    """Raises CheckpointError if a reset of bolts is incomplete."""
     note = halves.files.read(RESETTING)
     if note is not None:
         bolts = " ".join(map(shlex.quote, note["bolts"]))
@@ -225,7 +226,7 @@ def check_reset_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_gone_back(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError if going back to an earlier batch was begun and did not complete."""
+    """Raises CheckpointError if going back to an earlier batch is incomplete."""
     note = halves.files.read(GOING_BACK)
     if note is not None:
         raise CheckpointError(
@@ -236,7 +237,7 @@ def check_gone_back(halves: PairedCheckpoint) -> None:
 
 
 def check_savepoint_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError if this is a savepoint that was begun and did not complete."""
+    """Raises CheckpointError if this is an incomplete savepoint."""
     note = halves.files.read(SAVEPOINT)
     if note is not None and not note["complete"]:
         again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
@@ -251,7 +252,7 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
 
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
-    """Raises CheckpointError if giving a checkpoint its first events (``state.begin``) was interrupted."""
+    """Raises CheckpointError if giving the checkpoint its first events (``state.begin``) was interrupted."""
     if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
@@ -265,12 +266,12 @@ def back_to_command(halves: PairedCheckpoint, key: str) -> str:
     return f"windbolt checkpoint {shlex.quote(halves.path)} --back-to {batch_name(key)}"
 
 
-# Advice on a damaged checkpoint: the batches to which the run can go back, and the command for it.
+# Advice on a damaged checkpoint: the batches to which the run can go back, and the command for that.
 
 
 @contextmanager
 def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
-    """Adds to errors of the checkpoint that name no remedy a batch to which the run can go back."""
+    """Adds a batch to which the run can go back to errors of the checkpoint without a remedy."""
     try:
         yield
     except CheckpointError as error:
@@ -288,7 +289,7 @@ def advice(halves: PairedCheckpoint) -> str:
 
 
 def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
-    """Yields the batches that can be gone back to, the last one first."""
+    """Yields the batches to which the run can go back, the last one first."""
     kept: list[str] = []
     with suppress(*UNREADABLE):
         kept = kept_batches(halves.files)
@@ -298,10 +299,9 @@ def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
             yield key
 
 
-# Whether the two halves of a checkpoint, Spark's and ours, belong together, and nothing of them is missing.
-#
-# Errors that do not say what to do get that from ``paired_checkpoint.py``, which knows the batches that can be gone
-# back to.
+# Checks that the two halves of a checkpoint, Spark's and ours, belong together and are complete.
+# 
+# Errors without a remedy get one from ``naming_a_way_back``, which knows the batches to which the run can go back.
 
 
 @dataclass(frozen=True)
@@ -319,10 +319,9 @@ class SparkBatches:
 
 
 def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """Returns the last manifest; raises CheckpointError if the halves do not belong together, or a part of them is
-    missing.
+    """Returns the last manifest. Raises CheckpointError if the halves do not belong together, or are incomplete.
 
-    ``resetting``: an incomplete reset is no error, because the caller completes it.
+    ``resetting``: True if the caller will complete an incomplete reset, which is then no error.
     """
     spark = check_ours_is_there(halves)
     if not resetting:
@@ -343,8 +342,8 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
 
 def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """Does what ``check_halves`` does, if the caller has the lock. Where there is no lock, a run may be in progress,
-    and the parts that it may change are checked later, when it can no longer change them."""
+    """Does what ``check_halves`` does, if the caller has the lock. Without a lock a run may be in progress, and the
+    parts that it may change are checked later, when it no longer can."""
     if halves.uri is None:
         return check_halves(halves, resetting=resetting)
     check_ours_is_there(halves)
@@ -355,8 +354,8 @@ def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Man
 def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
     """Returns the batches in Spark's half.
 
-    Raises CheckpointError if it has batches and our half is missing; also if a savepoint, or a checkpoint that is to
-    begin with events, is not complete.
+    Raises CheckpointError if it has batches but our half is missing; also for an incomplete savepoint, and for a
+    checkpoint that is incomplete because it begins with events.
     """
     check_savepoint_complete(halves)
     check_beginning_complete(halves)
@@ -368,8 +367,7 @@ def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
 
 
 def check_whole(halves: PairedCheckpoint, key: str) -> None:
-    """Checks that the run can go back to a batch; raises CheckpointError if a part that this needs is damaged or
-    gone."""
+    """Checks that the run can go back to a batch. Raises CheckpointError if a part is damaged or missing."""
     for note in (TOPOLOGY, START):
         if halves.files.read(note) is None:
             raise _missing_note(halves, note, "what it says was known once, when the checkpoint was made")
@@ -412,12 +410,12 @@ def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
     return CheckpointError(f"checkpoint {halves.path!r} cannot be used: {what}", why=why)
 
 
-# Takes a checkpoint for this process where no lock keeps runs off, and tells who has taken it since.
+# Claims a checkpoint for this process if no lock excludes runs, and reports who has claimed it later.
 
 
 def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
-    """Returns windbolt's half of the checkpoint, claimed for a run or for a command. Where there is no lock, the run
-    that had it before can no longer commit.
+    """Returns windbolt's half of the checkpoint, claimed for a run or a command. Without a lock, the run that had it
+    before can no longer commit.
 
     ``by``: the attempts of the run, or the name of the command. Raises TakenOver if an earlier attempt of the run had
     claimed it, and another run has it now.
@@ -442,9 +440,9 @@ def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
 
 @contextmanager
 def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) -> Iterator[None]:
-    """Keeps runs from beginning until the end of the block, even if this process dies in it. For several documents on
-    this machine that are replaced one after the other and flushed to disk at the end. A log of claims replaces them in
-    one entry."""
+    """Prevents runs from beginning until the end of the block, even if this process dies in it. For several documents
+    on this machine that are replaced one after another and flushed to disk at the end. Elsewhere, a log of claims
+    replaces them in one entry."""
     if halves.uri is None:
         halves.files.write(name, note)
     yield
@@ -455,7 +453,7 @@ def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) 
 
 @contextmanager
 def telling_who_took_over(checkpoint: FileCheckpoint) -> Iterator[None]:
-    """Turns errors into TakenOver if another run has the checkpoint: changes by that run are not damage, and a query
+    """Turns errors into TakenOver if another run has the checkpoint. Changes by that run are not damage, and a query
     that Spark ended because of it must not be restarted."""
     try:
         yield
@@ -475,14 +473,14 @@ def _this_process(run: str = "", command: str = "") -> Owner:
     return Owner(f"process {os.getpid()} on {socket.gethostname()}", system_clock(), run, command)
 
 
-# A place for a checkpoint that is made from other state: from another checkpoint, or from given events.
+# An empty place for a checkpoint that is made from another checkpoint, or from users' events.
 
 
 _STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")
 
 
 def check_empty(target: PairedCheckpoint, what: str) -> None:
-    """Raises CheckpointError, which begins with ``what``, if the target is not empty."""
+    """Raises CheckpointError, whose text begins with ``what``, if the target is not empty."""
     names = _files_in(target)
     if names:
         there = "a checkpoint" if target.found else "files"
@@ -494,7 +492,7 @@ def check_empty(target: PairedCheckpoint, what: str) -> None:
 
 
 def empty_out(target: PairedCheckpoint, keep: str) -> None:
-    """Deletes the files of an earlier attempt; meanwhile the note ``keep`` says that the checkpoint is not complete."""
+    """Deletes the files of an earlier attempt. Meanwhile the note ``keep`` marks the checkpoint as incomplete."""
     target.files.delete(*(name for name in target.files.names("") if name != keep))
     for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
         if path_exists(target.filesystem, f"{target.root}/{folder}"):
@@ -502,8 +500,8 @@ def empty_out(target: PairedCheckpoint, keep: str) -> None:
 
 
 def _files_in(target: PairedCheckpoint) -> list[str]:
-    """Returns the files of a folder by their paths in it, without hidden files, which a dead attempt may have left
-    before it wrote anything else."""
+    """Returns the files of a folder by relative path, without hidden files, which a dead attempt may have left before
+    it wrote anything else."""
     selector = pafs.FileSelector(target.root, recursive=True, allow_not_found=True)
     with as_storage_error(target.root, "listed"):
         found = target.filesystem.get_file_info(selector)

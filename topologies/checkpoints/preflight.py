@@ -1,4 +1,4 @@
-"""Findings about a topology before an engine starts: reasons why a run cannot succeed, and likely mistakes."""
+"""Findings about a topology before an engine starts: reasons why a run would fail, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from windowing.durations import Duration
 from windowing.errors import ConfigError, StorageError, UnreachableError, did_you_mean
 from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCombiner
 
-# The folders of file sinks: whether a run can make them and write there.
+# The folders of file sinks: can a run make them and write there?
 
 
 def find_sinks(topology: Graph) -> dict[str, Findings]:
-    """Returns the findings about each sink, by its name. Makes nothing, and leaves nothing behind."""
+    """Returns the findings about each sink, by name. Makes nothing, and leaves nothing behind."""
     return {name: _findings_of_sink(node) for name, node in topology.sinks.items()}
 
 
 def make_sink_folders(topology: Graph) -> None:
-    """Make the local folders of file sinks; raises StorageError for one that cannot be made or written to."""
+    """Makes the local folders of file sinks. Raises StorageError for a folder that cannot be made or written to."""
     for node in topology.sinks.values():
         folder = _local_folder(node)
         if folder is not None:
@@ -75,7 +75,7 @@ def _local_folder(node: SinkNode) -> str | None:
 
 
 def _nearest(folder: str) -> str:
-    """Returns the deepest folder above one that is not there; raises StorageError if what is above it is not a
+    """Returns the deepest existing folder above a missing one. Raises StorageError if the path above it is not a
     folder."""
     above = os.path.dirname(folder)
     while not os.path.lexists(above):
@@ -87,22 +87,22 @@ def _nearest(folder: str) -> str:
 
 
 def _try_writing(folder: str) -> None:
-    """Checks that a file can be written in a folder: a file without a name, or one that is deleted at once."""
+    """Checks that a file can be written in a folder, with a file without a name, or one that is deleted at once."""
     with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
         pass
 
 
-# Problems that would keep a run from succeeding, found before an engine starts.
+# Problems that would make a run fail, found before an engine starts.
 
 
 def refuse_before_start(topology: Graph, options: RunOptions) -> None:
-    """Raises an error that a run would raise anyway.
+    """Raises errors early that a run would raise anyway.
 
-    Raises CheckpointError if the checkpoint is another topology's; raises StorageError if a sink's folder cannot be
-    made or written to; raises ConfigError if input is missing; raises EnvironmentMissing or ConfigError if input or a
-    sink is in HDFS, which cannot be reached.
+    Raises CheckpointError if the checkpoint belongs to another topology; StorageError if a sink's folder cannot be made
+    or written to; ConfigError if input is missing; EnvironmentMissing or ConfigError if input or a sink is in HDFS,
+    which cannot be reached.
 
-    It saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks everything
+    This saves the seconds in which Spark starts. The checkpoint is not locked meanwhile, so the run checks everything
     again.
     """
     assert options.checkpoint is not None
@@ -117,7 +117,7 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
 
 
 def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
-    """Raise ConfigError for a spout that would read files of the checkpoint: each batch writes new ones."""
+    """Raises ConfigError for a spout that would read files of the checkpoint, where each batch writes new ones."""
     place = canonical_place(checkpoint)
     files = [place.below(file) for file in FILES]
     for name, node in topology.spouts.items():
@@ -133,7 +133,7 @@ def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
 
 
 def _check_hdfs(topology: Graph) -> None:
-    """Opens the file systems of HDFS that the topology names; no NameNode is asked yet."""
+    """Opens the HDFS file systems that the topology names, without contacting a NameNode."""
     ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
     for end in ends:
         for path in end.paths if isinstance(end, FileSpout) else [end.path] if isinstance(end, FileSink) else []:
@@ -145,8 +145,8 @@ def _check_hdfs(topology: Graph) -> None:
 
 
 def check_local(topology: Graph, options: RunOptions) -> None:
-    """Raises ConfigError for parts or options that ``run_local`` does not support; raises EnvironmentMissing if the
-    package for Kafka is missing."""
+    """Raises ConfigError for parts or options that ``run_local`` does not support, EnvironmentMissing if the package
+    for Kafka is missing."""
     refuse_in_process(options)
     _refuse_spark(topology)
     if options.checkpoint is not None:
@@ -155,7 +155,7 @@ def check_local(topology: Graph, options: RunOptions) -> None:
 
 
 def _refuse_spark(topology: Graph) -> None:
-    """Raises ConfigError for features of Spark alone: DataFrames, and listing files that are not on this machine."""
+    """Raises ConfigError for features that only Spark has: DataFrames, and listing files outside this machine."""
     for name, node in topology.spouts.items():
         match node.spout:
             case FrameSpout():
@@ -180,7 +180,7 @@ def _refuse_spark(topology: Graph) -> None:
 
 
 def _refuse_stores(name: str, spout: FileSpout) -> None:
-    """Raises ConfigError for an HDFS path without its NameNode, and for file systems that only Spark reaches."""
+    """Raises ConfigError for an HDFS path without a NameNode, and for file systems that only Spark reaches."""
     why = "files are noted by the name of their host; a run on Spark that continued would read them again"
     refuse_hdfs_without_host(name, spout, why)
     for path in spout.paths:
@@ -194,7 +194,7 @@ def _refuse_stores(name: str, spout: FileSpout) -> None:
 
 
 def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
-    """Raise ConfigError for an HDFS path without its NameNode, if no configuration names one."""
+    """Raises ConfigError for an HDFS path without a NameNode, if no configuration names one."""
     for path in spout.paths:
         shown = shown_path(path)
         if is_hdfs(shown) and not urlsplit(root_and_path(shown)[0]).netloc:
@@ -205,13 +205,13 @@ def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
             )
 
 
-# Schema registries: whether they answer, and whether their schemas and the declared columns fit.
+# Schema registries: do they respond, and do their schemas fit the declared columns?
 
 
 def check_registries(topology: Graph) -> None:
-    """Register the schemas of sinks, and compare those of topics with the declared columns.
+    """Registers the schemas of sinks, and compares those of topics with the declared columns.
 
-    Raises ConfigError if a schema is refused or does not fit, UnreachableError if a registry does not answer.
+    Raises ConfigError if a schema is refused or does not fit, UnreachableError if a registry does not respond.
     """
     for name, node in topology.spouts.items():
         spout = node.spout
@@ -227,7 +227,7 @@ def check_registries(topology: Graph) -> None:
 
 
 def asking_registries_once(topology: Graph) -> Graph:
-    """Returns the topology for a short check: registries that do not answer are soon given up. A run waits longer."""
+    """Returns the topology for a short check, with short timeouts of registries. A run waits longer."""
     spouts, sinks = dict(topology.spouts), dict(topology.sinks)
     for name, node in topology.spouts.items():
         spout = node.spout
@@ -257,7 +257,7 @@ def find_registries(topology: Graph) -> dict[str, Findings]:
 
 
 def _registry_findings(whose: str, ask: Callable[[], Findings]) -> Findings:
-    """Returns the answers of a registry; one that does not answer now may do so when the run begins."""
+    """Returns the answers of a registry. One that does not respond now may do so when the run begins."""
     try:
         with naming(whose):
             return ask()
@@ -295,14 +295,14 @@ def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
     return Findings(tuple(("schema", f"of {description}") for description in look_at_registry(records, node.schema)))
 
 
-# Inputs that lack the columns that a bolt adds up: their events have nulls there, and change nothing.
+# Inputs without the columns that a bolt adds up: their events have nulls in them, and change nothing.
 
 
 def find_missing_columns(topology: Graph) -> dict[str, Findings]:
-    """Returns a warning for each input of an AggregateBolt that has none of the columns that its aggregates name, by
-    the names of the bolts.
+    """Returns a warning for each input of an AggregateBolt that has none of the columns in its aggregates, by bolt
+    name.
 
-    An input with only some of them is no mistake: two streams may be added up side by side, each in columns of its own.
+    An input with some of them is no mistake: two streams may be aggregated side by side, each in its own columns.
     """
     found = {name: tuple(_lacking(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
@@ -324,12 +324,12 @@ def _lacking(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
             )
 
 
-# Chains in which the rows of a window come into the next window of the bolt behind it.
+# Chains in which the rows of a window fall into the next window of the bolt behind it.
 
 
 def shifted_chains(topology: Graph) -> Iterator[str]:
-    """Yields a sentence for each bolt with windows ``[start, end)`` that reads rows with the ends of such windows as
-    times: each end is the start of the next window there."""
+    """Yields a sentence for each bolt with windows ``[start, end)`` that reads rows timed at the ends of such windows:
+    each end is the start of the reader's next window."""
     for node in topology.windowed.values():
         if not (node.event_time and _has_regular_starts(node)):
             continue
@@ -351,7 +351,7 @@ def _has_its_end_as_time(node: WindowedNode) -> bool:
 
 
 def _has_regular_starts(node: WindowedNode) -> bool:
-    """True if its windows are ``[start, end)``, one after the other at regular times."""
+    """True if its windows are ``[start, end)`` and follow each other at regular times."""
     settings = node.bolt.settings
     if settings.key_trigger is not None or settings.bounds is not Bounds.START:
         return False
@@ -360,11 +360,11 @@ def _has_regular_starts(node: WindowedNode) -> bool:
     return isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
 
 
-# The streams beside a component's output that nothing reads: rows that are counted there, and kept nowhere.
+# Streams beside a component's output that nothing reads: their rows are counted, but kept nowhere.
 
 
 def unread_streams(topology: Graph) -> Iterator[str]:
-    """Yields a sentence for each kind of rows that nothing keeps: unreadable rows, failed events, and late events."""
+    """Yields a sentence for each kind of row that nothing keeps: unreadable rows, failed events, and late events."""
     errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
     if errors:
         yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
@@ -398,12 +398,12 @@ def _is_read(topology: Graph, name: str, stream: str) -> bool:
     return bool(topology.readers.get((name, stream)) or topology.sinks_reading.get((name, stream)))
 
 
-# Bolts whose watermark waits for a stream of another bolt that may bring no event for long.
+# Bolts whose watermark waits for another bolt's stream that may long bring no event.
 
 
 def find_blocked_watermarks(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt with several inputs whose windows stay open until a stream of the topology brings
-    its first event; by the names of the bolts."""
+    its first event; by bolt name."""
     found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
@@ -429,7 +429,7 @@ def _waits(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
 
 
 def _of_windows(topology: Graph, stream: Stream) -> bool:
-    """True if a windowed bolt comes before a stream."""
+    """True if a stream comes from a windowed bolt, directly or not."""
     component, _ = stream
     node = topology.windowed.get(component)
     if node is not None and not node.without_windows:
@@ -438,12 +438,12 @@ def _of_windows(topology: Graph, stream: Stream) -> bool:
     return passing is not None and any(_of_windows(topology, each.stream) for each in passing.inputs)
 
 
-# Watermarks at events behind bolts that change the order of events.
+# Watermarks at events, behind bolts that change the order of events.
 
 
 def find_reordering(topology: Graph) -> dict[str, Findings]:
-    """Returns a warning for each bolt whose watermark advances between the events of a batch although it gets them out
-    of order of arrival; by the names of the bolts."""
+    """Returns a warning for each bolt whose watermark advances between the events of a batch although they come out of
+    order; by bolt name."""
     found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 

@@ -1,9 +1,10 @@
-"""Rows of a spout that can be read only once, in files of the checkpoint, written before a batch uses them.
+"""Rows of a spout that can be read only once: they are kept in files of the checkpoint, written before a batch uses
+them.
 
-Such a spout is a user's, or a DataFrame of Spark's in a checkpoint that was begun over Spark Connect. A file holds the
-rows of a batch, and the offset behind them; for a spout of partitions, which can be read again, it holds the ranges in
-place of the rows. The last file has the offset at which the spout continues. Files of no batch yet are the next
-batches, whatever happened to the run that wrote them.
+Such a spout is a user's, or a streaming DataFrame in a checkpoint that was begun over Spark Connect. A file contains
+the rows of a batch, and the offset after them. A spout of partitions can be read again, so its files contain ranges
+instead of rows. The last file has the offset at which the spout continues. Files without a batch are the next batches,
+whatever happened to the run that wrote them.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from windowing.schema import SchemaLike
 
 FOLDER = "spouts"
-"""The folder of a checkpoint that has a folder for each such spout."""
+"""The checkpoint's folder with a folder for each such spout."""
 QUERY = "query"
-"""The folder of such a spout that has the checkpoint of a query of Spark's."""
+"""The folder of such a spout with the checkpoint of a Spark query."""
 _NAME = re.compile(r"(\d{12})\.arrow")
 _OFFSET = b"windbolt.offset"
 _FIRST_MS = 1_000_000_000_000
@@ -53,10 +54,10 @@ class Reader(Protocol):
         """True if ``acknowledge`` must be called."""
 
     def pull(self) -> Pulled | None:
-        """Returns the next rows; None if there are none now. The rows returned before are in a file by then."""
+        """Returns the next rows; None if there are none now. By then, the rows returned before are in a file."""
 
     def acknowledge(self, offset: Any) -> None:
-        """Called when a batch is committed, with the rows before this offset."""
+        """Called when a batch is committed with the rows before this offset."""
 
     def close(self) -> None:
         """Called when the run has ended."""
@@ -65,8 +66,8 @@ class Reader(Protocol):
 def pulled_rows(
     name: str, declared: SchemaLike, defaults: Mapping[str, Any], checkpoint: str, ranged: RangedSpout | None = None
 ) -> PulledRows:
-    """Returns the spout of files that stands for such a spout in a run on a checkpoint. ``declared``: its columns;
-    ``ranged``: the spout, if only the ranges of its partitions are kept."""
+    """Returns the file spout that represents such a spout in a run on a checkpoint. ``declared``: its columns;
+    ``ranged``: the spout, if only ranges of its partitions are kept."""
     if has_query(checkpoint):
         raise ConfigError(
             f"spout {name!r} keeps what it reads in the checkpoint {checkpoint.partition('?')[0]!r}, which is named "
@@ -89,7 +90,7 @@ def pulled_rows(
 
 
 class PulledFiles(WatchedFiles):
-    """The files of such a spout during a run: the rows of each pull become the next file."""
+    """The files of such a spout during a run; the rows of each pull become the next file."""
 
     def __init__(
         self,
@@ -100,9 +101,9 @@ class PulledFiles(WatchedFiles):
         keep: int,
         check_owner: Callable[[], None],
     ) -> None:
-        """``open_reader`` is given the offset behind the rows read before, None at the beginning. It is called once,
-        and again if the run that had the checkpoint before has read on. ``keep``: number of batches that the run can go
-        back to. ``check_owner`` raises CheckpointError if another run has taken the checkpoint over."""
+        """``open_reader``: called once with the offset after the rows read before, None at the beginning; and again if
+        the previous run with the checkpoint has read on. ``keep``: number of batches to which the run can go back.
+        ``check_owner``: raises CheckpointError if another run has taken the checkpoint over."""
         super().__init__(name, spout)
         self._open_reader, self._keep, self._check_owner = open_reader, keep, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
@@ -112,12 +113,12 @@ class PulledFiles(WatchedFiles):
         self._behind = -1
         """The file with the rows after which the reader continues."""
         self._last = -1
-        """The last file that is known to belong to a batch."""
+        """The last file known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
-        """The offsets behind the files that this run has written and that are still there."""
+        """The offsets after those files of this run that still exist."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
-        """Yields the files that are not in ``read``, and then pulled files, each when asked for."""
+        """Yields the files that are not in ``read``, and then newly pulled files, each on demand."""
         self._last = _number(next(reversed(read))) if read else -1
         return self._new(self._last)
 
@@ -137,12 +138,12 @@ class PulledFiles(WatchedFiles):
             self._offsets.pop(number, None)
 
     def partitions(self, paths: Sequence[str]) -> list[str]:
-        """Returns the partitions of the source as of the batch with these files; empty if the source has none."""
+        """Returns the source's partitions at the batch with these files; empty if the source has none."""
         last = max(map(_number, paths), default=self._last)
         return [*self._offset(last)] if last >= 0 and isinstance(self.spout, PulledRanges) else []
 
     def ranges(self, path: str) -> list[PartitionRange]:
-        """Returns the ranges that a batch with this file reads of a source with partitions."""
+        """Returns the ranges of a source with partitions that a batch with this file reads."""
         path = self._path(_number(path))
         if not path_exists(self._filesystem, path):
             raise self._missing_file(_number(path))
@@ -153,7 +154,7 @@ class PulledFiles(WatchedFiles):
             raise DamagedCheckpoint(f"{path} is damaged", why=str(error)) from error
 
     def close(self) -> None:
-        """Close the reader."""
+        """Closes the reader."""
         if self._opened is not None:
             self._opened.close()
 
@@ -175,8 +176,8 @@ class PulledFiles(WatchedFiles):
             numbers = self._numbers()
 
     def _reader(self, behind: int) -> Reader:
-        """Returns the reader of the rows behind a file: a new one if the run that had the checkpoint before has read on
-        meanwhile, so that its rows come first."""
+        """Returns the reader for the rows after a file; a new reader if the previous run with the checkpoint has read
+        on meanwhile, so that its rows come first."""
         if self._opened is not None and self._behind != behind:
             opened, self._opened = self._opened, None
             opened.close()
@@ -214,7 +215,8 @@ class PulledFiles(WatchedFiles):
         )
 
     def _write(self, number: int, pulled: Pulled) -> bool:
-        """Returns False if there is such a file, of the run from which this one has taken the checkpoint over."""
+        """Writes a file of pulled rows. Returns False if it exists already, from the run whose checkpoint this run has
+        taken over."""
         metadata = {_OFFSET: json.dumps(pulled.offset).encode(), b"id": uuid.uuid4().bytes}
         sink = pa.BufferOutputStream()
         rows = pulled.rows.replace_schema_metadata(metadata)

@@ -1,4 +1,4 @@
-"""``windbolt.state.repair``: a savepoint in which stored events have other values, or are left out."""
+"""``windbolt.state.repair``: a savepoint in which stored events have other values, or are removed."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ from windowing.schema import value_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Values that a user gives for stored ones: which differ, and the column with them, in its stored type.
+# Users' values for stored events: the column in its stored type, and a mask of changed values.
 
 
 @dataclass(frozen=True)
 class GivenValues:
-    """The values of one column for some stored rows, in their order."""
+    """A user's values of one column for some stored rows, in their order."""
 
     values: pa.Array
-    """The values in the type in which they are stored; for a dictionary, the type of its values."""
+    """The values in their stored type; for a dictionary, the type of its values."""
     differ: NDArray[np.bool_]
-    """True for values that differ from the stored ones."""
+    """True for values that differ from the stored values."""
 
 
 class NoSuchValue(Exception):
-    """A value that the type of its column cannot hold; ``place`` is its place among the given values."""
+    """Raised for a value that the type of its column cannot hold; ``place``: its index among the user's values."""
 
     def __init__(self, place: int) -> None:
         super().__init__()
@@ -66,11 +66,11 @@ class NoSuchValue(Exception):
 
 
 def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> GivenValues:
-    """Compares values with the stored ones. NoSuchValue for one that the type cannot hold exactly.
+    """Compares a user's values with the stored ones. Raises NoSuchValue for a value that the type cannot hold exactly.
 
     Libraries change types: whole numbers with nulls become floats, times nanoseconds. If the stored value, converted to
-    the given type, equals the given value, it is unchanged, to the last digit. ``null_is_nan``: a null also stands for
-    a stored NaN.
+    the user's type, equals the user's value, it is unchanged, to the last digit. ``null_is_nan``: True if a null also
+    stands for a stored NaN.
     """
     stored, given = without_dictionary(stored), without_dictionary(given)
     differ = ~_equal_rows(_loosely(stored, given.type), given)
@@ -84,7 +84,7 @@ def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> Gi
 
 
 def without_dictionary(column: pa.Array) -> pa.Array:
-    """Returns the values themselves, if they are stored as indices into a dictionary."""
+    """Returns plain values, if they are stored as indices into a dictionary."""
     kind = value_type(column.type)
     return column if kind == column.type else column.cast(kind)
 
@@ -124,12 +124,12 @@ def _exactly(given: pa.Array, places: NDArray[np.int64], kind: pa.DataType) -> p
 
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns given values in their stored type; texts, as in JSON, are parsed."""
+    """Returns a user's values in their stored type; texts, as in JSON, are parsed."""
     return column.cast(kind) if pa.types.is_string(column.type) else converted(column, kind)
 
 
 def _equal_rows(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
-    """Returns a mask of equal values: two nulls are equal, and two NaNs."""
+    """Returns a mask of equal values; two nulls are equal, and so are two NaNs."""
     if pa.types.is_null(one.type):
         return np.ones(len(one), np.bool_)
     if pa.types.is_nested(one.type):
@@ -141,17 +141,17 @@ def _equal_rows(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-# Rows of ``state.read(...)["events"]`` that a user gives back, and the events that they stand for.
+# Rows of ``state.read(...)["events"]`` that a user passes back, and the events that they identify.
 
 
 KNOWN_BY = ("task", "row", "input", "time")
-"""Columns that each row needs: the first two identify the event, the others confirm that it is still the same."""
+"""Columns that each row needs: the first two identify the event, the others confirm that it is unchanged."""
 READ_AGAIN = "read the events again, of the last batch, and correct them anew"
 
 
 @dataclass(frozen=True)
 class GivenEvents:
-    """Rows that a user gives back, in the order given."""
+    """Rows that a user passes back, in the user's order."""
 
     bolt: str
     table: pa.Table
@@ -162,7 +162,8 @@ class GivenEvents:
 
     @staticmethod
     def of(bolt: str, given: Any) -> GivenEvents:
-        """Makes the given rows. Raises DataError if they are no table, or do not identify each event exactly once."""
+        """Returns a user's rows. Raises DataError if they are not a table, or do not identify each event exactly
+        once."""
         table = _as_table(bolt, given)
         missing = [name for name in KNOWN_BY if name not in table.column_names]
         if missing:
@@ -183,7 +184,7 @@ class GivenEvents:
         return GivenEvents(bolt, table, tasks, rows, is_data_frame(given))
 
     def of_task(self, task: int) -> GivenEvents:
-        """Returns the given events of a task."""
+        """Returns the user's rows for a task."""
         here = np.flatnonzero(self.tasks == task)
         return GivenEvents(self.bolt, self.table.take(pa.array(here)), self.tasks[here], self.rows[here], self.of_frame)
 
@@ -272,11 +273,11 @@ class TaskCorrection:
     """The new rows of a task, in the order of the table of events."""
 
     columns: dict[str, pa.Array]
-    """The columns, by their stored names, in which some row has a new value."""
+    """The columns, by stored name, in which a row has a new value."""
     touched: NDArray[np.bool_]
     """True for rows with changed values."""
     kept: NDArray[np.bool_]
-    """True for rows that are not taken out."""
+    """True for rows that are kept."""
 
     @property
     def changes_nothing(self) -> bool:
@@ -285,7 +286,7 @@ class TaskCorrection:
 
 
 class TaskRows:
-    """The stored rows of a task, with which a user's rows are compared."""
+    """The stored rows of a task, to be compared with a user's rows."""
 
     def __init__(self, bolt: str, task: TaskReader, columns: pa.Schema) -> None:
         streams = task.bolt.accounts.streams
@@ -294,8 +295,8 @@ class TaskRows:
         self._own = {name for rows in task.rows for name in own_columns(rows)}
 
     def corrected(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
-        """Returns the rows with the values given, without those that are taken out. Raises DataError for changes that
-        are not possible."""
+        """Returns the rows with the user's values, without the removed rows. Raises DataError for impossible
+        changes."""
         count = self.table.num_rows
         columns, touched, kept = dict[str, pa.Array](), np.zeros(count, np.bool_), np.ones(count, np.bool_)
         if without is not None:
@@ -309,7 +310,7 @@ class TaskRows:
         return TaskCorrection(columns, touched & kept, kept)
 
     def _compared(self, given: GivenEvents) -> dict[str, GivenValues]:
-        """Returns the user's columns. Raises DataError if a row is another event than the stored one."""
+        """Returns the user's columns. Raises DataError if a row identifies another event than the stored one."""
         found = {}
         stored = self.table.take(pa.array(given.rows))
         for name in given.table.column_names:
@@ -343,8 +344,8 @@ class TaskRows:
             ) from None
 
     def _decides(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns the rows in which a column must not change: a column of windbolt's own, or one that decides where the
-        event belongs."""
+        """Returns a mask of rows in which a column must not change: a column of windbolt's, or one that decides where
+        the event belongs."""
         if name in self._own:
             return np.ones(len(rows), np.bool_)
         stored, decisive = self._stored_name(name), self.task.rules.decisive
@@ -370,13 +371,13 @@ class TaskRows:
         )
 
     def _stored_name(self, name: str) -> str:
-        """Returns the name under which the user's column is stored: in the table it has a prefix where windbolt has a
-        column of that name."""
+        """Returns the stored name of a user's column: in the table it has a prefix if windbolt has a column of that
+        name."""
         bare = name.removeprefix("event.")
         return bare if bare in self._own else name
 
     def _with(self, name: str, rows: NDArray[np.int64], values: GivenValues) -> pa.Array:
-        """Returns a whole column with the given values in these rows."""
+        """Returns the whole column, with the user's values in these rows."""
         column = _one_array(self.table.column(name))
         places = np.arange(len(column))
         places[rows] = len(column) + np.arange(len(rows))
@@ -385,7 +386,7 @@ class TaskRows:
 
 
 def parts_of(task: TaskReader) -> Sequence[slice]:
-    """Returns the range of rows of each part of a task among all its rows."""
+    """Returns, for each part of a task, the range of its rows among all rows."""
     edges = np.cumsum([0, *(len(rows) for rows in task.rows)]).tolist()
     return [slice(low, high) for low, high in pairwise(edges)]
 
@@ -395,12 +396,12 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-# The events of a task that a window may still need, and which rows of the table of events they are.
+# The events of a task that a window may still need, and their rows in the table of events.
 
 
 def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.int64]]:
-    """Returns the live events of a task, and the index of each among the stored ones; None if the task has none. End
-    edges that wait for their starts are not among them."""
+    """Returns the live events of a task, and the index of each among the stored rows; None without live events. End
+    edges that wait for their starts are left out."""
     parts, places, first = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
         held, flags = read_needed(task.store, ref)
@@ -412,7 +413,7 @@ def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.
     return (task.coded(RetainedEvents.concat(parts)) if parts else None), np.concatenate(places)
 
 
-# Windows that have fired and may fire again, where their events are repaired.
+# Windows that have fired and may fire again, if their events are repaired.
 
 
 _Span = tuple[int, int]
@@ -424,10 +425,10 @@ _Of = tuple[int, int]
 def with_repaired(
     task: TaskReader, live: RetainedEvents, different: NDArray[np.bool_], gone: NDArray[np.bool_]
 ) -> PaneStates:
-    """Returns the states of open windows after a repair. Windows that have fired and hold changed events fire again; a
+    """Returns the states of open windows after a repair. Windows that have fired and hold changed events fire again. A
     window that has not fired and holds no event any more is forgotten.
 
-    ``live`` are the events as they were, ``different`` and ``gone`` are masks over them.
+    ``live``: the events before the repair; ``different`` and ``gone``: masks over them.
     """
     panes = _fired_panes(task)
     touched, left = defaultdict[_Of, list[_Span]](list), defaultdict[_Of, list[_Span]](list)
@@ -446,7 +447,8 @@ def with_repaired(
 
 
 def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns the events in fired windows that would have too few events to fire again without the removed ones."""
+    """Returns a mask of the events in fired windows that would have too few events to fire again without the removed
+    ones."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
@@ -471,7 +473,7 @@ def _fired_panes(task: TaskReader) -> PaneStates:
 def _windows_with(
     task: TaskReader, live: RetainedEvents, which: NDArray[np.bool_]
 ) -> Iterator[tuple[_Of, _Span, NDArray[np.int64]]]:
-    """Yield the open windows that hold one of these events, with the indices of all of their events."""
+    """Yields the open windows that hold one of these events, with the indices of all their events."""
     if not len(live):
         return
     windows = windows_of(task, live)
@@ -486,19 +488,19 @@ def _windows_with(
 
 
 def _supersedes(one: _Span, other: _Span, *, merging: bool) -> bool:
-    """True if a firing of one window supersedes a firing of the other: it is the same window, or they merge and
+    """True if a firing of one window replaces a firing of the other: both are the same window, or they merge and
     overlap."""
     return one == other or (merging and one[0] < other[1] and other[0] < one[1])
 
 
-# Which stored events can be taken out: those without which all later windows are as if they had never come.
+# Stored events that can be removed: without them, all later windows are as if the events had never come.
 
 
 _LEAVE = "leave it in, and give it values that do no harm, such as nulls or zeros"
 
 
 def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> None:
-    """DataError that names the first event that cannot be taken out, and why."""
+    """Raises DataError for the first event that cannot be removed, with the reason."""
     if kept.all():
         return
     for wrong, why in _REASONS[task.state.windows.family](task, ~kept):
@@ -511,7 +513,7 @@ def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> Non
 
 
 Reason = tuple["NDArray[np.bool_]", str]
-"""Mask of the rows that cannot be taken out, and the reason."""
+"""Mask of rows that cannot be removed, and the reason."""
 
 
 def _of_queue(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
@@ -553,7 +555,7 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
         "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~accounted),
         "a window that has fired would have another end, and would hold row {} again": again,
     }
-    for what, which in consequences.items():  # accounted: in a window of any kind; others are still to fire
+    for what, which in consequences.items():  # accounted: in a window of any kind; others have yet to fire
         broken = which.any(axis=0) & ~gone
         if broken.any():
             one = int(np.argmax(broken))
@@ -562,8 +564,8 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
 
 
 def _open_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns two masks for each kind of window: the events in a window that has yet to fire, and the events that no
-    later window can hold."""
+    """Returns two masks for each kind of window: events in a window that has yet to fire, and events that no later
+    window can hold."""
     windows = windows_of(task, live)
     span = reached_span(task, live, windows)
     still = np.zeros((len(windows.assigners), len(live)), np.bool_)
@@ -594,14 +596,14 @@ _REASONS = {
     "policies": _of_policies,
     "events": _of_known_keys,
 }
-"""Yields the reasons why rows of a task cannot be taken out, by the family of its windows."""
+"""By family of windows: yields the reasons why rows of a task cannot be removed."""
 
 
-# The state of a task whose stored events have other values, or are fewer.
+# The state of a task after its stored events were changed or removed.
 
 
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
-    """Writes the events of a task again, as far as they have changed; returns its state with them."""
+    """Writes a task's events again, as far as they have changed; returns its state with them."""
     if not task.state.windows.in_queue():
         return _RetainedRewrite(task, correction, writer).written()
     queue = StoredQueue.of(task.state, task.store)
@@ -614,7 +616,7 @@ def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWr
 
 
 class _RetainedRewrite:
-    """The events that a task holds, section by section; sections without a change stay where they are."""
+    """The events that a task holds, rewritten section by section; unchanged sections stay where they are."""
 
     def __init__(self, task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> None:
         self.task, self.correction, self.writer = task, correction, writer
@@ -622,7 +624,7 @@ class _RetainedRewrite:
         self.accounted = np.array(task.state.accounted_by_stream or [0] * self.streams)
 
     def written(self) -> TaskState:
-        """Returns the state with them."""
+        """Returns the state with the rewritten events."""
         state, parts = self.task.state, iter(parts_of(self.task))
         refs = [self._section(ref, next(parts)) for ref in state.refs]
         windows = state.windows.with_rows(lambda ref: self._waiting(ref, next(parts)), FieldKind.EVENTS)
@@ -652,7 +654,7 @@ class _RetainedRewrite:
         return write_retained(self.writer, held, self.streams) if len(held) else None
 
     def _with_panes(self, windows: WindowsState) -> WindowsState:
-        """Makes the fired windows whose events have changed fire again."""
+        """Returns the state in which fired windows with changed events fire again."""
         live, places = live_events_of(self.task)
         if live is None:
             return windows
@@ -666,7 +668,7 @@ class _RetainedRewrite:
         return held.take(np.flatnonzero(self.correction.kept[rows]))
 
     def _with_fewer(self, windows: WindowsState) -> WindowsState:
-        """Returns the state without what followed from removed events. An evaluation may find nothing due for a removed
+        """Returns the state without consequences of removed events. An evaluation may find nothing due for a removed
         window."""
         live, places = live_events_of(self.task)
         if live is not None:
@@ -677,9 +679,9 @@ class _RetainedRewrite:
 
 
 def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: RetainedEvents | None) -> WindowsState:
-    """When the next window may end, and when an idle timeout may close one."""
+    """Returns the state with new times at which the next window may end, and at which an idle timeout may close one."""
     ends, next_end = list[int](), windows.get("next_end")
-    if live is not None and len(live):  # a session may end before it did; no window ends before its first event
+    if live is not None and len(live):  # a session may end earlier; no window ends before its first event
         earliest = int(live.times.min())
         next_end = earliest if next_end is None else min(earliest, next_end)
     if live is not None and windows.get("open_ends"):
@@ -695,12 +697,12 @@ def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     return table
 
 
-# The repair of one bolt: looked at whole before anything is written.
+# The repair of one bolt, which is validated completely before anything is written.
 
 
 @dataclass(frozen=True)
 class BoltRepair:
-    """Changes to one bolt."""
+    """The changes to one bolt."""
 
     name: str
     state: BoltState
@@ -716,7 +718,7 @@ class BoltRepair:
         columns: pa.Schema,
         given: tuple[GivenEvents | None, GivenEvents | None],
     ) -> BoltRepair:
-        """``given``: the rows with their values, and those to be taken out. Raises DataError for what cannot be."""
+        """``given``: the rows with new values, and the rows to remove. Raises DataError for impossible changes."""
         tasks = readers_of(state, store, rules)
         stored = {task.number: sum(map(len, task.rows)) for task in tasks}
         for each in given:
@@ -725,7 +727,8 @@ class BoltRepair:
         return BoltRepair(name, state, tuple(_corrections(name, tasks, columns, *given)))
 
     def written(self, writer: SegmentWriter) -> BoltState:
-        """Writes the changes; returns the state of the bolt with them. Events that were in no window yet are purged."""
+        """Writes the changes; returns the state of the bolt with them. Removed events that were in no window yet are
+        purged."""
         tasks = list(self.state.tasks)
         for task, correction in self.corrections:
             tasks[task.number] = rewrite_task(task, correction, writer)
@@ -736,7 +739,7 @@ class BoltRepair:
         return after
 
     def _check(self, after: BoltState) -> None:
-        """Raise AccountsError if another event has been lost, or one is counted wrongly: a defect of windbolt."""
+        """Raises AccountsError if another event was lost, or an event is counted wrongly: a defect of windbolt."""
         after.accounts.check(after.pending, self.name)
         out, waiting = 0, 0
         for task, correction in self.corrections:
@@ -772,7 +775,7 @@ def _corrections(
             yield task, correction
 
 
-# ``windbolt.state.repair``: a savepoint in which stored events have other values, or are left out.
+# ``windbolt.state.repair``: a savepoint in which stored events have other values, or are removed.
 
 
 @checked
@@ -785,18 +788,17 @@ def repair(
 ) -> pa.Table:
     """Take a savepoint whose stored events have other values; ``state.repair("ck/", "new/", {"revenue": rows})``.
 
-    ``events``: by bolt, rows of ``state.read(checkpoint, bolt)["events"]`` with their new values: a pyarrow table, a
-    DataFrame of pandas, or a list of dicts. Events that are not among the rows do not change, and neither do columns
-    that the rows lack. ``without``: by bolt, the rows of events to remove; those that were in no window yet are
-    ``purged`` in the accounts.
+    ``events``: by bolt, rows of ``state.read(checkpoint, bolt)["events"]`` with new values: a pyarrow table, a
+    DataFrame of pandas, or a list of dicts. Other events, and columns that the rows lack, do not change. ``without``:
+    by bolt, the rows of events to remove; those that were in no window yet are ``purged`` in the accounts.
 
-    The checkpoint does not change, and no run may be on it. A run can continue from the destination, a folder or a
-    store that is empty before. Returns the ``state.bolts`` table of the destination. If this is interrupted, no run
-    begins there; another call starts over.
+    The checkpoint does not change, and no run may use it. A run can continue from the destination, a folder or a store
+    that must be empty. Returns the ``state.bolts`` table of the destination. If this call is interrupted, no run begins
+    at the destination; another call starts over.
 
-    Raises ConfigError for an unknown bolt, and for one that keeps sums; raises DataError for a row that is not stored,
-    for one that would belong elsewhere, for a value that its column cannot hold, and for an event that cannot be
-    removed; CheckpointError as for a savepoint. Nothing is written then.
+    Raises ConfigError for an unknown bolt, and for a bolt that keeps sums. Raises DataError for a row that is not
+    stored, a change that would move an event elsewhere, a value that its column cannot hold, and an event that cannot
+    be removed. Raises CheckpointError as for a savepoint. In all these cases nothing is written.
     """
     place, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))
     repairing = _RepairRun(source, events, without or {})

@@ -1,7 +1,7 @@
 """Gives bolts of a checkpoint more or fewer tasks.
 
-The state after the last batch is rearranged, and its manifest replaces the one before in one step. A process that dies
-earlier leaves the checkpoint unchanged, and some files that the next run deletes. If no lock keeps runs off, the
+The state after the last batch is rearranged, and its manifest replaces the previous one in one step. If the process
+dies before, the checkpoint is unchanged, except for some files that the next run deletes. If no lock excludes runs, the
 checkpoint is claimed first, and a run that has it stops.
 """
 
@@ -57,23 +57,23 @@ from windowing.schema import is_read_back, written_schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# To which task of a bolt a stored row goes from now on: by the hash that also sends new events there.
+# The new task of a stored row, by the hash that also decides the task of new events.
 
 
 @dataclass
 class Route:
-    """The way to the new tasks of one bolt."""
+    """The assignment of rows and keys to the new tasks of a bolt."""
 
     bolt: str
     rules: BoltRules
     parallelism: int
     _known: dict[int, int] = field(default_factory=dict)
-    """The task of each key whose events have been seen, by the code of the key."""
+    """By code: the task of each key whose events have been seen."""
     shared: dict[int, int] = field(default_factory=dict)
-    """For keys whose hashes collide: code -> hash."""
+    """By code: the hash of each key whose hash collides with another one."""
 
     def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
-        """Returns the task of each row; ``streams`` is the input that each came by, None for the first."""
+        """Returns the task of each row; ``streams``: the input of each row, None for the first."""
         tasks = np.zeros(table.num_rows, np.int64)
         if self.rules.in_one_task:
             return tasks
@@ -86,21 +86,22 @@ class Route:
         return tasks
 
     def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
-        """Returns the task of each row of a table that has the columns of the key."""
+        """Returns the task of each row of a table with the key columns."""
         fields = self.rules.grouped[0]
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
 
     def as_keys(self, table: pa.Table) -> pa.Table:
-        """Returns the key columns of a bolt's own state, in the types of the fields that its first input is grouped by.
+        """Returns the key columns of a bolt's own state, in the types of the fields by which its first input is
+        grouped.
 
-        A bolt may keep a key in another type, and the hash depends on the type: 1 and 1.0 are one key for the bolt, and
-        have different hashes.
+        A bolt may keep a key in another type, and the hash depends on the type: 1 and 1.0 are the same key for the
+        bolt, but have different hashes.
         """
         schema = written_schema(self.rules.types)
         columns = []
         for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
             try:
-                # Of a type that cannot be read back from the note the bolt keeps the field in that type (``types``).
+                # If the note cannot express the field's type, the bolt keeps the field in that type (``types``).
                 columns.append(converted(column, wanted.type) if is_read_back(wanted.type) else column)
             except REFUSED as error:
                 raise CheckpointError(
@@ -111,7 +112,7 @@ class Route:
         return pa.Table.from_arrays(columns, schema.names)
 
     def of_values(self, values: Sequence[Any]) -> int:
-        """Returns the task of one key, by the values of the fields that the first input is grouped by."""
+        """Returns the task of a key, from the values of the fields by which the first input is grouped."""
         if self.rules.in_one_task:
             return 0
         schema = self.key_types()
@@ -125,9 +126,9 @@ class Route:
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
     def key_types(self) -> pa.Schema:
-        """Returns the fields that the first input is grouped by, each with a type whose values have the same hashes.
+        """Returns the fields by which the first input is grouped, each with a type whose values have the same hashes.
 
-        Raises CheckpointError for a type that cannot be read back from the note of the last run.
+        Raises CheckpointError for a type that the note of the last run cannot express.
         """
         schema = written_schema(self.rules.types)
         unknown = [field.name for field in schema if not is_read_back(field.type)]
@@ -140,7 +141,7 @@ class Route:
         return schema
 
     def note_tasks(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
-        """Note the tasks of keys whose events are known."""
+        """Records the tasks of keys whose events are known."""
         distinct, firsts = np.unique(codes, return_index=True)
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
@@ -166,7 +167,7 @@ class Route:
         return FieldsGrouping(tuple(fields)).tasks(table, None, self.parallelism)
 
 
-# What bolts themselves keep in their tasks, moved to other tasks: states by key, and by a method of the bolt.
+# The state that a bolt's code keeps in its tasks, moved to other tasks: by key, or by a method of the bolt.
 
 
 UserState = dict[str, Any]
@@ -209,7 +210,7 @@ def _by_method(
 
 
 def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:
-    """Writes the state of a bolt as its tasks do; returns the references."""
+    """Writes the state of a bolt as its tasks do; returns references."""
     return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in tables.items()}
 
 
@@ -231,13 +232,13 @@ def _user_state_of(task: int, saved: Sequence[UserState], route: Route) -> tuple
 
 
 def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
-    """Returns the rows of a task; ``columns`` are the columns of the grouping fields, in their own types."""
+    """Returns the rows of a task; ``columns``: the columns with the grouping fields, in their own types."""
     keys = [route.as_keys(table.select(list(columns))) for table in tables]
     return [table.filter(pa.array(route.of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
 
 
 def _task_of_text(key: str, route: Route) -> int:
-    """Returns the task of a key of a dict, which is the text of the only grouping field."""
+    """Returns the task of a dict's key, which is the text of the only grouping field."""
     (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
@@ -250,17 +251,17 @@ def _task_of_text(key: str, route: Route) -> int:
         ) from error
 
 
-# Events, and the declared fields of the state of windows, moved to other tasks.
+# Events, and declared fields of the state of windows, moved to other tasks.
 
 
 TasksOf = Callable[[pa.Table], "NDArray[np.int64]"]
 Change = Callable[[pa.Table, int], pa.Table]
-"""Changes a stored table, given with the number of the task that it is of."""
+"""Changes a stored table; the second argument is the number of its task."""
 
 
 class TaskMove:
-    """Moves the state of the tasks of one bolt: first the events, which show the tasks of keys, and then each field as
-    it is declared."""
+    """Moves the state of a bolt's tasks: first the events, which tell the tasks of keys, then each field by its
+    declaration."""
 
     def __init__(
         self,
@@ -270,15 +271,15 @@ class TaskMove:
         writer: SegmentWriter,
         stateful: StatefulTaskBolt | None,
     ) -> None:
-        """``stateful``, the bolt itself, is called if the bolt moves its state itself."""
+        """``stateful``: the bolt, which is called if it moves its state by a method."""
         self.before, self.route, self.store, self.writer, self.stateful = before, route, store, writer, stateful
         self.streams = len(route.rules.inputs)
         self.unwindowed = np.zeros(self.streams, np.int64)
-        """Per input, the events that are known to be in no window once ``tasks`` has joined queues."""
+        """For each input, the events known to be in no window; set once ``tasks`` has joined queues."""
         self._windows = [task.windows for task in before]
         self._family = type(self._windows[0])
         self._former_tasks: list[set[int]] = [set() for _ in range(route.parallelism)]
-        """Per new task, the old tasks of which it takes over parts."""
+        """For each new task, the old tasks of which it takes over parts."""
         self._codes = [self._codes_of(state) for state in self._windows]
         self._note_kept()
         queued = self._family.in_queue()
@@ -290,7 +291,7 @@ class TaskMove:
         }
 
     def tasks(self) -> list[TaskState]:
-        """Returns the tasks from now on."""
+        """Returns the new tasks."""
         tables = {
             name: self._tables(
                 [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
@@ -304,7 +305,8 @@ class TaskMove:
         return [replace(state, bolt=bolt) for state, bolt in zip(moved, self._bolts(), strict=True)]
 
     def _bolts(self) -> list[BoltTaskState]:
-        """Returns the state of the bolt in each task. Counts are for all tasks together, so the first task has them."""
+        """Returns the state of the bolt in each task. Counts are for all tasks together, so the first task gets
+        them."""
         before = [task.bolt for task in self.before]
         shown = self._shown()
         users = _user_states(before, self.route, self.store, self.writer, self.stateful)
@@ -317,7 +319,7 @@ class TaskMove:
         ]
 
     def _shown(self) -> list[dict[str, Ref]]:
-        """Per new task, the rows that a later firing of their windows may retract, by output stream."""
+        """Returns, for each new task, the rows that a later firing of their windows may retract, by output stream."""
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
         tasks_of = self._tasks_of(BoltTaskState.declared()["shown"])
         for stream in sorted({name for task in self.before for name in task.bolt.shown}):
@@ -349,8 +351,8 @@ class TaskMove:
     # -- events
 
     def _divided_queues(self) -> list[list[StoredQueue]]:
-        """Returns, per new task, the parts of the queues. Their windows are runs of time, so each event stays in its
-        windows."""
+        """Returns, for each new task, the parts of the queues. Their windows are runs of time, so each event stays in
+        its windows."""
         parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
         for state in self.before:
             queue = StoredQueue.of(state, self.store)
@@ -372,7 +374,7 @@ class TaskMove:
         return joined
 
     def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[RetainedEvents]]:
-        """Per new task, the events that are still needed, in order of arrival at each old one."""
+        """Returns, for each new task, the events that are still needed, in the order of arrival at each old task."""
         parts: list[list[RetainedEvents]] = [[] for _ in range(self.route.parallelism)]
         for number, refs in enumerate(stored):
             for ref in refs:
@@ -412,8 +414,8 @@ class TaskMove:
     # -- rows of keys
 
     def _codes_of(self, state: WindowsState) -> KeyCodes:
-        """Returns the codes of the keys of an old task. Where keys share a hash, the route learns the hash of each
-        code."""
+        """Returns the codes of the keys of an old task. For keys that share a hash, records the hash of each code in
+        the route."""
         stored = state.get("codes")
         table = None if stored is None else self.store.read(stored)
         if table is not None:
@@ -422,7 +424,7 @@ class TaskMove:
         return KeyCodes(self.route.rules.keys, table)
 
     def _note_kept(self) -> None:
-        """Learn the tasks of the keys that may have no events any more."""
+        """Records the tasks of keys that may have no events any more."""
         for state in self._windows:
             for each in state.rows(FieldKind.KEYS):
                 table = self.store.read(each.ref)
@@ -430,7 +432,7 @@ class TaskMove:
                 self.route.note_tasks(codes, self.route.of_keys(table))
 
     def _tasks_of(self, how: StateField) -> TasksOf:
-        """Returns a function that finds the tasks of the rows of a field: by the columns of the key, or by its code."""
+        """Returns a function that finds the tasks of a field's rows: by the key columns, or by the code of the key."""
         if how.kind is FieldKind.KEYS:
             return self.route.of_keys
         return lambda table: self.route.of_codes(table.column(how.by).to_numpy())
@@ -438,7 +440,7 @@ class TaskMove:
     def _tables(
         self, stored: Sequence[Ref | None], tasks_of: TasksOf, change: Change = lambda table, number: table
     ) -> list[pa.Table | None]:
-        """Tables of old tasks, divided among the new ones; None for a task that has no row."""
+        """Returns the tables of old tasks, divided among the new tasks; None for a task without rows."""
         parts: list[list[pa.Table]] = [[] for _ in range(self.route.parallelism)]
         for number, ref in enumerate(stored):
             if ref is None:
@@ -453,7 +455,7 @@ class TaskMove:
     # -- rows of keys above a floor
 
     def _change_of(self, how: StateField) -> Change:
-        """Raises the marks in a table to the floor of their task."""
+        """Returns a change that raises the marks in a table to the floor of their task."""
 
         def change(table: pa.Table, number: int) -> pa.Table:
             floor = self._windows[number].get(how.floor, NONE)
@@ -467,8 +469,8 @@ class TaskMove:
     def _with_floor(self, task: int, how: StateField, table: pa.Table | None) -> tuple[int | None, pa.Table | None]:
         """Returns the floor of a new task, and the rows of keys above it.
 
-        A task with keys of several old tasks gets the least of their floors. Keys that had a higher floor keep it as
-        marks of their own, so that no window of theirs is evaluated again.
+        A task with keys of several old tasks gets the least of their floors. Keys with a higher floor keep it as marks
+        of their own, so that none of their windows is evaluated again.
         """
         floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
         own = {floors[number] for number in self._former_tasks[task]}
@@ -480,8 +482,8 @@ class TaskMove:
     def _with_marks(
         self, task: int, how: StateField, table: pa.Table | None, floors: Sequence[int], least: int
     ) -> pa.Table | None:
-        """Returns the marks of a task, with one for each key that has events and had a higher floor than the task now
-        has."""
+        """Returns the marks of a task, with one for each key that has events and had a higher floor than the task has
+        now."""
         known = set() if table is None else set(table.column(how.by).to_pylist())
         parts = [] if table is None else [table]
         for number in self._former_tasks[task]:
@@ -508,7 +510,7 @@ def _table_columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 MOST_TASKS = 10_000
-"""More tasks of a bolt are a mistake: each has an entry in every manifest."""
+"""Most tasks of a bolt; more are a mistake, because each has an entry in every manifest."""
 
 
 @dataclass
@@ -516,11 +518,11 @@ class Rescaled:
     """Result of rescaling."""
 
     batch: str
-    """The key of the batch whose state was laid out again; empty if no batch has been committed yet."""
+    """The key of the batch whose state was rearranged; empty if no batch has been committed yet."""
     tasks: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Per bolt that has been changed, how many tasks it had and has."""
+    """For each changed bolt, its old and new number of tasks."""
     events: dict[str, int] = field(default_factory=dict)
-    """Per such bolt, the stored events that were moved."""
+    """For each changed bolt, the number of stored events that were moved."""
 
 
 def move_tasks(
@@ -529,11 +531,11 @@ def move_tasks(
     topology: Graph | None = None,
     attempts: Attempts | None = None,
 ) -> Rescaled:
-    """Gives bolts other numbers of tasks, after the last batch of a checkpoint; the caller has locked it.
+    """Changes the number of tasks of bolts, after the last batch of a checkpoint, which the caller has locked.
 
-    ``topology``: for bolts that move their state by a method; without it, the note of the last run is enough for all
-    others. ``attempts``: of the run that does this. Raises CheckpointError or ConfigError, naming all problems, before
-    anything is written.
+    ``topology``: for bolts that move their state by a method; all others need only the note of the last run.
+    ``attempts``: of the run that calls this. Raises CheckpointError or ConfigError, with all problems, before anything
+    is written.
     """
     move = _plan_rescaling(halves, wanted, topology, check_unclaimed)
     if not move.changed:
@@ -553,8 +555,8 @@ def move_tasks(
 def rescale_for(
     halves: PairedCheckpoint, topology: Graph, attempts: Attempts | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Gives the bolts of a checkpoint the numbers of tasks of a topology that is otherwise the same; returns, per
-    changed bolt, the old and new numbers."""
+    """Gives the bolts of a checkpoint the numbers of tasks of a topology that is otherwise the same. Returns, for each
+    changed bolt, its old and new number."""
     with naming_a_way_back(halves):
         wanted = wanted_tasks(halves, topology)
         if not wanted:
@@ -571,7 +573,7 @@ class _Rescaling:
     changed: Mapping[str, int]
     rules: Mapping[str, BoltRules]
     done: Rescaled
-    """Result that the move will have."""
+    """The result of the move."""
 
 
 def _plan_rescaling(
@@ -594,7 +596,7 @@ def _plan_rescaling(
 
 
 def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
-    """Raise ConfigError for an unknown bolt, and for one that cannot have this number of tasks."""
+    """Raises ConfigError for an unknown bolt, and for a number of tasks that a bolt cannot have."""
     for name, number in wanted.items():
         if name not in tasks:
             raise ConfigError(
@@ -614,7 +616,7 @@ def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
 def check_movable(
     path: str, tasks: Mapping[str, int], changed: Mapping[str, int], rules: Mapping[str, BoltRules]
 ) -> None:
-    """CheckpointError that names every bolt whose state cannot be moved, and why."""
+    """Raises CheckpointError with every bolt whose state cannot be moved, and why."""
     problems = []
     for name, number in changed.items():
         own = rules[name]
@@ -651,9 +653,9 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, to
 def moved_state(
     bolt: BoltState, route: Route, store: SegmentStore, writer: SegmentWriter, stateful: StatefulTaskBolt | None = None
 ) -> BoltState:
-    """Returns the state of a bolt for its new tasks. ``stateful``: the bolt itself, if it keeps a state of its own."""
+    """Returns the state of a bolt for its new tasks. ``stateful``: the bolt, if its code keeps a state."""
     before = bolt.tasks
-    if route.rules.in_one_task:  # its windows may count events: it stays as it is, and the others never had any
+    if route.rules.in_one_task:  # its windows may count events, so it stays unchanged; other tasks never had events
         fresh = [TaskState(type(before[0].windows)()) for _ in range(1, route.parallelism)]
         return replace(bolt, tasks=[before[0], *fresh])
     move = TaskMove(before, route, store, writer, stateful)
@@ -663,7 +665,7 @@ def moved_state(
 
 
 def _check(name: str, before: BoltState, after: BoltState) -> None:
-    """Raise AccountsError if an event has been lost or doubled: a defect of windbolt."""
+    """Raises AccountsError if an event was lost or duplicated: a defect of windbolt."""
     after.accounts.check(after.pending, name)
     kept = [sum(counts) for counts in zip(*_needed(before), strict=True)]
     moved = [sum(counts) for counts in zip(*_needed(after), strict=True)]

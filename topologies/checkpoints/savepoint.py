@@ -1,4 +1,4 @@
-"""Checkpoints made from other state: savepoints, and checkpoints that begin with given events."""
+"""Checkpoints made from other state: savepoints, and checkpoints that begin with users' events."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ from windowing.errors import BoltError, CheckpointError, ConfigError, DataError,
 from windowing.schema import DEFAULT_STREAM, EmittedRows
 from windowing.settings.rules import SOURCE
 
-# Takes a savepoint: the state after the last batch as a checkpoint at another place, from which runs continue.
-#
-# A note says that it is being written, and is replaced last: while it says so no run begins there, and a second
-# attempt starts over.
+# Takes a savepoint: a copy of the state after the last batch, as a checkpoint at another place, from which runs
+# continue.
+# 
+# A note marks it as incomplete, and is replaced last. While it is incomplete no run begins there, and a second attempt
+# starts over.
 
 
 _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
@@ -72,7 +73,8 @@ _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
 _PIECE = 8 << 20
 
 Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
-"""Writes the changed parts of a savepoint; returns the manifest with them. Its other sections are the source's."""
+"""Writes the changed parts of a savepoint; returns the manifest with them. All other sections are those of the
+source."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class StateChange:
     """Change of the state in a savepoint."""
 
     prepare: Callable[[Manifest], Rewrite]
-    """Called with the state before anything is written, to refuse changes that are not possible."""
+    """Called with the state before anything is written, to refuse impossible changes."""
     bolts: Sequence[str]
     """The bolts that are repaired."""
 
@@ -101,13 +103,13 @@ class Savepoint:
 def take_savepoint(
     source: PairedCheckpoint, path: str, moved: Sequence[tuple[str, str]] = (), change: StateChange | None = None
 ) -> Savepoint:
-    """Write the state after the last batch of a checkpoint to another place, whole.
+    """Writes a complete copy of the state after the last batch of a checkpoint to another place.
 
-    The caller has locked the checkpoint for reading; in an object store that does not keep runs off, and the savepoint
-    is refused if a run is in progress. ``moved``: old and new folders of input files. ``change``: a change of the state
-    there; None: no change.
+    The caller has locked the checkpoint for reading. In an object store this does not exclude runs, and the savepoint
+    is refused if a run is in progress. ``moved``: old and new folders of input files. ``change``: a change of the
+    copied state; None: no change.
 
-    Raises CheckpointError, with what to do, if there is no state, or if the target is not empty.
+    Raises CheckpointError, with a remedy, if there is no state, or if the target is not empty.
     """
     with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
         committed, manifest = read_committed(source.files), check_halves(source)
@@ -146,7 +148,8 @@ def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
 
 
 def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
-    """Publishes the files of the last batch if its run died before that: a run at another place would not."""
+    """Publishes the files of the last batch if its run died before doing so, because a run at another place would
+    not."""
     for files in manifest.files.values():
         filesystem, folder, _ = locate(files["folder"])
         left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
@@ -201,7 +204,7 @@ class _SavepointWriter:
         return {**note, "repaired": list(self.repaired)} if self.repaired else note
 
     def _begin(self) -> None:
-        """Notes that a savepoint is being written, and deletes the files of an earlier attempt."""
+        """Records that a savepoint is being written, and deletes the files of an earlier attempt."""
         target = self.target
         if not is_object_store(target.uri):
             for folder in ("windbolt", "spark"):
@@ -224,7 +227,7 @@ class _SavepointWriter:
             write_spark_file(target.filesystem, path, text, summed=target.uri is None)
 
     def _spark_names(self, folder: str) -> Iterator[str]:
-        """Yields the files of Spark's half, by their paths in it, without drafts and checksums."""
+        """Yields the files of Spark's half by relative path, without drafts and checksums."""
         half = self.source.spark_checkpoint
         for entry in entries(half.filesystem, f"{half.root}/{folder}".rstrip("/")):
             name = f"{folder}/{entry.base_name}".lstrip("/")
@@ -236,11 +239,11 @@ class _SavepointWriter:
                 yield name
 
     def _documents(self) -> None:
-        """Writes the notes that belong to the state, and the plans of batches that were begun. Notes that name the old
-        place are left out: the sinks, the runs, and the graph, which has both ends of the topology.
+        """Writes the notes that belong to the state, and the plans of batches that were begun. Notes that refer to the
+        old place are left out: the sinks, the runs, and the graph, which contains both ends of the topology.
 
-        A repair leaves the plans out: it changes the rows of these batches, and a sink must not take them for rows that
-        it may have already.
+        A repair leaves the plans out. It changes the rows of these batches, and a sink must not take them for rows that
+        it may already have.
         """
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY):
@@ -255,7 +258,7 @@ class _SavepointWriter:
                     target.write(f"{folder}/{key}", self.relocation.document(found))
 
     def _pulled_rows(self, folder: str = PULLED) -> None:
-        """Copies the rows of spouts that can be read only once, and the offsets behind them."""
+        """Copies the rows of spouts that can be read only once, and the offsets after them."""
         for entry in entries(self.source.filesystem, f"{self.source.root}/{folder}"):
             name = f"{folder}/{entry.base_name}"
             if entry.base_name.startswith("."):
@@ -272,7 +275,7 @@ class _SavepointWriter:
             self._copy(entry.path, f"{self.target.root}/{name}")
 
     def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
-        """Writes the changed segments, and copies the files of all other rows; returns the manifest with their new
+        """Writes the changed segments, and copies the files of all other rows; returns the manifest with the new file
         names."""
         store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
         after = manifest
@@ -304,8 +307,8 @@ class _SavepointWriter:
         return size
 
     def _check_unchanged(self) -> None:
-        """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible if there is
-        no lock."""
+        """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible without a
+        lock."""
         last = self.source.files.names("manifests")[-1]
         if last != self.key:
             raise CheckpointError(
@@ -327,20 +330,20 @@ def _piece(data: pa.NativeFile, path: str) -> bytes:
         return data.read(_PIECE)  # type: ignore[no-any-return]
 
 
-# Makes a checkpoint that begins with events that are given: with the windows of yesterday, or repaired ones.
-#
-# The events are batch -1 of the topology: they take the way of all events but into sinks. A note is written first, and
-# deleted last: while it is there no run begins, and a second attempt starts over.
+# Makes a checkpoint that begins with users' events, for example with yesterday's windows, or with repaired ones.
+# 
+# The events are batch -1 of the topology: they are processed like all events, except that sinks get nothing. A note is
+# written first, and deleted last. While it exists no run begins, and a second attempt starts over.
 
 
 _ONCE_MORE = "call windbolt.state.begin once more, which starts over; until then no run begins"
 
 
 def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRows], clock: Callable[[], int]) -> None:
-    """Makes a checkpoint at an empty place; ``events`` are rows of spouts, in order of arrival.
+    """Makes a checkpoint at an empty place; ``events``: rows of spouts, in order of arrival.
 
-    Raises ConfigError for other spouts, and for windows that need to know the partitions of events; raises DataError
-    for rows without a time that can be used; raises CheckpointError if something is at that place.
+    Raises ConfigError for unknown spouts, and for windows that need the partitions of events; DataError for rows
+    without a usable time; CheckpointError if the place is not empty.
     """
     given = {name: _rows(topology, name, rows) for name, rows in events.items()}
     tables = {name: given[name] for name in topology.spouts if name in given}
@@ -378,8 +381,8 @@ def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
 
 
 def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
-    """Returns the given events with the columns that a run would keep: a table of ``state.read`` has other columns too,
-    and lacks columns that no bolt asks for."""
+    """Returns the user's events with the columns that a run would keep. A table of ``state.read`` has other columns
+    too, and lacks columns that no bolt needs."""
     for field in columns:
         if field.name not in given.column_names and field.name not in needed:
             given = given.append_column(field, pa.nulls(len(given), field.type))
@@ -387,8 +390,8 @@ def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -
 
 
 def _check_partitions(topology: Graph) -> None:
-    """Raises ConfigError if a watermark follows the partitions of a source: the given events have no partition, so the
-    watermark would wait for them for ever."""
+    """Raises ConfigError if a watermark follows the partitions of a source: the user's events have no partition, so the
+    watermark would wait for ever."""
     for node in topology.windowed.values():
         kafka = [
             spout
@@ -405,7 +408,7 @@ def _check_partitions(topology: Graph) -> None:
 
 
 class _BeginWithEvents(CheckpointedRun):
-    """The run that consists only of the given events, in this process."""
+    """A run of only the user's events, in this process."""
 
     engine = Engine.LOCAL
 
@@ -444,7 +447,7 @@ class _BeginWithEvents(CheckpointedRun):
         for name, bolt in self.micro_batch.manifest.bolts.items():
             counts = zip(bolt.accounts.streams, bolt.accounts.by_stream("invalid"), strict=True)
             wrong = sum(count for stream, count in counts if stream in self.tables)
-            if wrong:  # what a bolt in between makes of them is that bolt's, and counted as in every run
+            if wrong:  # rows that a bolt between makes unusable are counted, as in every run
                 raise DataError(
                     f"{wrong:,} of the events for bolt {name!r} cannot be used",
                     why="their time or their lifetime is missing, or none that can be used",

@@ -21,19 +21,19 @@ from manager.storage.sealed_files import create_whole
 from topologies.engine.kafka_records import OffsetRange
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
-# Files of Spark's half of a checkpoint, with the checksums that Hadoop keeps beside them.
+# Files of Spark's half of a checkpoint, with Hadoop's checksum files beside them.
 
 
 _MAGIC = b"crc\0"
 _SUMMED = 512
-"""Bytes in each block for which Hadoop keeps a checksum."""
+"""Number of bytes for each of Hadoop's checksums."""
 
 
 def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     """Returns the text of a file that Spark wrote.
 
-    Raises DamagedCheckpoint if it is gone or does not fit its ``.crc``, StorageError if it cannot be read. Without a
-    ``.crc`` it is not compared, as on object stores and on HDFS, which protect their files themselves.
+    Raises DamagedCheckpoint if it is missing or does not match its ``.crc``, StorageError if it cannot be read. Without
+    a ``.crc`` it is not checked, as on object stores and on HDFS, which protect their files by themselves.
     """
     folder, base = path.rsplit("/", 1)
     data = _bytes(filesystem, path)
@@ -54,9 +54,9 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
 
 
 def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
-    """Writes a file as Spark does, so that it exists whole or not at all; ``summed``: with its ``.crc``.
+    """Writes a file as Spark does, so that it exists completely or not at all; ``summed``: True to write its ``.crc``.
 
-    At no moment is there a wrong checksum: a file without one is not compared.
+    At no moment is there a wrong checksum, since a file without checksum is not checked.
     """
     folder, base = path.rsplit("/", 1)
     sums, data = f"{folder}/.{base}.crc", text.encode()
@@ -71,12 +71,12 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
 
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
-    """Writes a file without a checksum, if there is none yet; False if there is one with another text."""
+    """Writes a file without a checksum if it does not exist yet. Returns False if it exists with another text."""
     return create_whole(uri, path, text.encode(), _draft_of)
 
 
 def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
-    """Deletes a file, and before it its checksum, which would otherwise belong to a missing file."""
+    """Deletes a file, after its checksum, which would otherwise belong to a missing file."""
     folder, base = path.rsplit("/", 1)
     for each in (f"{folder}/.{base}.crc", path):
         files.delete(filesystem, each, missing=True)
@@ -96,13 +96,13 @@ def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
 
 
 def _draft_of(path: str) -> str:
-    """Returns a new draft name, as Spark forms it, for a file that will get this path."""
+    """Returns a new draft name, in Spark's form, for a file with this path."""
     folder, base = path.rsplit("/", 1)
     return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
 
 
 def _fits(data: bytes, sums: bytes) -> bool:
-    """True if these are the checksums of the data: a CRC-32 for each block of bytes."""
+    """True if ``sums`` are the checksums of the data: a CRC-32 for each block of bytes."""
     if sums[:4] != _MAGIC or len(sums) < 8:
         return False
     size = int.from_bytes(sums[4:8], "big")
@@ -116,7 +116,7 @@ def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
     return files.read_bytes(filesystem, path) if files.path_type(filesystem, path) == pafs.FileType.File else None
 
 
-# Spark's half of a checkpoint: the parts that must be there, so that Spark continues where it stopped.
+# Spark's half of a checkpoint: the parts that must exist, so that Spark continues where it stopped.
 
 
 COMPACT = ".compact"
@@ -131,7 +131,7 @@ class SparkCheckpoint:
     root: str
 
     def query(self) -> str | None:
-        """Returns the id of the query it belongs to; None before its first start."""
+        """Returns the id of its query; None before the first start."""
         if not path_exists(self.filesystem, f"{self.root}/metadata"):
             return None
         try:
@@ -148,22 +148,22 @@ class SparkCheckpoint:
         return self._numbers("commits")
 
     def has_heartbeat(self, spouts: int) -> bool | None:
-        """True if the log has the source of heartbeats behind the ``spouts`` sources of spouts; None if no batch has
-        been planned yet."""
+        """True if the log has a heartbeat source after the ``spouts`` sources of spouts; None if no batch has been
+        planned yet."""
         planned = self.offsets()
         if not planned:
             return None
         return len(self.read(f"offsets/{planned[-1]}").rstrip("\n").split("\n")) - 2 > spouts
 
     def read(self, name: str) -> str:
-        """Returns the text of a file; raises DamagedCheckpoint if it has changed since it was written."""
+        """Returns the text of a file. Raises DamagedCheckpoint if it has changed since it was written."""
         return read_spark_file(self.filesystem, f"{self.root}/{name}")
 
     def check(self, batch: int) -> None:
-        """Checks the files that Spark reads when it starts; ``batch`` is the last that was committed in the other half.
+        """Checks the files that Spark reads when it starts; ``batch``: the last one committed in the other half.
 
-        Raises DamagedCheckpoint. Spark itself would ignore some of the damage: it would read the files of a missing log
-        again, for example, or never.
+        Raises DamagedCheckpoint. Spark itself would ignore some of the damage. For example, it would read the files of
+        a missing log again, or never.
         """
         planned, committed = self.offsets(), self.commits()
         last = max([*planned, *committed, batch], default=-1)
@@ -176,8 +176,8 @@ class SparkCheckpoint:
                 self.check_source(source, number)
 
     def check_batch(self, batch: int) -> None:
-        """Checks that all parts exist that are needed to go back to the end of a batch; raises DamagedCheckpoint if one
-        is missing."""
+        """Checks that all parts exist that going back to the end of a batch needs. Raises DamagedCheckpoint if one is
+        missing."""
         for number in range(max(batch - 1, 0), batch + 1):
             self.read(f"offsets/{number}")
         if batch > 0 and batch not in self.commits():
@@ -190,7 +190,7 @@ class SparkCheckpoint:
                     self.read(name)
 
     def logged(self, batch: int) -> dict[int, int]:
-        """Per source of files: the last entry of its log that belongs to a batch or an earlier one."""
+        """Returns, for each file source, the last entry of its log that belongs to this batch or an earlier one."""
         name = f"offsets/{batch}"
         try:
             offsets = [json.loads(line) if line != "-" else None for line in self.read(name).split("\n")[2:]]
@@ -203,7 +203,7 @@ class SparkCheckpoint:
         }
 
     def check_source(self, source: int, number: int) -> None:
-        """Checks that the log of a source is whole up to its end, and that the end is not before an entry."""
+        """Checks that the log of a source is complete up to its end, and that no entry comes after the end."""
         last = max([number, *self.entries(source)], default=-1)
         missing = self.missing(source, last)
         if missing:
@@ -215,21 +215,20 @@ class SparkCheckpoint:
             self.read(name)
 
     def entries(self, source: int) -> dict[int, str]:
-        """Returns the files of the log of a source, by number; every tenth also holds the entries of all before it."""
+        """Returns the log files of a source, by number; every tenth file repeats all entries before it."""
         names = self.names(f"sources/{source}")
         plain = {int(name): name for name in names if name.isdigit()}
         whole = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
         return plain | whole
 
     def chain(self, source: int, last: int) -> list[str]:
-        """Returns the existing files that Spark reads if this is the last entry of a source's log."""
+        """Returns the existing files that Spark reads if ``last`` is the last entry of a source's log."""
         return _chain(source, self.entries(source), last)
 
     def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
-        """Returns the entries of the log of a source of files, one for each file; another check makes sure that it is
-        whole.
+        """Returns the entries of a file source's log, one for each file; another check makes sure that it is complete.
 
-        ``entries``: the log files that count; None: all that are there now.
+        ``entries``: the log files to read; None: all that exist now.
         """
         counted = self.entries(source) if entries is None else entries
         names = _chain(source, counted, max(counted, default=-1))
@@ -237,12 +236,13 @@ class SparkCheckpoint:
         return [json.loads(line) for line in lines if line]
 
     def missing(self, source: int, last: int) -> list[int]:
-        """Returns the entries that Spark would miss."""
+        """Returns the missing entries that Spark needs."""
         entries = self.entries(source)
         return [number for number in _since_compaction(entries, last) if number not in entries]
 
     def restored(self, source: int, number: int) -> str:
-        """Returns the text of an entry that Spark has deleted, from a file that holds it too, or DamagedCheckpoint."""
+        """Returns the text of an entry that Spark has deleted, from a file that repeats it. Raises DamagedCheckpoint
+        without such a file."""
         entries = self.entries(source)
         for later in sorted(entries):
             if later > number and entries[later].endswith(COMPACT):
@@ -257,7 +257,7 @@ class SparkCheckpoint:
     def after(self, batch: int) -> Iterator[str]:
         """Yields the files of batches after this one, and the damaged files of its own commit."""
         for folder in ("offsets", "commits"):
-            names = {*self._paths(folder), *self.summed(folder)}  # of some only the checksum may be left
+            names = {*self._paths(folder), *self.summed(folder)}  # some files may have left only a checksum
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > batch)
         try:
             if batch in self.commits():
@@ -271,7 +271,7 @@ class SparkCheckpoint:
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > last)
 
     def summed(self, folder: str) -> list[str]:
-        """Returns the files of a folder for which Spark has kept checksums, also those that are gone."""
+        """Returns the files of a folder with a checksum, including files that are missing."""
         names = [entry.base_name for entry in self._entries(folder)]
         sums = [name for name in names if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
         return sorted("/".join(filter(None, [folder, name[1:-4]])) for name in sums)
@@ -282,8 +282,8 @@ class SparkCheckpoint:
         return sorted(name for name in names if not name.startswith("."))
 
     def sweep(self) -> None:
-        """Deletes drafts: of processes that died while writing, and of a run that is taken over, which may just finish
-        one."""
+        """Deletes drafts: of processes that died while writing, and of a run that is being taken over, which may be
+        writing one."""
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
             for entry in self._entries(folder):
                 if _DRAFT.fullmatch(entry.base_name):
@@ -293,7 +293,7 @@ class SparkCheckpoint:
         return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))
 
     def _sources_of_files(self) -> list[int]:
-        """Returns the sources with a log of files; other sources keep their whole state in one place."""
+        """Returns the sources with a file log; other sources keep their whole state in one place."""
         sources = {int(name) for name in self.names("sources") if name.isdigit()}
         return sorted(source for source in sources if self._is_of_files(source))
 
@@ -318,7 +318,7 @@ class SparkCheckpoint:
 
 
 def _number(name: str) -> int | None:
-    """Returns the number of a log's file; None for any other file."""
+    """Returns the number of a log file; None for other files."""
     base = name.rsplit("/", 1)[-1].removesuffix(COMPACT)
     return int(base) if base.isdigit() else None
 
@@ -328,16 +328,16 @@ def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
 
 
 def _since_compaction(entries: dict[int, str], last: int) -> range:
-    """Returns the numbers of the entries that make up a log: from the latest compacted one, which contains all before
+    """Returns the numbers of the entries that make up a log: from the latest compacted entry, which repeats all before
     it, up to ``last``."""
     compact = [number for number, name in entries.items() if name.endswith(COMPACT) and number <= last]
     return range(max(compact, default=0), last + 1)
 
 
-# Spark's own record of which files belong to which batch.
-#
-# The DataFrame of a batch leaves out empty files, which Spark nevertheless counts as read, and to ask it for names
-# costs a job. The log has all of them, in the order in which Spark took them up.
+# Spark's record of the files in each batch.
+# 
+# The DataFrame of a batch leaves out empty files, although Spark counts them as read, and asking it for names costs a
+# job. The log has all files, in the order in which Spark took them.
 
 
 @dataclass(frozen=True)
@@ -345,14 +345,14 @@ class Partitions:
     """The partitions of a Kafka spout when Spark planned the batch."""
 
     names: tuple[str, ...]
-    """All existing partitions, ``topic/partition``, also those without new records."""
+    """All existing partitions, ``topic/partition``, even without new records."""
     delivering: int
-    """Number of partitions that bring something, at most."""
+    """Upper bound on the number of partitions with new records."""
     ranges: tuple[OffsetRange, ...] | None = None
     """Offsets of each partition in this batch, in order of topic and partition; None if Spark's logs alone do not tell,
-    as after partitions have gone."""
+    for example after partitions were deleted."""
     left: tuple[OffsetRange, ...] = ()
-    """The offsets without partitions that have gone or go back."""
+    """The same offsets, without partitions that were deleted or go back."""
 
 
 @dataclass(frozen=True)
@@ -362,15 +362,15 @@ class SourceLog:
     filesystem: pafs.FileSystem
     root: str
     spouts: tuple[str, ...]
-    """The file spouts, in the order of the query's sources: the first ones."""
+    """The file spouts, in the order of the query's sources, of which they are the first."""
     kafka_spouts: tuple[str, ...] = ()
-    """The Kafka spouts, which are the sources after the others."""
+    """The Kafka spouts, whose sources come after all others."""
 
     def files(self, batch: int) -> list[tuple[str, str]]:
-        """Returns the (spout, path) of the files that are new in a batch, in order of arrival.
+        """Returns the new files of a batch as (spout, path), in order of arrival.
 
-        The files of one spout are in order of their last change, and in the order of Spark's log where that is equal;
-        one source comes after the other. Raises CheckpointError if the log cannot be read.
+        The files of a spout are ordered by their last change, then by their order in Spark's log; one source comes
+        after the other. Raises CheckpointError if the log cannot be read.
         """
         if not self.spouts:
             return []
@@ -410,7 +410,7 @@ class SourceLog:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
 
     def kafka_offsets(self, spout: str) -> dict[str, dict[int, int]]:
-        """Returns the offsets up to which the last batch that Spark has planned reads the topics of a Kafka spout."""
+        """Returns the offsets up to which the last planned batch reads the topics of a Kafka spout."""
         batches = self._batches()
         if not batches:
             return {}
@@ -422,9 +422,9 @@ class SourceLog:
             raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
 
     def read_from_beginning(self, spout: str, topics: Mapping[str, int], batch: int) -> dict[str, int]:
-        """Called before a query starts: makes the batches after ``batch``, the last that was committed, begin with
-        offset 0 of some topics; ``topics`` has their numbers of partitions. A batch that Spark has planned already
-        reads none of their records. Returns how many records that batch was to read."""
+        """Makes the batches after ``batch``, the last committed one, begin with offset 0 of some topics. Called before
+        a query starts. ``topics``: their numbers of partitions. A batch that Spark has already planned reads none of
+        their records; returns how many records it was to read."""
         source = len(self.spouts) + self.kafka_spouts.index(spout)
         skipped, planned = dict.fromkeys(topics, 0), self._batches()
         again = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None
@@ -465,15 +465,15 @@ class SourceLog:
         )
 
     def _sources(self, batch: int) -> dict[int, Any]:
-        """Returns, for each source, its place in Spark's record of the input of the batch or of an earlier one."""
+        """Returns, for each source, its position in Spark's record of the input of this batch or an earlier one."""
         if batch < 0:
             return {}
-        lines = self._lines(f"offsets/{batch}")[1:]  # the first is the version, the next tells of the batch
+        lines = self._lines(f"offsets/{batch}")[1:]  # after the version; the next line is about the batch
         ours = lines[1 : 1 + len(self.spouts) + len(self.kafka_spouts)]
         return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
 
     def beginning(self, source: int) -> dict[tuple[str, int], int] | None:
-        """Returns the offsets at which a new query began to read the topics of a source. Spark notes them behind a zero
+        """Returns the offsets at which a new query began to read the topics of a source. Spark writes them after a zero
         byte."""
         name = f"sources/{source}/0"
         if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
@@ -482,11 +482,11 @@ class SourceLog:
         return ends_of(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
 
     def _offsets(self, batch: int) -> dict[int, int]:
-        """Per source of files, the last entry of its log that belongs to the batch or an earlier one."""
+        """Returns, for each file source, the last entry of its log that belongs to this batch or an earlier one."""
         return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
 
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
-        """Returns the files of one entry; every tenth file of the log also holds the entries of all before it."""
+        """Returns the files of one entry; every tenth log file also repeats the entries before it."""
         path = f"sources/{source}/{number}"
         if path_type(self.filesystem, f"{self.root}/{path}") != pafs.FileType.File:
             path += ".compact"
@@ -500,10 +500,10 @@ class SourceLog:
 def _ranges(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
 ) -> tuple[tuple[OffsetRange, ...] | None, tuple[OffsetRange, ...]]:
-    """Returns the offsets between the ends of two batches, None if a partition has gone, or goes back; and the offsets
-    without such partitions.
+    """Returns the offsets between the ends of two batches, None if a partition was deleted or goes back; and the
+    offsets without such partitions.
 
-    A new partition begins with its first record, offset 0; Spark refuses another beginning as lost records.
+    A new partition begins with its first record, offset 0; Spark refuses any other beginning as lost records.
     """
     if starts is None:
         return None, ()
@@ -514,14 +514,14 @@ def _ranges(
 
 
 def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the end of each partition, in order of topic and partition. ``offsets``: of a Kafka source, as Spark logs
-    them."""
+    """Returns the end of each partition, in order of topic and partition. ``offsets``: of a Kafka source, in the form
+    of Spark's log."""
     by_partition = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
     return dict(sorted(by_partition.items()))
 
 
 def as_offsets(ends: Mapping[tuple[str, int], int]) -> str:
-    """Returns the reverse of ``ends_of``, as JSON."""
+    """Returns the inverse of ``ends_of``, as JSON."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), end in sorted(ends.items()):
         by_topic.setdefault(topic, {})[str(number)] = end

@@ -1,4 +1,4 @@
-"""``windbolt.state``: the content of a checkpoint, as tables, from the checkpoint alone."""
+"""``windbolt.state``: the content of a checkpoint as tables, without the topology."""
 
 from __future__ import annotations
 
@@ -75,12 +75,11 @@ _EVENT_COLUMNS = pa.schema(
 
 
 def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa.Schema) -> pa.Table:
-    """Returns a row for each stored event, or for each partial sum of several.
+    """Returns a row for each stored event, or for each partial sum of several events.
 
     ``row`` numbers the rows that a task stores, in the order of its parts, and identifies an event in this batch.
-    ``events`` is the number of events that a row stands for, ``pending`` the number of these that are in no window yet.
-    ``lifetime_end`` is a column if events have lifetimes. ``columns`` are the user's columns; for sums, the columns of
-    the key.
+    ``events`` is the number of events in a row, ``pending`` the number of those that are in no window yet.
+    ``lifetime_end`` is a column if events have lifetimes. ``columns``: the user's columns; for sums, the key columns.
     """
     parts = []
     for task in tasks:
@@ -115,7 +114,7 @@ def _part(task: int, first: int, rows: EventRows, streams: Sequence[str]) -> pa.
     return beside(own, rows.payload)
 
 
-# What tasks keep beside their events, as tables: of keys, of policies, of the code of a bolt, and for retracting.
+# State of tasks besides their events, as tables: state of keys, of policies, of a bolt's code, and for retracting.
 
 
 _KEY_COLUMNS = pa.schema(
@@ -149,26 +148,27 @@ _VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.s
 _DAY = 86_400_000_000
 
 View = Callable[[TaskReader, str, pa.Table], Iterator[tuple[str, pa.Table]]]
-"""Makes tables for users from stored rows: parts of tables, each with the name of the table. If a field holds several
-tables of rows, they have names."""
+"""Makes tables for users from stored rows: parts of tables, each with the name of its table. If a field has several
+tables of rows, these have names."""
 
 
 def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dict[str, pa.Table]:
-    """Returns the tables of the state of tasks, as its fields are declared; ``keys`` are the columns of the key.
-    ``only``: tables with these names (``_VIEWS``).
+    """Returns the tables of the state of tasks, as its fields are declared. ``keys``: the key columns. ``only``: return
+    only tables with these names (``_VIEWS``).
 
-    ``keys``: a row for each key and kind of record. ``watermark`` if each key has one; ``last_end``, the end of the
-    last window that held an event, if windows without events fire; ``timer``, ``empty``, ``time_of_day`` and ``cache``
-    (JSON) of triggers and rules of steps.
+    Table ``keys``: a row for each key and kind of record. Columns: ``watermark``, if each key has one; ``last_end``,
+    the end of the last window with an event, if windows without events fire; ``timer``, ``empty``, ``time_of_day`` and
+    ``cache`` (JSON) of triggers and rules of steps.
 
-    ``policies``, for a bolt with policies of a user's own: a row for each task, or for each key. ``events`` have been
-    tracked, up to the ``time``. ``fired`` is the end of the window that the trigger fired last, and ``events_since``
-    have been tracked after it. ``next_moment`` is the moment that the trigger has asked for. At ``forgotten_at`` the
-    whole row is forgotten, unless an event comes before (``forget_after``). ``trigger`` and ``eviction`` are the states
-    of the two policies, as JSON; the eviction tracks events when a window fires, so far ``eviction_events``.
+    Table ``policies``, for a bolt with users' policies: a row for each task, or for each key. ``events`` have been
+    tracked, up to the ``time``. ``fired`` is the end of the window that the trigger last fired, and ``events_since``
+    have been tracked after it. ``next_moment`` is the next moment that the trigger has requested. At ``forgotten_at``
+    the whole row is forgotten, unless an event comes before (``forget_after``). ``trigger`` and ``eviction`` are the
+    states of the two policies, as JSON. The eviction policy tracks events when a window fires; so far
+    ``eviction_events``.
 
-    ``state``, with a row for each value that is no table, as JSON; ``state.NAME`` for each table of a stateful bolt;
-    ``retractable.STREAM`` for the rows of firings that a later one may retract.
+    Table ``state``: a row for each value that is not a table, as JSON. ``state.NAME``: a table of a stateful bolt.
+    ``retractable.STREAM``: the rows of firings that a later firing may retract.
     """
     columns = {
         "keys": columns_beside(_KEY_COLUMNS, keys, "key."),
@@ -215,7 +215,7 @@ def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
 
 
 def _marks(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Returns the watermarks of keys; none is behind the bound by arrivals."""
+    """Yields the watermarks of keys; none is below the bound by arrivals."""
     marks = np.maximum(table.column(MARK_COLUMN).to_numpy(), task.state.key_floor)
     yield "keys", _of_keys(task, table, {"watermark": time_column(marks)}, MARK_COLUMN, PREVIOUS_COLUMN)
 
@@ -238,7 +238,7 @@ def _records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, p
 
 
 def _of_keys(task: TaskReader, table: pa.Table, given: Mapping[str, pa.Array], *hidden: str) -> pa.Table:
-    """Returns rows of the table of keys: some of its columns, and the columns of the key."""
+    """Returns rows of the table of keys: some of its columns, and the key columns."""
     count = table.num_rows
     own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": table.column(KEY_COLUMN), **given}
     columns = {column.name: own.get(column.name, pa.nulls(count, column.type)) for column in _KEY_COLUMNS}
@@ -252,8 +252,8 @@ def _day(micros: int | None, zone: str | None) -> str | None:
 
 
 def _states(task: TaskReader, _: str, stored: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Returns the states of the keys of a bolt without windows. ``state`` has a row for each value of each key that is
-    no table; a state that is a table gets a table of its own, with the key of each row."""
+    """Yields the states of the keys of a bolt without windows. ``state`` has a row for each value of a key that is not
+    a table; each table in a state gets a table of its own, with the key of each row."""
     keys = stored.select([name for name in stored.column_names if not _is_own(name)])
     values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
     rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
@@ -293,7 +293,7 @@ def _values(number: int, values: dict[str, object]) -> pa.Table:
 
 
 def _user(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yields the state of a stateful bolt: a table of its own, or its values that are no tables."""
+    """Yields the state of a stateful bolt: one of its tables, or its values that are not tables."""
     if key:
         yield f"state.{key}", _of_task(task.number, table)
     else:
@@ -313,10 +313,10 @@ _VIEWS: Mapping[str, View] = {
     "user": _user,
     "retractable": _retractable,
 }
-"""By the name in the declaration of the field."""
+"""The views, by the names in the declarations of fields."""
 
 
-# The open windows of a bolt as a table: those that hold events, and that have not fired for the last time.
+# A bolt's open windows as a table: windows that hold events and have yet to fire for the last time.
 
 
 _WINDOW_COLUMNS = pa.schema(
@@ -336,10 +336,9 @@ _AT_MOST = 1 << 20
 def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
     """Returns a row for each open window.
 
-    ``kind`` is its index among the bolt's kinds of windows; ``firings`` the number of times that it has fired. ``end``
-    is null if events decide when it fires, ``start`` if the window counts events. Windows of a count without a key, and
-    windows of a user's own policies, are missing: their events are known only when they fire. ``keys`` are the columns
-    of the key.
+    ``kind``: the window's index among the bolt's kinds of windows. ``firings``: how often it has fired. ``end`` is null
+    if events decide when it fires, ``start`` if the window counts events. Count windows without a key, and windows of
+    users' policies, are missing: their events are known only when they fire. ``keys``: the key columns.
     """
     found = [part for task in tasks for part in _OPEN.get(task.state.windows.family, _none)(task, clock)]
     return joined(found, columns_beside(_WINDOW_COLUMNS, keys, "key."))
@@ -362,7 +361,7 @@ def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     )
     offset = rules.offset % rules.slide
     first = int(times[0]) - rules.slide if over == NONE else max(over, int(times[0]) - rules.slide)
-    first = int(Bounds.START.first_end(np.array([first]), rules.slide, offset)[0])  # the first end after it
+    first = int(Bounds.START.first_end(np.array([first]), rules.slide, offset)[0])  # the first end after this time
     for begin in range(first, int(times[-1]) + rules.length + 1, _AT_MOST * rules.slide):
         stop = min(begin + _AT_MOST * rules.slide, int(times[-1]) + rules.length + 1)
         ends = np.arange(begin, stop, rules.slide)
@@ -394,7 +393,7 @@ def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
 
 
 def _triggered(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
-    """One window for each key that has events."""
+    """Yields a window for each key with events."""
     live = task.live
     if live is None:
         return
@@ -413,7 +412,7 @@ def _none(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
 
 
 _OPEN = {"queue": _of_queue, "assigned": _assigned, "triggered": _triggered}
-"""Reads the open windows of a task at a clock, by the family of its windows."""
+"""By family of windows: reads the open windows of a task at a clock."""
 
 
 def _firings(
@@ -432,7 +431,7 @@ def _firings(
 
 
 def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> pa.Table | None:
-    """Returns the key of each of these events, under its names at the first input."""
+    """Returns the keys of these events, with the column names of the first input."""
     shown = list(key_columns(task.rules)) if any(task.rules.keys) else []
     if not shown:
         return None
@@ -470,7 +469,7 @@ def _rows(
     return pa.table(own) if keys is None else beside(own, keys, "key.")
 
 
-# What is known of bolts and their tasks without reading any of their events: accounts, watermarks, counts.
+# Facts about bolts and tasks without reading events: accounts, watermarks, counts.
 
 
 _SOURCES = pa.schema(
@@ -486,7 +485,7 @@ _SOURCES = pa.schema(
 
 
 def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
-    """Returns a row for each windowed bolt: its tasks, watermark, accounts, windows fired and rows emitted so far."""
+    """Returns a row for each windowed bolt: its tasks, watermark, accounts, fired windows and emitted rows so far."""
     rows = []
     for name, bolt in bolts.items():
         totals = bolt.accounts.totals(sum(bolt.pending))
@@ -529,8 +528,8 @@ def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
 
 
 def watermark_table(bolt: BoltState) -> pa.Table:
-    """Returns a row for each input, or partition of one: its own watermark if it has one, the latest time that it has
-    shown, the clock when it last delivered, and True if it is left out because it is idle."""
+    """Returns a row for each input, or partition of an input: its own watermark if it has one, its latest time, the
+    clock when it last delivered, and True if it is left out as idle."""
     sources, rows = bolt.watermark.sources, []
     for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
         stream, partition = input_of(name), partition_of(name)
@@ -547,21 +546,20 @@ def watermark_table(bolt: BoltState) -> pa.Table:
     return pa.table(arrays, schema=_SOURCES)
 
 
-# ``windbolt.state``: what a checkpoint holds, as tables, from the checkpoint alone.
+# ``windbolt.state``: the content of a checkpoint as tables, without the topology.
 
 
 Result = TypeVar("Result")
 _ATTEMPTS = 5
-"""Number of times that a checkpoint is read again because a run has meanwhile deleted files that were about to be
-read."""
+"""How often a checkpoint is read again because a run has meanwhile deleted files that were to be read."""
 
 
 @checked
 def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None) -> pa.Table:
-    """Returns a row for each windowed bolt of a checkpoint: tasks, watermark, accounts, windows fired, rows emitted.
+    """Returns a row for each windowed bolt of a checkpoint: tasks, watermark, accounts, fired windows, emitted rows.
 
-    ``batch``: after an earlier batch that is kept, ``7`` or ``"7-close"``; None: after the last. Nothing is changed,
-    and a run may be in progress. Raises CheckpointError if there is no checkpoint, or not that batch.
+    ``batch``: read the state after an earlier kept batch, ``7`` or ``"7-close"``; None: after the last. Changes
+    nothing; a run may be in progress. Raises CheckpointError if the checkpoint or the batch does not exist.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     return _retried_after_commits(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
@@ -580,13 +578,13 @@ def read(
 ) -> StoredState:
     """Reads a windowed bolt's state in a checkpoint, as tables; ``state.read("ck/", "revenue").to_pandas("windows")``.
 
-    ``bolt`` may be omitted if there is only one. ``task``: of this task alone. ``key``: only of this key; for a key of
-    several columns, its values with commas between them. ``since`` and ``until``, datetimes or ISO 8601: only events
-    from ``since`` on and before ``until``, and windows that end there. ``batch``: after an earlier batch that is kept,
-    ``7`` or ``"7-close"``; None: after the last.
+    ``bolt`` may be omitted if there is only one. ``task``: only this task. ``key``: only this key; for several key
+    columns, the values with commas between them. ``since`` and ``until``, datetimes or ISO 8601: only events from
+    ``since`` on and before ``until``, and windows that end in this range. ``batch``: the state after an earlier kept
+    batch, ``7`` or ``"7-close"``; None: after the last.
 
-    Nothing is changed, and a run may be in progress. Raises CheckpointError if there is no checkpoint, one of another
-    format, or not that batch; raises ConfigError for a bolt, task or key that it does not have.
+    Changes nothing; a run may be in progress. Raises CheckpointError if the checkpoint or the batch does not exist, or
+    the checkpoint has another format. Raises ConfigError for an unknown bolt, task or key.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     known = known_rules(halves).bolts
@@ -625,7 +623,7 @@ def _read(
 
 
 def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
-    """Returns the columns of a bolt's stored events that are the user's, and the columns of its key."""
+    """Returns the user's columns in a bolt's stored events, and the columns of its key."""
     columns = written_schema(rules.columns)
     shown = [columns.field(each) for each in key_columns(rules) if each in columns.names]
     stored = list(columns) if rules.sums is None else [column for column in columns if column.name in rules.key]
@@ -689,12 +687,12 @@ def begin(checkpoint: str | os.PathLike[str], topology: Graph, events: Mapping[s
 
     ``events``: by spout, rows with its columns in order of arrival: a pyarrow table, a DataFrame of pandas, or a list
     of dicts or tuples. They are processed like all events, as one batch before the first: watermarks move, windows fire
-    and bolts are called; but output to sinks is discarded. The first run on the checkpoint then reads the input from
-    its beginning, on either engine: remove the given events from it.
+    and bolts are called. But output to sinks is discarded. The first run on the checkpoint, on either engine, then
+    reads the input from its beginning: remove these events from it.
 
-    Returns the table of ``state.bolts``. Raises ConfigError for a spout that the topology does not have, and if a
-    watermark follows the partitions of Kafka; raises DataError for rows without a usable time; raises CheckpointError
-    if something is at that place. If it is interrupted, no run begins on the checkpoint; another call starts over.
+    Returns the table of ``state.bolts``. Raises ConfigError for an unknown spout, and if a watermark follows the
+    partitions of Kafka; DataError for rows without a usable time; CheckpointError if the place is not empty. If this
+    call is interrupted, no run begins on the checkpoint; another call starts over.
     """
     check_built("state.begin", topology)
     place = os.fspath(checkpoint)

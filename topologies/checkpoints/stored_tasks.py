@@ -1,4 +1,4 @@
-"""The tasks of a windowed bolt in a checkpoint, read offline: stored events, each with its state."""
+"""The tasks of a windowed bolt in a checkpoint, read offline: stored events with their states."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from policies.assigners.aligned import Limit
 
 
-# Columns of the tables of a checkpoint's state: windbolt's own first, then the user's.
+# Columns of the tables of a checkpoint's state: windbolt's come first, then the user's.
 
 
 TIME = pa.timestamp("us", tz="UTC")
 
 
 def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
-    """Returns times in microseconds as a column; null for none, for the end of the streams, and for times out of
-    range."""
+    """Returns times in microseconds as a column; null for missing times, for the end of the streams, and for times out
+    of range."""
     if not isinstance(times, np.ndarray):
         times = np.array([NONE if time is None else time for time in times], np.int64)
     outside = (times < EARLIEST) | (times > LATEST)
@@ -59,8 +59,8 @@ def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
 
 
 def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
-    """Returns a table of windbolt's columns and the user's. A user's column with the name of one of windbolt's gets a
-    prefix."""
+    """Returns a table of windbolt's columns and the user's. A user's column with the name of a column of windbolt's
+    gets a prefix."""
     columns = dict(own)
     for name, column in zip(users.column_names, users.columns, strict=True):
         columns[f"{prefix}{name}" if name in own else name] = column
@@ -68,7 +68,7 @@ def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> p
 
 
 def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """Returns the names of the user's columns in such a table: with a prefix if the table has a column of that name."""
+    """Returns the names of the user's columns in such a table; a name that windbolt uses has a prefix."""
     prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
     return [
         next((each for each in found if each in table.column_names), name)
@@ -85,7 +85,7 @@ def columns_beside(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> 
 
 
 def joined(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
-    """Joins tables one after another; a column that a table lacks is null there. ``columns``: the columns that the
+    """Joins tables one after another; a column that a table lacks becomes null. ``columns``: the columns that the
     result always has; rows may have them in other types."""
     if not parts:
         return columns.empty_table()
@@ -96,39 +96,39 @@ def joined(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 
-# Which rows of a checkpoint's state are wanted: by task, key and time.
+# Selection of rows of a checkpoint's state, by task, key and time.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Selection of stored rows; None: no such limit."""
+    """Selection of stored rows; None means no limit."""
 
     task: int | None = None
     key: str | None = None
-    """The text of the key's only column, or of several with commas between them."""
+    """The text of a key, with commas between several columns."""
     since: int | None = None
-    """The first time wanted, in microseconds."""
+    """The first time in the selection, in microseconds."""
     until: int | None = None
-    """The first time not wanted any more, in microseconds."""
+    """The first time after the selection, in microseconds."""
 
     def tasks(self, count: int) -> list[int]:
-        """Returns the wanted tasks among ``count`` tasks."""
+        """Returns the selected tasks among ``count`` tasks."""
         return [number for number in range(count) if self.task in (None, number)]
 
     def events(self, table: pa.Table, keys: Mapping[str, Sequence[str]]) -> pa.Table:
-        """Returns the wanted events. ``keys``: for each input, the columns of its key."""
+        """Returns the selected events. ``keys``: for each input, the columns of its key."""
         wanted = self._in_time(table, "time")
         if self.key is not None:
             of_key = np.zeros(table.num_rows, np.bool_)
             inputs = table.column("input")
-            for name, columns in keys.items():  # of a sum it may not be known of which input it is
+            for name, columns in keys.items():  # the input of a sum may be unknown
                 here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
                 of_key |= here & self._of_key(table, shown_as(table, columns))
             wanted &= of_key
         return _filtered(table, wanted)
 
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
-        """Returns the wanted rows. ``keys``: the columns of the key, for each of its names; a table without any of them
+        """Returns the selected rows. ``keys``: for each of its names, the key columns; a table without any of them
         keeps all rows. ``time``: the column of times; rows without a time stay."""
         wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
         shown = [shown_as(table, columns) for columns in keys if columns]
@@ -153,10 +153,10 @@ class Selection:
 
 
 def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.bool_]:
-    """Returns a mask of the rows that have a key in these columns: the text of a single value, or of several with
-    commas between them. A time is in ISO 8601, of any zone."""
+    """Returns a mask of the rows with a key in these columns. ``key``: its text, with commas between several columns. A
+    time is in ISO 8601, of any zone."""
     parts = [key] if len(columns) == 1 else key.split(",")
-    if len(parts) == len(columns):  # else a text has a comma in it
+    if len(parts) == len(columns):  # else a text contains a comma
         kinds = [value_type(table.schema.field(name).type) for name in columns]
         parts = [_normalized(part, kind) for part, kind in zip(parts, kinds, strict=True)]
     wanted, texts = ",".join(parts), [texts_of(table.column(name)) for name in columns]
@@ -164,7 +164,7 @@ def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.boo
 
 
 def texts_of(column: pa.ChunkedArray) -> list[str]:
-    """Returns the values of a key as users write them: times as ISO 8601, true and false."""
+    """Returns the values of a key as users write them: times in ISO 8601, booleans as true and false."""
     kind = value_type(column.type)
     if not pa.types.is_timestamp(kind):
         return [str(value).lower() if isinstance(value, bool) else str(value) for value in column.to_pylist()]
@@ -174,8 +174,7 @@ def texts_of(column: pa.ChunkedArray) -> list[str]:
 
 
 def _normalized(text: str, kind: pa.DataType) -> str:
-    """Returns the text of a value that a user gives as ``texts_of`` writes it; unchanged if it is no value of the
-    type."""
+    """Returns the text of a user's value as ``texts_of`` writes it; unchanged if it is not a value of the type."""
     if pa.types.is_boolean(kind) and text in ("True", "False"):
         return text.lower()
     if not pa.types.is_timestamp(kind):
@@ -190,11 +189,11 @@ def _filtered(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
     return table if wanted.all() else table.filter(pa.array(wanted))
 
 
-# The windows that assigners form of a task's stored events, by the rules that its last run has noted.
+# The windows that assigners form of a task's stored events, by the rules of its last run.
 
 
 def windows_of(task: TaskReader, live: RetainedEvents) -> AssignedWindows:
-    """Returns the windows of these events; their keys are told apart by code."""
+    """Returns the windows of these events; keys are distinguished by code."""
     assigners = task.rules.formed_by(task.bolt.anchor)
     keys = [tuple(key) for key in task.rules.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
@@ -207,8 +206,8 @@ def reached_span(task: TaskReader, live: RetainedEvents, windows: AssignedWindow
 
 
 def reached_limit(task: TaskReader, live: RetainedEvents) -> Limit:
-    """Returns the limit up to which the windows of these events have been evaluated: one time, or one for each event in
-    this order."""
+    """Returns the limit up to which the windows of these events have been evaluated: one time for all, or one for each
+    event in order."""
     rules = task.rules
     if not (rules.per_key and rules.event_time) or live.keys is None:
         return NONE if task.bolt.frontier is None else task.bolt.frontier
@@ -217,11 +216,11 @@ def reached_limit(task: TaskReader, live: RetainedEvents) -> Limit:
     return reached
 
 
-# One task of a windowed bolt in a checkpoint: its stored events, each with what is known of it.
+# A task of a windowed bolt in a checkpoint: its stored events with their states.
 
 
 _KEY = "key."
-"""Prefix of the columns of the key of partial sums."""
+"""Prefix of the key columns of partial sums."""
 
 
 @dataclass(frozen=True)
@@ -231,15 +230,15 @@ class EventRows:
     times: NDArray[np.int64]
     payload: pa.Table
     streams: NDArray[np.int8] | None
-    """The input of each row; -1 if it stands for events of several inputs. None: the only input."""
+    """The input of each row; -1 for a sum of events of several inputs. None: there is only one input."""
     counts: NDArray[np.int64]
-    """Number of events that each row stands for."""
+    """Number of events in each row."""
     pending: NDArray[np.int64]
     """Number of these events that are in no window yet, and may still be in one."""
     ends: NDArray[np.int64] | None = None
     """The ends of their lifetimes; None without lifetimes."""
     edge: bool = False
-    """True if they are ends of events whose starts have not come yet."""
+    """True for end edges whose starts have not come yet."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -247,7 +246,7 @@ class EventRows:
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Reads the state of one task; each part is read only when asked for."""
+    """Reads the state of a task; each part is read on demand."""
 
     bolt: BoltState
     number: int
@@ -261,7 +260,7 @@ class TaskReader:
 
     @cached_property
     def rows(self) -> list[EventRows]:
-        """Its events, in parts: also events that are kept only because they have yet to be reported as expired."""
+        """Its events, in parts, including events that are kept only because they have yet to be reported as expired."""
         if self.state.windows.in_queue():
             queue = StoredQueue.of(self.state, self.store)
             return [] if queue is None else [_of_queue(queue)]
@@ -270,8 +269,8 @@ class TaskReader:
 
     @cached_property
     def live(self) -> RetainedEvents | None:
-        """The events that a window may still need, where tasks hold events, with the codes of their keys; None if there
-        is none."""
+        """The events that a window may still need, with the codes of their keys, if tasks hold events; None without
+        such events."""
         parts = [live_rows(*read_retained(self.store, ref)) for ref in self.state.refs]
         parts = [part for part in parts if len(part)]
         return self.coded(RetainedEvents.concat(parts)) if parts else None
@@ -282,8 +281,8 @@ class TaskReader:
         return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
 
     def kept(self, name: str) -> pa.Table | None:
-        """Returns the stored rows of a field of the state of its windows, by the name of the field or of its table;
-        None if there are none."""
+        """Returns the stored rows of a field in the state of its windows; ``name``: of the field or of its table. None
+        without rows."""
         ref = self.state.windows.get(name)
         return None if ref is None else self.store.read(ref)
 
@@ -306,7 +305,7 @@ def readers_of(bolt: BoltState, store: SegmentStore, rules: BoltRules) -> list[T
 
 @dataclass(frozen=True)
 class StoredQueue:
-    """The queue of a task, or the part of it that goes to one task: its events in order of (time, arrival)."""
+    """The queue of a task, or a part of it: events in order of (time, arrival)."""
 
     events: Events
     state: QueueState
@@ -320,9 +319,9 @@ class StoredQueue:
 
     @staticmethod
     def joined(parts: Sequence[StoredQueue], state: QueueState) -> StoredQueue:
-        """Joins several queues, with the values of ``state``; its positions follow from the new places of their events.
+        """Joins several queues; the result has the values of ``state``, with positions adapted to the new order.
 
-        An event that was in no account may come before one that was: it is in no window any more. The last window of
+        An event without an account may come before one with an account: it is in no window any more. The last window of
         the joined queue is the latest of their last windows, from all queues that fired it.
         """
         events = Events.concat([part.events for part in parts])
@@ -345,20 +344,20 @@ class StoredQueue:
 
     @property
     def accounted(self) -> NDArray[np.bool_]:
-        """Returns which events are in an account."""
+        """Returns a mask of the events with an account."""
         return self._between(0, self.state.accounted)
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """Returns which events are in final order."""
+        """Returns a mask of the events in final order."""
         return self._between(0, self.state.settled_count)
 
     def take(self, kept: NDArray[np.bool_]) -> StoredQueue:
-        """Some of the events."""
+        """Returns the events under a mask."""
         return StoredQueue(self.events.take(np.flatnonzero(kept)), self.state.without_rows(kept))
 
     def written(self, writer: SegmentWriter, streams: int, bolt: BoltTaskState | None = None) -> TaskState:
-        """Returns the task that has this queue, in one section, and this state of its bolt."""
+        """Returns the task with this queue, in one section, and this state of its bolt."""
         refs = Refs([write_events(writer, self.events, streams)]) if len(self.events) else Refs()
         accounted = self.events.slice(0, self.state.accounted).by_stream(streams).tolist()
         return TaskState(self.state, refs, accounted, bolt or BoltTaskState())
@@ -370,8 +369,8 @@ class StoredQueue:
 
 
 def columns_of(events: Events, *, routing: bool = False) -> pa.Table:
-    """Returns the columns of events of a queue. For partial sums these are the columns of the key by their own names;
-    for ``routing``, nothing else."""
+    """Returns the columns of a queue's events. For partial sums these are the key columns by their own names; for
+    ``routing``, nothing else."""
     table = pa.Table.from_batches([events.payload])
     if events.weights is None:
         return table
@@ -388,7 +387,7 @@ def _of_queue(queue: StoredQueue) -> EventRows:
 
 
 def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None) -> NDArray[np.int8] | None:
-    """Returns the input of each row; -1 for sums of several."""
+    """Returns the input of each row; -1 for sums of several inputs."""
     if weights is None or weights.shape[1] == 1:
         return streams
     several = (weights > 0).sum(axis=1) > 1
@@ -396,13 +395,12 @@ def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None)
 
 
 def key_columns(rules: BoltRules) -> Sequence[str]:
-    """Returns the columns under which keys are shown: those of the first input."""
+    """Returns the column names under which keys are shown: those of the first input."""
     return rules.keys[0] if any(rules.keys) else rules.key
 
 
 def _json_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Returns rows as ``json_rows`` does; values of types that JSON lines do not have, such as times of day, as their
-    texts."""
+    """Returns rows as ``json_rows`` does; values without a form in JSON lines, such as times of day, become text."""
     with suppress(*_NOT_IN_JSON):
         return json_rows(table)
     columns = [_json_values(table.select([name])) for name in table.column_names]
@@ -429,16 +427,16 @@ class StoredState:
     checkpoint: str
     bolt: str
     batch: str | None
-    """Name of the batch: ``7``, or ``7-close`` for the closing after batch 7; None if no batch has been committed."""
+    """Name of the batch: ``7``, or ``7-close`` for the closing batch after batch 7; None if no batch has been
+    committed."""
     clock: int | None
     """Clock of the batch, in microseconds."""
     tables: Mapping[str, pa.Table]
-    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` if a user's own
-    policies decide; ``state`` and ``state.NAME`` of a stateful bolt; ``retractable.STREAM`` if windows may take back
-    their output."""
+    """``accounts``, ``tasks``, ``watermarks``, ``events``, ``windows`` and ``keys``; ``policies`` for users' policies;
+    ``state`` and ``state.NAME`` for a stateful bolt; ``retractable.STREAM`` if windows may retract their output."""
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Returns a table by its name. Raises ConfigError if there is none."""
+        """Returns a table by name. Raises ConfigError if there is none."""
         if name not in self.tables:
             raise ConfigError(
                 f"there is no table {name!r}{did_you_mean(str(name), self.tables)}",
@@ -453,12 +451,12 @@ class StoredState:
 
     @checked
     def only(self, table: str) -> StoredState:
-        """Returns this state with only one of its tables. Raises ConfigError if there is no table of this name."""
+        """Returns this state with only one of its tables. Raises ConfigError for an unknown name."""
         return replace(self, tables={table: self[table]})
 
     @checked
     def to_pandas(self, table: str = "events") -> pd.DataFrame:
-        """Returns a table as a DataFrame. Raises ConfigError if there is none of this name."""
+        """Returns a table as a DataFrame. Raises ConfigError for an unknown name."""
         frame: pd.DataFrame = self[table].to_pandas()
         return frame
 
@@ -475,7 +473,7 @@ class StoredState:
 
     @checked
     def write(self, folder: str | os.PathLike[str], format: FormatName = "parquet") -> list[str]:
-        """Write each table as a file of a folder, such as ``events.parquet``; existing files are replaced.
+        """Writes each table as a file of a folder, such as ``events.parquet``; existing files are replaced.
 
         The folder may be a URI. Returns the paths. Raises ConfigError for an unknown format, SchemaError if a format
         cannot hold a column.
@@ -487,7 +485,7 @@ class StoredState:
                 os.makedirs(inside, exist_ok=True)
         paths = []
         for name, table in self.tables.items():
-            file = name.replace("/", "%2F")  # a bolt may call a state of its own so
+            file = name.replace("/", "%2F")  # the user's name of a state may contain a slash
             path = f"{inside}/{file}.{chosen.name}"
             with as_storage_error(path, "written"):
                 write_table(filesystem, path, table, chosen)

@@ -1,5 +1,5 @@
-"""The fit of a topology to a checkpoint: what may change, and columns that are added to stored events. And the notes in
-a checkpoint about runs, sinks, graph and rules, with which it is read offline, without the topology.
+"""The fit of a topology to a checkpoint: permitted changes, and columns that are added to stored events. Also the notes
+in a checkpoint about runs, sinks, graph and rules, by which it is read offline, without the topology.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from windowing.reprs import error_text
 from windowing.schema import DEFAULT_STREAM, parse_schema
 from windowing.timestamps import show
 
-# What of the rules of a topology has changed since its checkpoint was made.
+# Changes in the rules of a topology since its checkpoint was made.
 
 
 def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
-    """Returns a sentence for each change of a rule that a checkpoint depends on; code, lag, late streams and sinks may
+    """Returns a sentence for each changed rule that a checkpoint depends on; code, lag, late streams and sinks may
     change."""
     changed = []
     if before.name != now.name:
@@ -82,25 +82,25 @@ def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules
 
 
 def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
-    """Returns the bolts that are new, gone or changed; empty if something else differs too."""
+    """Returns the bolts that are new, removed or changed; empty if something else differs too."""
     earlier, later = _kept_rules(before), _kept_rules(now)
     names = [name for name in sorted({*earlier, *later}) if earlier.get(name) != later.get(name)]
     return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
 
 
 def _changed(what: str, was: Any, is_: Any) -> str:
-    if what == "sums":  # their stored values are not as the user has written them
+    if what == "sums":  # their stored values are not as the user wrote them
         if was and is_:
             return "what it adds up has changed: its aggregates, or the columns that they are by"
         return "it kept " + ("sums, and keeps events now" if was else "events, and keeps sums now")
     return f"{what} was {rule_in_words(was)}, and is {rule_in_words(is_)}"
 
 
-# Columns that a spout has now and had not when its checkpoint was made: which of them may be added.
-#
-# Only columns of spouts, that bolts read from these directly: of what other bolts emit nothing is noted, so a column
-# that is new to a bolt may be one that was there and was not kept. Nor for bolts that retract: the rows that they
-# might take back are kept with the columns that they had.
+# Columns that a spout has now, but did not have when its checkpoint was made: may they be added?
+# 
+# Only columns of spouts may, for bolts that read these directly. The checkpoint does not record the output of other
+# bolts, so a column that is new to a bolt may have existed before without being kept. Bolts that retract cannot get
+# columns either: their retractable rows are kept with the columns that they had.
 
 
 _OF_STREAM = "columns of "
@@ -108,7 +108,7 @@ _OF_STREAM = "columns of "
 
 @dataclass(frozen=True)
 class NewColumns:
-    """Columns of a topology that the note of its checkpoint does not have."""
+    """Columns of a topology that are not in the note of its checkpoint."""
 
     note: TopologyRules
     """The note with the new columns."""
@@ -117,7 +117,7 @@ class NewColumns:
 
     @staticmethod
     def of(note: TopologyRules, now: TopologyRules, topology: Graph) -> NewColumns:
-        """Returns the columns that may be added; ``now`` are the rules of the topology, whose other differences are
+        """Returns the columns that may be added. ``now``: the rules of the topology, whose other differences are
         ignored."""
         spouts, new = dict(note.spouts), dict[str, set[str]]()
         for name in spouts.keys() & now.spouts.keys():
@@ -139,7 +139,7 @@ class NewColumns:
 
 
 def _added(was: str, now: str) -> list[str] | None:
-    """Returns the new columns; None if others are gone, have another type, or have a type without a name here."""
+    """Returns the new columns; None if others were removed, have another type, or have a type without a name here."""
     if was == now:
         return []
     try:
@@ -167,7 +167,7 @@ def _comes_from_spouts(column: str, node: WindowedNode, topology: Graph, new: di
     return True
 
 
-# The note of the topology that a checkpoint belongs to: whether another one may run on it, and with how many tasks.
+# The note of a checkpoint's topology: may another topology run on it, and with how many tasks?
 
 
 def check_fit(
@@ -175,8 +175,8 @@ def check_fit(
 ) -> None:
     """Raises CheckpointError if the checkpoint at the place is another topology's, or began at another output.
 
-    Nothing is locked or written: this is checked again when the checkpoint is opened. ``first_output`` in microseconds;
-    None for any. ``allow_rescale``: other numbers of tasks are no error, because the caller moves the state.
+    Locks and writes nothing; opening the checkpoint checks this again. ``first_output``: in microseconds; None for any.
+    ``allow_rescale``: True if other numbers of tasks are no error, because the caller moves the state.
     """
     note = noted_rules(halves)
     if note is not None:
@@ -189,7 +189,7 @@ def check_fit(
 def check_topology(
     halves: PairedCheckpoint, topology: Graph, note: TopologyRules, *, allow_rescale: bool = False
 ) -> None:
-    """Raises CheckpointError, with all differences, if a topology is not the one that was noted."""
+    """Raises CheckpointError, with all differences, if a topology is not the recorded one."""
     now = TopologyRules.of(topology)
     note = NewColumns.of(note, now, topology).note
     known = note.with_tasks(now.tasks if allow_rescale else noted_tasks(halves))
@@ -207,8 +207,8 @@ def check_topology(
 
 
 def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None) -> None:
-    """Raises CheckpointError if a first output is wanted, and the checkpoint began at another one, or without one; both
-    in microseconds."""
+    """Raises CheckpointError if a first output is wanted, and the checkpoint began at another one, or without one; in
+    microseconds."""
     if wanted is None or wanted == began:
         return
     was = "without one" if began is None else f"with the one at {show(began)}"
@@ -220,14 +220,13 @@ def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None)
 
 
 def noted_rules(halves: PairedCheckpoint) -> TopologyRules | None:
-    """Returns the rules of the last run; None if no run has begun. Where a manifest has other numbers of tasks, the
-    manifest counts."""
+    """Returns the rules of the last run, with the numbers of tasks of the last manifest; None if no run has begun."""
     note = read_note(halves.files, TOPOLOGY)
     return None if note is None else TopologyRules.from_json(note)
 
 
 def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
-    """Per windowed bolt, its number of tasks: after the last batch or, before the first, as noted."""
+    """Returns the number of tasks of each windowed bolt: after the last batch or, before the first, from the note."""
     manifest = _last_manifest(halves)
     if manifest is None:
         note = noted_rules(halves)
@@ -236,14 +235,14 @@ def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
 
 
 def wanted_tasks(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
-    """Returns the wanted number of tasks of each bolt for which the topology and the checkpoint differ."""
+    """Returns the wanted number of tasks of each bolt for which topology and checkpoint differ."""
     wanted = {name: node.parallelism for name, node in topology.windowed.items()}
     return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
-    """Reads the manifest of the last batch. With a run in progress, the manifest that was listed last may be gone when
-    it is read; then there is a later one."""
+    """Returns the manifest of the last batch. With a run in progress, the listed manifest may be deleted before it is
+    read; then a later one is read."""
     keys = halves.files.names("manifests")
     while keys:
         try:
@@ -255,11 +254,11 @@ def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
     return None
 
 
-# Gives the events that a checkpoint keeps the columns that are new to their bolts, with their defaults or nulls.
+# Gives the stored events of a checkpoint the columns that are new to their bolts, with defaults or nulls.
 
 
 OfInputs: TypeAlias = "list[pa.Array | None]"
-"""For each input of a bolt, the default of a column in its events, as an array of one value; None if there is none."""
+"""For each input of a bolt, the default of a column in its events, as an array of one value; None without a default."""
 
 
 def add_columns(
@@ -267,10 +266,10 @@ def add_columns(
 ) -> dict[str, dict[str, str | None]]:
     """Gives the stored events of a checkpoint the new columns of a topology; the caller has locked the checkpoint.
 
-    Returns the columns per windowed bolt, each with the default that the events get, in words; None for nulls. Raises
+    Returns the columns of each windowed bolt, with a description of the default that events get; None for nulls. Raises
     CheckpointError, before anything is written, if the topology does not fit otherwise (``check_fit``). If the process
-    dies meanwhile, a run of the same topology completes the work, and no other run begins. ``attempts``: of the run
-    that does this, which claims the checkpoint if no lock keeps others off.
+    dies, a run of the same topology completes the work, and no other run begins. ``attempts``: of the calling run,
+    which claims the checkpoint if no lock excludes others.
     """
     with naming_a_way_back(halves):
         new = _added_columns(halves, topology, first_output)
@@ -290,7 +289,7 @@ def add_columns(
                 keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note.to_json()}),
             ):
                 after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
-                # Earlier batches are as the topology was.
+                # Earlier batches have the previous topology.
                 checkpoint.replace(after, {TOPOLOGY: new.note.to_json()}, alone=True)
     return {
         name: {field.name: _in_words(_defaults(field.name, node, topology), node) for field in fields}
@@ -300,7 +299,7 @@ def add_columns(
 
 
 def _defaults(column: str, node: WindowedNode, topology: Graph) -> OfInputs:
-    """Returns the default of a column for each input of a bolt; inputs that are no spouts have none."""
+    """Returns the default of a column for each input of a bolt; inputs other than spouts have none."""
     streams = [each.stream for each in node.inputs]
     return [
         topology.spouts[name].defaults.columns.get(column)
@@ -311,7 +310,7 @@ def _defaults(column: str, node: WindowedNode, topology: Graph) -> OfInputs:
 
 
 def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
-    """Describes a column's values in earlier events: ``'EUR'``, or ``'EUR' (orders), null (refunds)``; None: all
+    """Describes a column's values in earlier events: ``'EUR'``, or ``'EUR' (orders), null (refunds)``; None if all are
     null."""
     if not any(default is not None for default in defaults):
         return None
@@ -347,7 +346,7 @@ def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, 
         node = topology.windowed[name]
         if (
             name in after.bolts and node.partial_sums is None
-        ):  # sums have the columns of the key and the aggregates alone
+        ):  # sums have only key columns and aggregates
             added = {field: _defaults(field.name, node, topology) for field in fields}
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
                 after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)
@@ -360,7 +359,7 @@ def _widened(
     def widened(ref: Ref) -> Ref:
         table = store.read(replace(ref, start=0))  # flags are of all rows
         for field, defaults in added.items():
-            if field.name in table.column_names:  # of a run that died, which may have had another default
+            if field.name in table.column_names:  # from a run that died, with another default perhaps
                 table = table.drop_columns([field.name])
             table = table.append_column(field, _column(table, field, defaults))
         rest = [name for name in table.column_names if name not in schema.names]
@@ -371,11 +370,11 @@ def _widened(
 
 
 def _column(table: pa.Table, field: pa.Field, defaults: OfInputs) -> pa.Array:
-    """Returns the new column of stored events: each has the default of the input that it came by."""
+    """Returns the new column of stored events: each event has the default of its input."""
     if not any(default is not None for default in defaults):
         return pa.nulls(len(table), field.type)
     choices = pa.concat_arrays([pa.nulls(1, field.type) if default is None else default for default in defaults])
-    if STREAM_COLUMN not in table.column_names:  # then all are of the first input
+    if STREAM_COLUMN not in table.column_names:  # all events are of the first input
         return choices.take(pa.array(np.zeros(len(table), np.int64)))
     return choices.take(table.column(STREAM_COLUMN).combine_chunks())
 
@@ -389,13 +388,13 @@ SinkNote = dict[str, Any]
 
 
 def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
-    """Adds the sinks of a topology to the note of earlier sinks; ``batch`` is the last that was committed.
+    """Adds the sinks of a topology to the note of earlier sinks; ``batch``: the last committed one.
 
-    Sinks that the topology no longer has are noted with the last batch that may have written there: later files in
-    their folders belong to somebody else.
+    Sinks that the topology no longer has are recorded with the last batch that may have written there. Later files in
+    their folders belong to others.
 
-    No rows depend on this note, so a damaged one is rewritten. If an earlier sink is missing in it, its files are found
-    when that sink is used again (``commit.refuse_later``).
+    No rows depend on this note, so a damaged one is rewritten. If it lacks an earlier sink, that sink's files are found
+    when the sink is used again (``commit.refuse_later``).
     """
     known: list[SinkNote] = []
     with suppress(*UNREADABLE):
@@ -411,8 +410,8 @@ def _bare(note: SinkNote) -> SinkNote:
 
 
 def read_sinks(files: SealedFolder) -> list[SinkNote]:
-    """Returns the sinks of all runs: ``name``, ``kind``, the ``folder`` of a sink of files; ``until``, the last batch,
-    if the sink is no longer used."""
+    """Returns the sinks of all runs: ``name``, ``kind``, the ``folder`` of a file sink; ``until``, the last batch, if
+    the sink is no longer used."""
     found: dict[str, list[SinkNote]] | None = files.read(SINKS)
     return [] if found is None else found["sinks"]
 
@@ -430,43 +429,43 @@ def _note(name: str, sink: Sink) -> SinkNote | None:
     return None
 
 
-# The runs on a checkpoint: when each began and how it ended, to be looked at later.
+# The runs on a checkpoint: when each began and how it ended, for later inspection.
 
 
 RUNS = "runs"
 KEPT_RUNS = 20
-"""Number of the latest runs that are noted."""
+"""Number of the latest runs that are recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunNote:
-    """One run, with all its restarts; times in microseconds, by the clock of the machine."""
+    """One run, with all its restarts; times in microseconds, by the machine's clock."""
 
     run: str
     """Id of the run."""
     engine: str
     began: int
     continues: int | None
-    """The batch after which it continued; None if it began the checkpoint."""
+    """The batch after which it continued; None if it was the first run on the checkpoint."""
     ended: int | None = None
     """End of the run; None while it is in progress, and if it died."""
     how: str | None = None
     """Outcome of the run: ``finished``, ``stopped``, ``failed``, or ``restarting`` after a failure from which it
-    restarts; None with ``ended``."""
+    restarts. None if ``ended`` is None."""
     error: str | None = None
-    """Error that ended a failed run; for one in progress, the reason of its last restart."""
+    """Error that ended a failed run; for a run in progress, the reason of its last restart."""
     restarts: int = 0
     """Number of restarts after a failure."""
     changed: str | None = None
-    """A change of the checkpoint in words, if this notes a change and not a run."""
+    """Description of a change of the checkpoint, if this records a change instead of a run."""
 
 
 @contextmanager
 def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: Attempts) -> Iterator[None]:
-    """Notes a run that begins and ends with the block; ``summary`` says if it was stopped. All attempts of a run are
-    one note.
+    """Records a run that begins and ends with the block; ``summary``: tells if it was stopped. All attempts of a run
+    share one record.
 
-    In object stores runs are not noted: a run that has lost the checkpoint must write nothing there.
+    In object stores runs are not recorded: a run that has lost the checkpoint must not write there.
     """
     if files.uri is not None:
         yield
@@ -485,7 +484,8 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
 
 
 def note_change(files: SealedFolder, changed: str) -> None:
-    """Notes a change of a checkpoint among the runs, in words; not in object stores, if no run is noted."""
+    """Records a change of a checkpoint among the runs, as text; but not in object stores, where no runs are
+    recorded."""
     if files.uri is None:
         now = system_clock()
         note = RunNote(run=uuid.uuid4().hex, engine="", began=now, continues=None, ended=now, changed=changed)
@@ -493,12 +493,12 @@ def note_change(files: SealedFolder, changed: str) -> None:
 
 
 def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:
-    """Returns the note of an earlier attempt of the same run; None for the first one."""
+    """Returns the record of an earlier attempt of the same run; None for the first attempt."""
     return next((note for note in read_runs(files) if note.run == attempts.first_run), None)
 
 
 def read_runs(files: SealedFolder) -> list[RunNote]:
-    """Returns the latest runs, the last one last; none if the note is damaged or of another form."""
+    """Returns the latest runs, in order; none if the note is damaged or of another format."""
     found: dict[str, list[dict[str, Any]]] | None = None
     with suppress(*UNREADABLE):
         found = files.read(RUNS)
@@ -508,18 +508,17 @@ def read_runs(files: SealedFolder) -> list[RunNote]:
 
 
 def _write(files: SealedFolder, note: RunNote) -> None:
-    """Writes the note if it can: nothing depends on it, so the run continues without it."""
+    """Writes the record if possible: nothing depends on it, so the run continues without it."""
     others = [known for known in read_runs(files) if known.run != note.run]
     with suppress(*UNREADABLE, OSError):
         files.write(RUNS, {"runs": [asdict(each) for each in [*others, note][-KEPT_RUNS:]]})
 
 
-# Looking at a checkpoint from outside, while a run may go on: whether there is one, and by which rules its windows
-# fire.
+# Inspecting a checkpoint from outside, perhaps during a run: does it exist, and by which rules do its windows fire?
 
 
 def checkpoint_at(folder: str) -> PairedCheckpoint:
-    """Returns the checkpoint in a folder, to look at. Raises CheckpointError if there is none."""
+    """Returns the checkpoint in a folder, for inspection. Raises CheckpointError if there is none."""
     halves = PairedCheckpoint(folder)
     if not halves.found:
         raise CheckpointError(
@@ -544,7 +543,7 @@ def known_rules(halves: PairedCheckpoint) -> TopologyRules:
 
 def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules], naming: str = "{}") -> str:
     """Returns the name of the only bolt with windows. Raises ConfigError if there are several, or none. ``naming``: how
-    to name one of several, with its name in braces."""
+    the caller would name one of several, with braces for the name."""
     if len(known) != 1:
         raise ConfigError(
             f"which bolt of checkpoint {halves.path!r} is meant?",

@@ -45,11 +45,11 @@ from windowing.durations import Duration
 from windowing.errors import ConfigError
 from windowing.timestamps import from_datetime, show
 
-# Why a window has not fired: which reason it is, and the sentences that say so.
+# Why a window has not fired: the reason, and sentences that explain it.
 
 
 class Explanation:
-    """Answers one question, from the last manifest, and from earlier ones for durations."""
+    """Answers a question from the last manifest, and from earlier ones for durations."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Explanation:
         store: SegmentStore,
         first_output: int | None,
     ) -> None:
-        """``all_rules`` of all bolts: a bolt may be held by another one before it."""
+        """``all_rules``: of all bolts, because a bolt before may block this one."""
         self.question, self.rules, self.kept = question, all_rules[question.bolt], kept
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
@@ -68,12 +68,12 @@ class Explanation:
         """Its windows of time that begin at regular times; None for other windows."""
 
     def without_windows(self) -> WhyAnswer:
-        """Answers for a bolt that is called for events as they come."""
+        """Returns the answer for a bolt without windows."""
         words = f"{self.question.bolt!r} has no windows: it is called for an event in the batch with which that comes."
         return self.answer(WhyReason.NOTHING, words)
 
     def ended(self) -> WhyAnswer:
-        """Of a bolt whose streams have ended."""
+        """Returns the answer for a bolt whose streams have ended."""
         pending = sum(self.state.pending)
         if pending:
             return self.answer(
@@ -89,19 +89,19 @@ class Explanation:
         )
 
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
-        """Returns the ends of the windows that hold events and have not fired, with their numbers of events so far.
-        Only for windows that begin at regular times, and at most ``most`` of them."""
-        over = None if self.rules.per_key else self.over  # of each key something else is over, and not listed
+        """Returns the ends of windows that hold events and have not fired, with their numbers of events so far. Only
+        for windows that begin at regular times; at most ``most`` windows."""
+        over = None if self.rules.per_key else self.over  # each key has another time up to which windows are evaluated
         return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
 
     def _events_of(self, windows: AlignedWindows) -> RegularEvents:
-        """Returns the events that are kept, of the key that is asked for."""
+        """Returns the stored events, of the question's key if it has one."""
         return regular_events(self.state, self.store, self.rules, windows, self.question.key)
 
     # -- windows that begin at regular times
 
     def of_regular_windows(self, windows: AlignedWindows) -> WhyAnswer:
-        """Answers for windows of time that end at regular intervals."""
+        """Returns the answer for windows of time that end at regular intervals."""
         end, events = self.question.window, self._waiting_ends(windows)
         if end is None:
             unfired = events.next_end(self.fired)
@@ -124,8 +124,8 @@ class Explanation:
         return replace(answer, window_end=end, waiting=waiting)
 
     def _waiting_ends(self, windows: AlignedWindows) -> RegularEvents | OpenEnds:
-        """Returns the ends of the events' windows that may fire: after a firing has closed a window, its events may be
-        kept for others."""
+        """Returns the ends of windows that may still fire: events of a window that a firing has closed may be kept for
+        other windows."""
         if not self.rules.fires_once:
             return self._events_of(windows)
         ends = Counter[int]()
@@ -135,7 +135,7 @@ class Explanation:
         return OpenEnds(ends)
 
     def between(self, end: int, offset: int) -> WhyAnswer:
-        """Of a time at which no window ends. ``offset``: some end of a window in microseconds."""
+        """Returns the answer for a time at which no window ends. ``offset``: some end of a window in microseconds."""
         slide = self.rules.slide
         assert slide is not None
         before = (end - offset) // slide * slide + offset
@@ -165,7 +165,7 @@ class Explanation:
 
     @property
     def over(self) -> int | None:
-        """Windows that end up to here have been evaluated: by the watermark, or closed by the idle timeout."""
+        """Windows that end up to this time have been evaluated, because of the watermark or an idle timeout."""
         if not self.rules.event_time:
             clock = self.manifest.clock
             return None if clock is None else clock - self.rules.past_end
@@ -175,7 +175,7 @@ class Explanation:
 
     @property
     def fired(self) -> int | None:
-        """Windows that end up to here have fired at their end, if they held events; some may fire again."""
+        """Windows that end up to this time have fired at their end, if they held events; some may fire again."""
         current, first, over = self.state.watermark.current, self.rules.first_past_end, self.over
         return (
             over
@@ -220,7 +220,7 @@ class Explanation:
         return self.of_watermark(end, f"{what}holds {events_in_words(waiting)}{self.for_key}, and waits.")
 
     def of_watermark(self, end: int, head: str, reason: WhyReason | None = None) -> WhyAnswer:
-        """Answers for a window that waits for the watermark; ``reason``: another reason beside it."""
+        """Returns the answer for a window that waits for the watermark; ``reason``: another reason besides."""
         needed = self.needed(end)
         holders = self.blocking.of(self.question.bolt)
         reason = self._reason(needed, holders) if reason is None else reason
@@ -230,7 +230,7 @@ class Explanation:
         return replace(answer, needed=needed, holders=holders)
 
     def needed(self, end: int) -> int:
-        """Returns the watermark at which the window that ends then fires, for the first time."""
+        """Returns the watermark at which the window with this end fires for the first time."""
         first = self.rules.first_past_end
         return end + (self.rules.past_end if first is None else first)
 
@@ -247,7 +247,7 @@ class Explanation:
         )
 
     def closed_early_window(self, end: int, kept: int) -> WhyAnswer:
-        """Answers for a window that a firing has closed."""
+        """Returns the answer for a window that a firing has closed."""
         held = f"{events_in_words(kept)}{self.for_key} {'is' if kept == 1 else 'are'}"
         return self.answer(
             WhyReason.FIRED,
@@ -323,42 +323,43 @@ class Explanation:
         return "the clock" if current is None else show(current)
 
 
-# The open windows of a bolt, each with its end, its key and what it holds.
+# The open windows of a bolt, each with its end, its key and its events.
 
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A window that holds events and has not fired for the last time; times in microseconds."""
+    """A window that holds events and has yet to fire for the last time; times in microseconds."""
 
     start: int | None
     end: int | None
     """None if its events decide when it fires."""
     events: int
     firings: int
-    """Number of times that it has fired."""
+    """How often it has fired."""
     key: str | None
-    """The values of its key with commas between them; None if windows hold the events of all keys."""
+    """The values of its key with commas between them; None if windows hold events of all keys."""
 
 
 @dataclass(frozen=True)
 class OpenEnds:
-    """The ends of windows that hold events and have not fired for the last time, each with their number."""
+    """The ends of windows that hold events and have yet to fire for the last time, with their numbers of events."""
 
     ends: Mapping[int, int]
 
     def within(self, end: int) -> int:
-        """Returns the number of events in the windows that end at a time."""
+        """Returns the number of events in windows with this end."""
         return self.ends.get(end, 0)
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the first end after ``over``; None if there is none."""
+        """Returns the first end after ``over``; None without one."""
         return min((end for end in self.ends if over is None or end > over), default=None)
 
 
 def windows_still_open(
     state: BoltState, rules: BoltRules, store: SegmentStore, clock: int | None, key: str | None
 ) -> list[OpenWindow]:
-    """Returns the open windows of a bolt, or of one key, in the order of their ends; those without an end come last."""
+    """Returns the open windows of a bolt, or of one key, in the order of their ends; windows without an end come
+    last."""
     names = list(key_columns(rules)) if any(rules.keys) else []
     table = window_table(readers_of(state, store, rules), clock, pa.schema([(name, pa.null()) for name in names]))
     shown = shown_as(table, names)
@@ -385,18 +386,18 @@ def _keys(table: pa.Table, names: Sequence[str]) -> list[str | None]:
     return [",".join(values) for values in zip(*texts, strict=True)]
 
 
-# Why windows that do not begin at regular times have not fired: sessions and others that events shape, windows of keys
-# with a watermark of their own, windows by the number of events, and those that a trigger fires.
+# Why windows without regular times have not fired: sessions and other windows that events shape, windows of keys with a
+# watermark of their own, count windows, and windows of a trigger.
 
 
 class OtherWindows:
-    """Answers a question about such windows, with the words that ``Explanation`` has for all."""
+    """Answers a question about windows without regular times, with the phrases of ``Explanation``."""
 
     def __init__(self, by: Explanation) -> None:
         self.by = by
 
     def of_open_windows(self) -> WhyAnswer:
-        """Windows whose ends depend on their events, or that follow a watermark of their key."""
+        """Returns the answer for windows whose ends depend on their events, or that follow a watermark of their key."""
         asked, rules = self.by.question.window, self.by.rules
         found = windows_still_open(self.by.state, rules, self.by.store, self.by.manifest.clock, self.by.question.key)
         ends = sorted({window.end for window in found if window.end is not None})
@@ -445,7 +446,7 @@ class OtherWindows:
         return replace(answer, sentences=(answer.sentences[0], " ".join(about), *answer.sentences[1:]))
 
     def _waiting(self) -> WaitingEvents:
-        """Returns the events that are in no window yet, of the key that is asked for."""
+        """Returns the events that are in no window yet, of the question's key if it has one."""
         return waiting_events(self.by.state, self.by.rules, self.by.store, self.by.question.key)
 
     def _no_open_window(self, asked: int, ends: Sequence[int]) -> WhyAnswer:
@@ -489,7 +490,7 @@ class OtherWindows:
         return replace(self.by.answer(WhyReason.TRIGGER if count else WhyReason.NOTHING, *sentences), waiting=count)
 
     def of_policies(self) -> WhyAnswer:
-        """Windows that policies of the user's own decide about."""
+        """Returns the answer for windows of users' policies."""
         trigger = self.by.rules.policies[0]
         waiting = self._waiting()
         count = int(waiting.counts.sum())
@@ -517,9 +518,9 @@ class OtherWindows:
         return replace(self.by.answer(WhyReason.POLICY, *sentences), waiting=count, holders=holders)
 
     def units(self) -> list[dict[str, Any]]:
-        """Returns the records of the policies of each task or key, or of the key that is asked for.
+        """Returns the records of policies, for each task or key, or for the question's key.
 
-        They are rows of the table ``policies`` of ``windbolt state``, with the ``key`` as text, "" without one.
+        They are rows of the table ``policies`` of ``windbolt state``, with the ``key`` as text, "" without a key.
         """
         names = key_columns(self.by.rules) if any(self.by.rules.keys) else ()
         tasks = readers_of(self.by.state, self.by.store, self.by.rules)
@@ -532,8 +533,7 @@ class OtherWindows:
         return [{**row, "key": key} for row, key in zip(table.to_pylist(), keys, strict=True)]
 
     def of_units(self, units: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Describes the events that the policies have tracked, and their states: of one task or key, or of several
-        together."""
+        """Describes the events that the policies have tracked, and their states, for one or several tasks or keys."""
         trigger, eviction = self.by.rules.policies
         keyed = any(self.by.rules.keys)
         says = f"{trigger} fires when its hooks say so" if trigger else f"{eviction} says what a window holds"
@@ -567,7 +567,7 @@ class OtherWindows:
             yield f"At {show(ends[0])} {what} is forgotten, if no event comes by then."
 
     def of_counts(self) -> WhyAnswer:
-        """Windows that are of a number of events, or fire by one."""
+        """Returns the answer for windows with a count as length or slide."""
         waiting = self._waiting()
         if not len(waiting.times):
             words = f"No event{self.by.for_key} waits for a window: {self.by.rules.windows}."
@@ -624,7 +624,7 @@ def _wait(count: int, of: str) -> str:
     return f"{events_in_words(count)}{of} {'waits' if count == 1 else 'wait'}"
 
 
-# Answers why a window has not fired: by the kind of windows that a bolt has.
+# Answers why a window has not fired, by the kind of the bolt's windows.
 
 
 def answered(explanation: Explanation) -> WhyAnswer:
@@ -640,7 +640,7 @@ def answered(explanation: Explanation) -> WhyAnswer:
 
 
 def keeps_of_key(state: BoltState, rules: BoltRules, store: SegmentStore, key: str) -> bool:
-    """True if a bolt still has an event of a key, or keeps something else of it: a watermark, a timer, a state."""
+    """True if a bolt keeps something of a key: an event, a watermark, a timer, a state."""
     tasks = readers_of(state, store, rules)
     names = pa.schema([(name, pa.null()) for name in key_columns(rules)])
     tables = kept_tables(tasks, names)
@@ -679,13 +679,13 @@ def why(
 ) -> WhyAnswer:
     """Explains why a window of a bolt has not fired, from the checkpoint alone; ``print(why("ck/", "revenue"))``.
 
-    ``bolt``: its name; None if only one has windows. ``window``: its end, a datetime or in ISO 8601; ``"12:00"`` is
-    that time (UTC) of the day of the last watermark; None: the next window that holds events. ``key``: only events of
-    this key count; for a key of several columns, its values with commas between them.
+    ``bolt``: its name; None if only one bolt has windows. ``window``: its end, a datetime or ISO 8601; ``"12:00"`` is
+    that time (UTC) on the day of the last watermark; None: the next window with events. ``key``: only events of this
+    key count; for several key columns, the values with commas between them.
 
-    Nothing is changed or disturbed: a run on the checkpoint may be in progress. Raises CheckpointError if there is no
-    checkpoint, or one of an older format; raises ConfigError for a bolt or a key that it does not have, and if several
-    bolts have windows and none is named.
+    Changes nothing and disturbs no run: one may be in progress. Raises CheckpointError if there is no checkpoint, or
+    one of an older format. Raises ConfigError for an unknown bolt or key, and if several bolts have windows and none is
+    named.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
     all_rules = known_rules(halves).bolts
@@ -707,7 +707,7 @@ def not_started(bolt: str, key: str | None) -> WhyAnswer:
 
 
 def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
-    """Returns the manifests that are kept; a run in progress may delete the first ones meanwhile."""
+    """Returns the kept manifests; a run in progress may delete the first ones meanwhile."""
     names = halves.files.names("manifests")
     return [
         read_manifest(halves.files, name)
@@ -717,7 +717,8 @@ def kept_manifests(halves: PairedCheckpoint) -> list[Manifest]:
 
 
 def moment_of(given: datetime | str, last: Manifest, bolt: str) -> int:
-    """Returns the end of a window; of a time of day, on the day of the watermark, or of the clock if there is none."""
+    """Returns a user's end of a window. A time of day is on the day of the watermark, or without a watermark, of the
+    clock."""
     if isinstance(given, str) and _TIME_OF_DAY.fullmatch(given.strip()):
         near = last.bolts[bolt].watermark.current
         near = last.clock if near is None else near

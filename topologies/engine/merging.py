@@ -134,7 +134,7 @@ def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
 def replace_merged(
     splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
 ) -> Sequence[SourceSplit]:
-    """``slots``: the desired number of ranges.
+    """Returns the splits, with ranges of the merged order in place of each ``MergedSplits``.
 
     ``slots`` is the number of runs to aim for.
     """
