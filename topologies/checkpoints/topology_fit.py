@@ -173,7 +173,7 @@ def _comes_from_spouts(column: str, node: WindowedNode, topology: Graph, new: di
 def check_fit(
     halves: PairedCheckpoint, topology: Graph, first_output: int | None = None, *, allow_rescale: bool = False
 ) -> None:
-    """Raises CheckpointError if the checkpoint at the place is another topology's, or began at another output.
+    """Raises CheckpointError if the checkpoint belongs to another topology, or began at another output.
 
     Locks and writes nothing; opening the checkpoint checks this again. ``first_output``: in microseconds; None for any.
     ``allow_rescale``: True if other numbers of tasks are no error, because the caller moves the state.

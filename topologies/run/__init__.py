@@ -1,1 +1,1 @@
-"""Arguments and results of every runner: options, summary, clock; and the reasons why a run needs a checkpoint."""
+"""Arguments and results of every runner: options, summary and clock; and runs that need a checkpoint."""

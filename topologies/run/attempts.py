@@ -1,4 +1,4 @@
-"""The attempts of one run, which is started again after failures that may pass, and the observers of the run."""
+"""The attempts of a run, which is restarted after failures that may pass, and the observers of the run."""
 
 from __future__ import annotations
 
@@ -20,62 +20,59 @@ from topologies.run.summary import BoltTotals, Summary
 
 @dataclass(frozen=True)
 class SourceLag:
-    """Lag of the reading of a spout behind its source."""
+    """How far the reading of a spout is behind its source."""
 
     spout: str
     unit: str
     """Unit of ``behind``: ``files`` or ``records``."""
     behind: int
-    """Number of files or records that are there and belong to no batch yet."""
+    """Number of existing files or records that belong to no batch yet."""
     partition: str = ""
-    """The partition of a topic, ``topic/0``; empty if there is none."""
+    """The partition of a topic, ``topic/0``; empty without partitions."""
 
 
 LagNow = Callable[[], Sequence[SourceLag]]
-"""Function, called from any thread, that returns the present lags of the spouts; spouts with an unknown lag are
-missing."""
+"""Returns the present lags of the spouts, without unknown ones; called from any thread."""
 
 
 class RunObserver:
-    """Hears of everything that a run does. All its methods but ``end`` are called from the thread of the run; this
+    """Is told about everything that a run does. All methods except ``end`` are called from the thread of the run; this
     class does nothing."""
 
     wants_trace_contexts: bool = False
-    """True if ``trace_contexts`` is to be called; collecting them costs each window that fires a little."""
+    """True if ``trace_contexts`` must be called; collecting them costs a little for each fired window."""
     wants_rejected_events = False
-    """True if it wants some of the events that are not admitted."""
+    """True if the observer wants samples of rejected events."""
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """Called when the state is restored and the first batch is awaited."""
+        """Called when the state is restored and the run waits for the first batch."""
 
     def phase(self, name: str) -> None:
-        """Called as a phase of a batch begins, and with ``committed`` when the batch is."""
+        """Called as a phase of a batch begins; with ``committed`` after the commit of the batch."""
 
     def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
-        """Called after the commit of a batch, before ``window_ends``, with samples of the trace contexts that events in
-        the windows carry, by bolt and by the end of the window in microseconds."""
+        """Called after the commit of a batch, before ``window_ends``, with samples of trace contexts of events in the
+        windows, by bolt and by window end in microseconds."""
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Called after the commit of a batch with the number of windows that fired, by bolt and by their end in
-        microseconds."""
+        """Called after the commit of a batch with the number of fired windows, by bolt and by end in microseconds."""
 
     def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
-        """Called after the commit of a batch with some of the events that it did not admit, for observers that want
-        them."""
+        """Called after the commit of a batch with samples of rejected events, for observers that want them."""
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
         """Called when files of a spout were changed after they were read; once for each file, and again after a
         restart."""
 
     def report(self, report: BatchReport) -> None:
-        """Called with the report of a batch that has been committed."""
+        """Called with the report of a committed batch."""
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Called when the run has failed and will be restarted, before the pause; ``begin`` follows, unless it fails
-        again before."""
+        """Called when the run has failed and will be restarted, before the pause. ``begin`` follows, unless the run
+        fails before that."""
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """Called once, when the run has ended. ``error``: the error with which it failed, if it did."""
+        """Called once, when the run has ended. ``error``: the error of a failed run, else None."""
 
 
 class Observers(RunObserver):
@@ -97,43 +94,43 @@ class Observers(RunObserver):
             observer.begin(micro_batch, lag)
 
     def phase(self, name: str) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.phase(name)
 
     def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.trace_contexts(found)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.window_ends(ends)
 
     def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
-        """Passed on to the observers that want them."""
+        """Passes the call on to the observers that want samples."""
         for observer in self.observers:
             if observer.wants_rejected_events:
                 observer.rejected_events(events)
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.changed_files(spout, paths)
 
     def report(self, report: BatchReport) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.report(report)
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.restarting(coming)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """Passed on."""
+        """Passes the call on."""
         for observer in self.observers:
             observer.end(stopped=stopped, error=error)
 
@@ -141,7 +138,7 @@ class Observers(RunObserver):
 NOBODY = Observers(())
 
 
-# A run that is watched: its observers hear of its restarts and of its end.
+# A run with observers, which are told about its restarts and its end.
 
 
 def observed(
@@ -150,7 +147,7 @@ def observed(
     run: Callable[[RunOptions, Observers, Attempts], Summary],
 ) -> Summary:
     """Calls ``run`` in as many attempts as the options allow, and returns its summary. The observers are passed to
-    ``run``, and hear of its restarts and its end."""
+    ``run``, and are told about its restarts and its end."""
     observers = Observers(watching)
     try:
         summary = run_in_attempts(options, lambda own, attempts: run(own, observers, attempts), observers.restarting)
@@ -161,16 +158,16 @@ def observed(
     return summary
 
 
-# The attempts of one run: it is started again, from its checkpoint, after failures that may pass by themselves.
+# The attempts of a run: it is restarted from its checkpoint after failures that may pass by themselves.
 
 
 _JITTER = 0.1
-"""Part of a pause by which it is made shorter or longer at random, so that runs that failed together do not all come
-back at once."""
+"""Fraction by which a pause is made shorter or longer at random, so that runs that failed together do not all return at
+once."""
 
 
 class Attempts:
-    """State that later attempts of a run need of earlier ones."""
+    """State that earlier attempts of a run leave to later ones."""
 
     def __init__(self, policy: Restart | None = None) -> None:
         """``policy``: None for a run that ends with its first failure."""
@@ -178,9 +175,9 @@ class Attempts:
         self.token = uuid.uuid4().hex
         """The id that all attempts share."""
         self.has_claimed = False
-        """True if an attempt has had the checkpoint: a later one then takes it from no other run."""
+        """True if an attempt has had the checkpoint: a later attempt then takes it from no other run."""
         self.first_run: str | None = None
-        """The id of this run in the note of runs: the id of the first attempt that was noted."""
+        """The id of this run in its record: the id of the first recorded attempt."""
         self.restarts = 0
         """Number of restarts so far."""
         self._in_a_row = 0
@@ -208,10 +205,10 @@ def run_in_attempts(
     attempt: Callable[[RunOptions, Attempts], Summary],
     tell: Callable[[ComingRestart], None],
 ) -> Summary:
-    """Run to the end, in as many attempts as ``options.restart`` allows; the summary covers all of them.
+    """Runs to the end, in as many attempts as ``options.restart`` allows; the summary covers all of them.
 
-    ``tell`` is called before each pause, and after it ``options.on_restart``. A run that is asked to stop during a
-    pause ends there, between two batches. Raises the error that is not followed by another attempt.
+    ``tell``: called before each pause, before ``options.on_restart``. If the run is asked to stop during a pause, it
+    ends there, between two batches. Raises the error after which no attempt follows.
     """
     attempts = Attempts(options.restart)
     if options.restart is None:
@@ -231,7 +228,7 @@ def run_in_attempts(
 
 
 class _Whole:
-    """The summary over all attempts."""
+    """The summary of all attempts."""
 
     def __init__(self, options: RunOptions, attempts: Attempts) -> None:
         self.options = replace(options, on_begin=self._begin, on_report=self._report)
@@ -250,7 +247,7 @@ class _Whole:
         return whole
 
     def _begin(self, before: Mapping[str, BoltTotals]) -> None:
-        """Keeps the totals of earlier runs that the first attempt found."""
+        """Keeps the totals of earlier runs, as the first attempt found them."""
         self._before = before if self._before is None else self._before
         self._told.on_begin(self._before)
 

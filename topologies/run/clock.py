@@ -1,4 +1,4 @@
-"""The only module that reads the wall clock; all other code is given the time."""
+"""The only module that reads the wall clock; all other code gets the time as an argument."""
 
 from __future__ import annotations
 

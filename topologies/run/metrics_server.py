@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_prometheus() -> None:
-    """Raise EnvironmentMissing if prometheus-client is not installed."""
+    """Raises EnvironmentMissing if prometheus-client is not installed."""
     try:
         import prometheus_client  # noqa: F401
     except ImportError as error:
@@ -41,7 +41,7 @@ def check_prometheus() -> None:
 
 
 def encoded(runs: Sequence[RunMetrics], accept: str) -> tuple[bytes, str]:
-    """Returns the metrics of runs in the format that a request accepts, and its content type."""
+    """Returns the metrics of runs in a format that the request accepts, and its content type."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
@@ -84,13 +84,12 @@ def _family(instrument: Instrument) -> Any:
 
 
 def _cumulated(instrument: Instrument, distribution: Distribution) -> list[tuple[str, float]]:
-    """Returns the buckets as Prometheus has them: each counts all values up to its bound."""
+    """Returns the buckets as Prometheus defines them: each counts all values up to its bound."""
     bounds = [*map(str, instrument.buckets), "+Inf"]
     return list(zip(bounds, map(float, accumulate(distribution.counts)), strict=True))
 
 
-# Serves the metrics, the health and the page of the runs of this process over HTTP: read-only, one server for an
-# address.
+# Serves the metrics, the health and the page of the runs of this process over HTTP: read-only, one server per address.
 
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
@@ -113,21 +112,21 @@ class HttpAnswer:
 
 
 class Site(Protocol):
-    """A page that a server shows beside metrics."""
+    """A page that a server offers besides metrics."""
 
     def answer(self, path: str, query: Mapping[str, str], host: str) -> HttpAnswer | None:
-        """Called for each request; ``host`` is the name by which the server was asked. None: there is no such path."""
+        """Called for each request; ``host``: the name of the server in the request. Returns None for an unknown
+        path."""
 
 
 class MetricsServer:
-    """Serves at one address until the process ends, so that the last values of an ended run can still be scraped.
+    """Serves at one address until the process ends, so that the last values of an ended run can still be read.
 
-    Runs of several topologies share it; if two have one name, the later one is shown.
+    Runs of several topologies share a server; of two with the same name, the later one is served.
     """
 
     def __init__(self, address: Address, what: str) -> None:
-        """``what``: the first part that is served, for errors. Raises ConfigError for an address that cannot be
-        used."""
+        """``what``: the first part that is served, for errors. Raises ConfigError for an unusable address."""
         self.address = address
         self._lock = threading.Lock()
         self._runs: dict[str, RunMetrics] = {}
@@ -138,19 +137,19 @@ class MetricsServer:
         thread.start()
 
     def show(self, run: RunMetrics) -> None:
-        """Serve a run from now on."""
+        """Serves a run from now on."""
         with self._lock:
             self._runs[run.topology.name] = run
 
     def site(self, make: Callable[[], Site]) -> Site:
-        """Returns the page at this address; it is made when it is first asked for."""
+        """Returns the page at this address, which is made on first use."""
         with self._lock:
             if self._site is None:
                 self._site = make()
             return self._site
 
     def answer(self, path: str, query: Mapping[str, str], host: str, accept: str) -> HttpAnswer:
-        """Answers a request: by the page first, if there is one."""
+        """Returns the response to a request; the page, if there is one, is asked first."""
         site = self._site
         try:
             found = None if site is None else site.answer(path, query, host)
@@ -160,17 +159,18 @@ class MetricsServer:
             return _unanswered(path, error)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Log an error with its traceback, once for each kind: a scrape or a page asks again each second."""
+        """Logs an error with its traceback, once for each kind, since scrapes and pages repeat requests every
+        second."""
         self._logged.tell(f"{what} at {self.address}", error, logging.ERROR)
 
     @property
     def runs(self) -> list[RunMetrics]:
-        """The runs that it shows."""
+        """The runs that are served."""
         with self._lock:
             return list(self._runs.values())
 
     def close(self) -> None:
-        """Stop serving, and free the address."""
+        """Stops serving, and frees the address."""
         self._http.shutdown()
         self._http.server_close()
 
@@ -185,7 +185,7 @@ class MetricsServer:
             daemon_threads = True
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """Ignores that a client has gone; logs all other errors."""
+                """Ignores a disconnected client; logs all other errors."""
                 error = sys.exception()
                 if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
                     failed("a request failed", error)
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Ignores the message, so that requests are not logged."""
+        """Does nothing, so that requests are not logged."""
 
     def _send(self, answer: HttpAnswer) -> None:
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **answer.headers}
@@ -259,7 +259,7 @@ def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswe
 
 
 def health_of(runs: Sequence[RunMetrics]) -> tuple[dict[str, Any], bool]:
-    """Returns the health of runs as JSON values, and True if all are well."""
+    """Returns the health of runs as JSON values, and True if all are healthy."""
     healths = {run.topology.name: run.health() for run in runs}
     well = all(health.well for health in healths.values())
     values = {
@@ -288,10 +288,10 @@ class Servers:
         self._servers: dict[Address, MetricsServer] = {}
 
     def at(self, address: Address, what: str = "the metrics") -> MetricsServer:
-        """Returns the server at an address; a new one, which serves ``what``, if there is none yet. Raises ConfigError
-        if it cannot be started."""
+        """Returns the server at an address, which is started if there is none. ``what``: the part that it serves, for
+        errors. Raises ConfigError if it cannot be started."""
         with self._lock:
-            if self._process != os.getpid():  # a child that was forked has none of the threads
+            if self._process != os.getpid():  # a forked child has no threads
                 self._process, self._servers = os.getpid(), {}
             if address not in self._servers:
                 self._servers[address] = MetricsServer(address, what)
@@ -302,7 +302,7 @@ class Servers:
         return address in self._servers and self._process == os.getpid()
 
     def close(self, address: Address) -> None:
-        """Stop serving at an address."""
+        """Stops serving at an address."""
         with self._lock:
             server = self._servers.pop(address, None)
         if server is not None:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from topologies.run.summary import BoltTotals
 
 
-# The name of a checkpoint: a folder given by the user.
+# The name of a checkpoint: a user's folder.
 
 
 def check_named(checkpoint: str) -> None:
-    """Raise ConfigError for a blank name, which would stand for the current folder."""
+    """Raises ConfigError for a blank name, which would mean the current folder."""
     if not checkpoint.strip():
         raise ConfigError(
             f"the checkpoint {checkpoint!r} is not a folder's name",
@@ -45,7 +45,7 @@ def check_named(checkpoint: str) -> None:
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
-"""Names of this machine for itself."""
+"""Names by which this machine knows itself."""
 PAGE_PORT = 8765
 """The default port of a page."""
 _DO = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
@@ -67,10 +67,10 @@ class Address(NamedTuple):
 
 
 def address_of(given: int | str, what: str = "the metrics") -> Address:
-    """Returns the address that ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"`` stands for.
+    """Returns the address for ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"``.
 
-    A port alone is on the loopback interface, which other machines cannot reach. ``what`` is served there. Raises
-    ConfigError for an invalid port.
+    A port alone is on the loopback interface, which other machines cannot reach. ``what``: the part that is served
+    there, for errors. Raises ConfigError for an invalid port.
     """
     host, colon, port = str(given).strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -81,17 +81,17 @@ def address_of(given: int | str, what: str = "the metrics") -> Address:
     return Address(host or LOOPBACK, int(port))
 
 
-# Spark's masters: which of them run tasks on this machine, and which on a cluster.
+# Spark's masters: some run tasks on this machine, others on a cluster.
 
 
 LOCAL = "local[*]"
-"""The master by default."""
+"""The default master."""
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
 
 
 def local_cores(master: str) -> tuple[str, str | None] | None:
-    """Returns, for a local master, the number of cores (``*`` for all) and how often a task may fail; None for another
-    one."""
+    """Returns, for a local master, the number of cores (``*`` for all) and how often a task may fail; None for other
+    masters."""
     match = _LOCAL.fullmatch(master)
     return None if match is None else (match[1] or "1", match[2])
 
@@ -102,7 +102,7 @@ def on_this_machine(master: str) -> bool:
 
 
 def is_cluster(master: str) -> bool:
-    """True if tasks run in executors, which are other processes than the driver's."""
+    """True if tasks run in executors, in other processes than the driver's."""
     return local_cores(master) is None
 
 
@@ -111,7 +111,7 @@ REMOTE = "SPARK_REMOTE"
 
 
 def is_over_connect(spark: Any, master: str | None) -> bool:
-    """True if a run in this session, or in one that it opens, uses Spark Connect."""
+    """True if a run in this session, or in a session that it opens, uses Spark Connect."""
     if spark is not None:
         return not hasattr(spark, "_jsparkSession")
     return is_remote_master(master) or (not master and bool(os.environ.get(REMOTE)))
@@ -122,7 +122,7 @@ def is_remote_master(master: str | None) -> bool:
     return (master or "").startswith("sc://")
 
 
-# The engines that run topologies and scenarios; what each needs, and what only one of them takes.
+# The engines for topologies and scenarios, with the arguments that each needs or refuses.
 
 
 EngineName: TypeAlias = Literal["spark", "local"]
@@ -137,7 +137,7 @@ class Engine(StrEnum):
 
 
 def engine_of(name: str) -> Engine:
-    """Returns the engine of this name. Raises ConfigError if there is none."""
+    """Returns the engine with this name. Raises ConfigError for an unknown name."""
     try:
         return Engine(name)
     except ValueError:
@@ -151,8 +151,8 @@ def engine_of(name: str) -> Engine:
 def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
     """Raises ConfigError for arguments that have no effect on a run in this process.
 
-    ``given``: the arguments for Spark, by the name that the caller wrote; None for those that were not given.
-    ``local``: how the caller wrote the engine.
+    ``given``: the arguments for Spark, by the caller's names; None for omitted ones. ``local``: the caller's notation
+    for the engine.
     """
     names = [name for name, value in given.items() if value is not None]
     if names:
@@ -162,7 +162,7 @@ def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
 
 
 def refuse_on_spark(options: RunOptions) -> None:
-    """Raise ConfigError for a run on Spark without a checkpoint."""
+    """Raises ConfigError for a run on Spark without a checkpoint."""
     if options.checkpoint is None:
         raise ConfigError(
             "a run on Spark without a checkpoint",
@@ -173,7 +173,7 @@ def refuse_on_spark(options: RunOptions) -> None:
 
 
 def refuse_in_process(options: RunOptions) -> None:
-    """Raise ConfigError for a run in this process that runs until it is stopped, without a checkpoint."""
+    """Raises ConfigError for a run in this process that has no end and no checkpoint."""
     if options.checkpoint is None and options.every is not None:
         raise ConfigError(
             "a local run with a trigger interval and no checkpoint",
@@ -183,10 +183,10 @@ def refuse_in_process(options: RunOptions) -> None:
 
 
 def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, Any], local: str) -> None:
-    """Raises ConfigError for missing arguments that an engine needs, and for arguments that have no effect on it.
+    """Raises ConfigError for missing arguments of an engine, and for arguments without effect on it.
 
-    ``for_spark``: arguments that only Spark takes, by the name that the caller wrote; None for those not given.
-    ``local``: how the caller wrote the engine of this process.
+    ``for_spark``: arguments that only Spark takes, by the caller's names; None for omitted ones. ``local``: the
+    caller's notation for the engine of this process.
     """
     if engine is Engine.SPARK:
         refuse_on_spark(options)
@@ -195,17 +195,17 @@ def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, An
         refuse_in_process(options)
 
 
-# How a run is started again after a failure that may pass by itself: how often, and after which pauses.
+# Restarts after failures that may pass by themselves: how often, and after which pauses.
 
 
 RESTARTS = 20
-"""Number of restarts in a row without a batch committed in between, by default."""
+"""Default number of restarts in a row, without a committed batch between."""
 
 
 @checked_value
 @dataclass(frozen=True)
 class Restart:
-    """Rules for restarting a run, from its checkpoint, after a failure that may pass without help.
+    """Rules for restarting a run, from its checkpoint, after a failure that may pass by itself.
 
     The pause before the first restart is ``initial_backoff``; each further pause is twice as long, up to
     ``max_backoff``. A committed batch is progress: the count and the pauses then start over.
@@ -214,7 +214,7 @@ class Restart:
     """
 
     attempts: int = RESTARTS
-    """Number of restarts in a row, without a batch committed in between, after which the run ends with its error."""
+    """Number of restarts in a row, without a committed batch between, after which the run ends with its error."""
     initial_backoff: Duration | timedelta | str = "1s"
     """The first pause."""
     max_backoff: Duration | timedelta | str = "1m"
@@ -235,8 +235,8 @@ class Restart:
             )
 
     def seconds_before(self, restart: int) -> float:
-        """Returns the pause before a restart, in seconds; the first restart since the last progress is 1."""
-        # Past the 60th doubling any pause is the longest one.
+        """Returns the pause before a restart, in seconds; ``restart``: counted from 1 since the last progress."""
+        # After 60 doublings any pause is the longest one.
         return min(self._first * 2.0 ** min(restart - 1, 60), self._longest)
 
     @property
@@ -250,25 +250,25 @@ class Restart:
 
 @dataclass(frozen=True)
 class ComingRestart:
-    """A restart that is about to happen, for observers of the run."""
+    """The next restart, for observers of the run."""
 
     error: BaseException
-    """Error with which the run failed."""
+    """Error of the failed run."""
     restarts: int
-    """Number of restarts of the run, with this one."""
+    """Number of restarts of the run, including this one."""
     in_a_row: int
-    """Number of restarts since the last batch that was committed, with this one."""
+    """Number of restarts since the last committed batch, including this one."""
     most: int
     """Number of restarts in a row after which the run ends with its error."""
     seconds: float
-    """The pause before it."""
+    """The pause before the restart."""
 
 
-# Checks that a runner is given a topology, and not its builder.
+# Checks that a runner gets a topology, not its builder.
 
 
 def check_built(call: str, given: object) -> None:
-    """Raises ConfigError for anything but a topology; ``call`` is the call that got it: ``run_local``."""
+    """Raises ConfigError for anything but a topology; ``call``: the called function, such as ``run_local``."""
     if isinstance(given, GraphBuilder):
         raise ConfigError(f"{call}(builder)", why="a builder is not a topology yet", do="give builder.build()")
     if not isinstance(given, Graph):
@@ -287,52 +287,51 @@ SPARK_KEEPS = 100
 class RunOptions:
     """The options of a run, the same for ``run_local``, ``run_on_spark`` and the command ``windbolt run``.
 
-    Raises ConfigError for ``keep_batches`` out of its range, for an interval ``every`` of zero, for a checkpoint
-    without a name, for a ``first_output`` that is not a time, for a ``restart`` without a checkpoint, and for
-    ``serve_metrics`` or ``serve_page`` that is not an address.
+    Raises ConfigError for ``keep_batches`` out of its range, an interval ``every`` of zero, a checkpoint without a
+    name, a ``first_output`` that is not a time, a ``restart`` without a checkpoint, and an invalid address in
+    ``serve_metrics`` or ``serve_page``.
     """
 
     checkpoint: str | None = None
     """Folder of the checkpoint; required on Spark. A run on an existing checkpoint continues where the last run
-    stopped, whichever engine that used."""
+    stopped, whichever engine that run used."""
     every: Duration | timedelta | str | None = None
-    """Run until stopped, with a micro-batch at this interval (``"2s"``), which requires a checkpoint; None: run to the
+    """Run until stopped, with a micro-batch at this interval (``"2s"``), which requires a checkpoint. None: run to the
     end of the present input."""
     keep_open: bool = False
-    """True if the windows still open at the end of the input stay open for the next run; False: they fire."""
+    """True: windows that are open at the end of the input stay open for the next run. False: they fire."""
     first_output: datetime | str | None = None
-    """Time of the first output: earlier input that no output needs is not read, and windows that end before it are not
-    emitted. None for no such limit."""
+    """Time of the first output: input that no later output needs is not read, and windows that end before this time are
+    not emitted. None: no limit."""
     keep_batches: int = KEPT_BATCHES
-    """Number of last batches, 1 to 100, whose state the checkpoint keeps so that one can go back to it; the closing at
-    the end of a run counts as a batch."""
+    """Number of last batches, 1 to 100, whose state the checkpoint keeps, so that one can go back to it; the closing
+    batch at the end of a run counts too."""
     allow_rescale: bool = False
-    """True if a checkpoint may be given the parallelism that the topology has now; False: a topology with different
-    parallelism is refused."""
+    """True if a checkpoint may be changed to the topology's parallelism; False: a topology with different parallelism
+    is refused."""
     clock: Clock = system_clock
-    """Called for the time of a batch: microseconds since the epoch. For tests; by default the system's clock."""
+    """Returns the time of a batch, in microseconds since the epoch. For tests; by default the system's clock."""
     on_begin: Callable[[Mapping[str, BoltTotals]], None] = lambda before: None
-    """Called when the state is restored and the first batch is awaited, with the totals of each bolt in earlier runs on
-    the checkpoint."""
+    """Called with the totals of each bolt in earlier runs on the checkpoint, when the state is restored and the run
+    waits for the first batch."""
     on_report: Callable[[BatchReport], None] = lambda report: None
     """Called after each micro-batch."""
     restart: Restart | None = None
-    """Rules for restarting the run, from its checkpoint, after a failure that may pass without help: a server or a
-    store that does not answer, an executor or a process that is gone. None: the run ends with its first failure."""
+    """Rules for restarting the run, from its checkpoint, after a failure that may pass by itself: a server or store
+    that does not respond, a lost executor or process. None: the run ends with its first failure."""
     on_restart: Callable[[ComingRestart], None] = lambda coming: None
     """Called before each restart, before its pause."""
     serve_metrics: int | str | None = None
-    """Port at which metrics for Prometheus (``/metrics``) and the health of the run (``/health``) are served until the
-    process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all; None for none."""
+    """Port for metrics for Prometheus (``/metrics``) and the health of the run (``/health``), which are served until
+    the process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all. None: no metrics."""
     otel: bool = False
     """True if the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
     providers that the program has set up, or else to those of the variables ``OTEL_*``."""
     serve_page: int | str | None = None
-    """Port at which a live page of the run is served until the process ends: ``8765`` on the loopback interface,
-    ``"0.0.0.0:8765"`` on all; None for no page. It may be the port of ``serve_metrics``."""
+    """Port for a live page of the run, which is served until the process ends: ``8765`` on the loopback interface,
+    ``"0.0.0.0:8765"`` on all. None: no page. It may be the port of ``serve_metrics``."""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
-    """Event that, when set, ends the run after the current batch, also if that is the last one; windows that are open
-    then do not fire."""
+    """Event that ends the run after the current batch, even if that is the last one; open windows then do not fire."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -364,33 +363,34 @@ class RunOptions:
 
     @property
     def interval(self) -> Duration | None:
-        """The interval of micro-batches; None if the run ends with its input. Raises ConfigError for an invalid one."""
+        """Returns the interval of micro-batches; None if the run ends with its input. Raises ConfigError for an invalid
+        interval."""
         return None if self.every is None else as_duration(self.every)
 
     @property
     def metrics_address(self) -> Address | None:
-        """Address at which metrics are served; None if they are not. Raises ConfigError for an invalid address."""
+        """Address for metrics; None without metrics. Raises ConfigError for an invalid address."""
         return None if self.serve_metrics is None else address_of(self.serve_metrics)
 
     @property
     def page_address(self) -> Address | None:
-        """Address at which the live page is served; None if it is not. Raises ConfigError for an invalid address."""
+        """Address for the live page; None without a page. Raises ConfigError for an invalid address."""
         return None if self.serve_page is None else address_of(self.serve_page, "the page")
 
     @property
     def first_output_at(self) -> int | None:
-        """The first output in microseconds; None if there is none."""
+        """The first output in microseconds; None without a limit."""
         return None if self.first_output is None else as_moment(self.first_output)
 
 
-# Whether a run closes at its end: whether the windows that are open then fire.
+# Closing at the end of a run: do open windows fire?
 
 
 def closes(summary: Summary, options: RunOptions) -> bool:
-    """True if a run without further batches fires its open windows; notes in ``summary`` if it was stopped.
+    """True if a run without further batches fires its open windows. Records in ``summary`` whether it was stopped.
 
     A run that was asked to stop ends after the present batch, even if that is the last one. Its windows stay open, as
-    with ``every``, which lets it continue until it is stopped.
+    with ``every``, where a run continues until it is stopped.
     """
     summary.stopped = options.stop.is_set()
     return not options.keep_open and options.every is None and not summary.stopped

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes
 
 
-# The providers of OpenTelemetry that a run reports to: those that the program has set up, or else such as the
-# variables ``OTEL_*`` describe.
+# The OpenTelemetry providers of a run: those that the program has set up, or else those that the variables ``OTEL_*``
+# describe.
 
 
 _SCOPE = "windbolt"
@@ -40,29 +40,29 @@ _PLACEHOLDERS = ("_ProxyMeterProvider", "ProxyTracerProvider")
 
 @dataclass(frozen=True)
 class Providers:
-    """Providers of the meters and tracers that take metrics and spans."""
+    """Providers of meters and tracers, which receive metrics and spans."""
 
     of_meters: MeterProvider
     of_tracers: TracerProvider
 
     @property
     def meter(self) -> Meter:
-        """Windbolt's meter at the provider."""
+        """Windbolt's meter from the provider."""
         return self.of_meters.get_meter(_SCOPE, version(_SCOPE))
 
     @property
     def tracer(self) -> Tracer:
-        """Windbolt's tracer."""
+        """Windbolt's tracer from the provider."""
         return self.of_tracers.get_tracer(_SCOPE, version(_SCOPE))
 
 
 def providers() -> Providers:
     """Returns the providers for a run.
 
-    If the program has set up one of the two, the global ones are used, unchanged. Otherwise the SDK is set up for
-    windbolt alone, once in a process, by the variables ``OTEL_*``; by default with OTLP over HTTP.
+    If the program has set up one of the two, the global providers are used, unchanged. Otherwise the SDK is set up for
+    windbolt alone, once per process, by the variables ``OTEL_*``; by default with OTLP over HTTP.
 
-    Raises EnvironmentMissing if a package is missing, and ConfigError for an exporter that does not exist.
+    Raises EnvironmentMissing if a package is missing, and ConfigError for an unknown exporter.
     """
     try:
         from opentelemetry import metrics, trace
@@ -75,7 +75,7 @@ def providers() -> Providers:
 
 
 class _OfVariables:
-    """The providers that the environment variables describe, made once in a process."""
+    """The providers that the environment variables describe, made once per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -85,7 +85,7 @@ class _OfVariables:
     def get(self) -> Providers:
         """Returns the providers of this process."""
         with self._lock:
-            if self._made is None or self._process != os.getpid():  # a child that was forked has none of the threads
+            if self._made is None or self._process != os.getpid():  # a forked child has no threads
                 self._made, self._process = _make_providers(), os.getpid()
             return self._made
 
@@ -112,7 +112,7 @@ def _make_providers() -> Providers:
 
 
 def _resource() -> Resource:
-    """Returns this service's resource from the variables; its name is windbolt if they give none."""
+    """Returns this service's resource from the variables; the default name is windbolt."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     found = Resource.create()
@@ -159,19 +159,19 @@ def _missing(package: str) -> EnvironmentMissing:
     )
 
 
-# The instruments of a run at a meter of OpenTelemetry: the same as Prometheus has, with the same values.
+# The instruments of a run at an OpenTelemetry meter, with the same values as in Prometheus.
 
 
 MOST_RECORDED = 1000
-"""Most values of a histogram that are recorded for one bolt and batch, because the API takes them one by one, each for
-some microseconds; of more values an even selection is recorded."""
+"""Most values of a histogram that are recorded for one bolt and batch, because the API takes them one by one, at some
+microseconds each. Of more values, an even selection is recorded."""
 _ONE_COLLECTION = 1.0
-"""Seconds within which values count as one collection, which asks for each instrument separately."""
+"""Seconds within which reads count as one collection, because a collection reads each instrument separately."""
 
 
 class Meters:
-    """The instruments at one provider, for the runs of this process; if two runs have the same topology, the later one
-    is shown."""
+    """The instruments of one provider, for the runs of this process. Of two runs with the same topology, the later one
+    is reported."""
 
     def __init__(self, providers: Providers) -> None:
         meter = providers.meter
@@ -194,13 +194,13 @@ class Meters:
                 meter.create_observable_gauge(each.name, [self._observing(each)], each.unit, each.help)
 
     def show(self, run: RunMetrics) -> None:
-        """Report a run from now on."""
+        """Reports a run from now on."""
         with self._lock:
             self._runs[run.topology.name] = run
         run.recorders.append(self.record)
 
     def record(self, instrument: Instrument, labels: tuple[str, ...], values: Sequence[tuple[float, int]]) -> None:
-        """Record values of a histogram, each so many times."""
+        """Records values of a histogram, each with its number of occurrences."""
         attributes, histogram = _attributes(instrument, labels), self._histograms[instrument]
         for value in evenly(values, MOST_RECORDED):
             histogram.record(value, attributes)
@@ -217,7 +217,7 @@ class Meters:
         return observe
 
     def _samples(self, instrument: Instrument) -> list[Sample]:
-        """Returns the values of an instrument; the values of all instruments are read together."""
+        """Returns the values of an instrument; those of all instruments are read together."""
         with self._lock:
             runs = tuple((run, run.version) for run in self._runs.values())
             if runs != self._collected_of or time.monotonic() - self._collected_at > _ONE_COLLECTION:
@@ -230,7 +230,7 @@ class Meters:
 
 
 def evenly(values: Sequence[tuple[float, int]], most: int) -> Iterator[float]:
-    """Yields each value as many times as it counts; of more than ``most``, an even selection."""
+    """Yields each value as often as it occurs; of more than ``most``, an even selection."""
     ends = list(accumulate(times for _, times in values))
     total = ends[-1] if ends else 0
     taken = 0
@@ -246,14 +246,14 @@ def _attributes(instrument: Instrument, labels: tuple[str, ...]) -> Mapping[str,
 
 
 class AllMeters:
-    """The instruments of each provider, made once, because a second instrument of one name is not reported."""
+    """The instruments of each provider, made once, because a second instrument with the same name is not reported."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._meters: WeakKeyDictionary[Any, Meters] = WeakKeyDictionary()
 
     def at(self, providers: Providers) -> Meters:
-        """Returns the meters at a provider."""
+        """Returns the meters of a provider."""
         with self._lock:
             if providers.of_meters not in self._meters:
                 self._meters[providers.of_meters] = Meters(providers)
@@ -263,15 +263,15 @@ class AllMeters:
 METERS = AllMeters()
 
 
-# Spans of a run: each batch is a trace, with its phases and the windows that it fired.
+# Spans of a run: each batch is a trace, with its phases and its fired windows.
 
 
 MOST_WINDOWS = 100
-"""Most spans of windows in one batch; the number of windows without a span is on the span of the batch."""
+"""Most spans of windows in a batch; the span of the batch has the number of windows without a span."""
 
 
 class BatchSpans(RunObserver):
-    """Reports the batches of a run to a tracer. A batch of an endless run is a trace of its own."""
+    """Reports the batches of a run to a tracer. Each batch is a trace, because a run may be endless."""
 
     def __init__(self, tracer: Tracer, topology: Graph, clock: Clock) -> None:
         self._tracer, self._clock = tracer, clock
@@ -281,7 +281,7 @@ class BatchSpans(RunObserver):
         self._batch: Span | None = None
         self._phase: Span | None = None
         self._fired_from: list[int] = []
-        """When the windows of each level began to fire, in nanoseconds."""
+        """For each level of bolts, when its windows began to fire, in nanoseconds."""
         self._left_out = 0
         self._contexts: Mapping[str, Mapping[int, Sequence[str]]] = {}
 
@@ -292,7 +292,7 @@ class BatchSpans(RunObserver):
         self._contexts = found
 
     def phase(self, name: str) -> None:
-        """A phase ends where the next one begins. The first one begins the batch."""
+        """Ends the previous phase and begins this one. The first phase begins the batch."""
         now = self._now()
         if name == "ingest":
             self._fail(now, "it did not get to its end, and was begun again")
@@ -305,9 +305,9 @@ class BatchSpans(RunObserver):
         self._phase = None if name == "committed" else self._begin(f"windbolt.{name}", now, {}, parent=self._batch)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Adds spans for the windows that fired in the batch: one for the windows of a bolt with one end, from when the
-        bolt's windows began to fire until they were committed. Where there are too many, those with trace contexts and
-        the latest."""
+        """Adds spans for the fired windows of the batch: one for all windows of a bolt with the same end, from when the
+        bolt's windows began to fire until their commit. If there are too many, spans are added for those with trace
+        contexts and for the latest."""
         now = self._now()
         for bolt, windows in ends.items():
             contexts = self._contexts.get(bolt, {})
@@ -343,11 +343,11 @@ class BatchSpans(RunObserver):
         self._batch = None
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Marks the present batch as failed; after the restart it is a new batch."""
+        """Marks the present batch as failed; it will be a new batch after the restart."""
         self.end(stopped=False, error=coming.error)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """Ends the spans; a batch that is not done has failed."""
+        """Ends the spans; an unfinished batch has failed."""
         if self._batch is not None and error is not None:
             self._batch.record_exception(error, timestamp=self._now())
         self._fail(self._now(), "the run ended" if error is None else error_text(error))
@@ -365,7 +365,7 @@ class BatchSpans(RunObserver):
         return self._tracer.start_span(name, context, attributes=all_attributes, links=links, start_time=at)
 
     def _fail(self, at: int, why: str) -> None:
-        """End the spans of a batch that is not committed."""
+        """Ends the spans of a batch that is not committed."""
         from opentelemetry.trace import Status, StatusCode
 
         for span in (self._phase, self._batch):
@@ -385,7 +385,7 @@ def _present_span() -> SpanContext:
 
 
 def _links(contexts: Iterable[str]) -> list[Link]:
-    """Returns links to the contexts in texts of W3C's Trace Context; other texts are passed over."""
+    """Returns links to the contexts in texts of W3C's Trace Context; other texts are skipped."""
     from opentelemetry.trace import Link, get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

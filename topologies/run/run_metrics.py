@@ -1,4 +1,4 @@
-"""The metrics of one run: its instruments, each with name, unit and labels; its health; its lag behind its sources."""
+"""The metrics of one run: instruments with name, unit and labels; health; and lag behind its sources."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from windowing.reprs import error_text
 from windowing.settings.rules import SOURCE
 from windowing.timestamps import LATEST, show
 
-# A histogram: how many values there were up to each of some bounds, for each set of labels.
+# A histogram: for each set of labels, the number of values up to each of some bounds.
 
 
 @dataclass
 class Distribution:
-    """The values of one set of labels."""
+    """The values for one set of labels."""
 
     counts: list[int]
-    """Count of each bucket, the last of which has no upper bound; not cumulated."""
+    """Count of each bucket, not cumulated; the last has no upper bound."""
     total: float = 0.0
 
 
 @dataclass
 class Distributions:
-    """The values of an instrument that is a histogram."""
+    """The values of a histogram."""
 
     instrument: Instrument
     of_labels: dict[tuple[str, ...], Distribution] = field(default_factory=dict)
 
     def begin(self, labels: tuple[str, ...]) -> None:
-        """Adds labels, so that their first values are seen as a rise from zero."""
+        """Adds labels, so that their first values appear as a rise from zero."""
         if labels not in self.of_labels:
             self.of_labels[labels] = Distribution([0] * (len(self.instrument.buckets) + 1))
 
@@ -59,18 +59,18 @@ class Distributions:
         distribution.total += value * times
 
     def copied(self) -> Iterator[tuple[tuple[str, ...], Distribution]]:
-        """Yields copies of its distributions by labels, which later values do not change."""
+        """Yields copies of its distributions by labels, unaffected by later values."""
         for labels, each in self.of_labels.items():
             yield labels, Distribution(list(each.counts), each.total)
 
 
-# What is measured: each instrument with its name, its unit, its labels and what it means.
-#
-# Names are OpenTelemetry's form; Prometheus writes them with underscores, with the unit, and counters with ``_total``.
+# The instruments, each with name, unit, labels and description.
+# 
+# Names have OpenTelemetry's form. Prometheus writes them with underscores and the unit, and counters with ``_total``.
 
 
 class InstrumentKind(StrEnum):
-    """Behaviour of an instrument's values."""
+    """How the values of an instrument behave."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -84,11 +84,11 @@ class Instrument:
     name: str
     kind: InstrumentKind
     unit: str
-    """Unit in UCUM: ``s`` for seconds, ``{event}`` for a number of events; empty if there is none."""
+    """Unit in UCUM: ``s`` for seconds, ``{event}`` for a number of events; empty without a unit."""
     help: str
     labels: tuple[str, ...]
     buckets: tuple[float, ...] = ()
-    """For a histogram, the upper bounds of its buckets except for the last, which has none."""
+    """For a histogram, the upper bounds of all buckets but the last, which has none."""
 
     @property
     def prometheus(self) -> str:
@@ -246,7 +246,7 @@ INSTRUMENTS = (
 )  # fmt: skip
 
 
-# Values of instruments, as they are read from the report of a batch.
+# Values of instruments, read from the report of a batch.
 
 
 class Sample(NamedTuple):
@@ -276,7 +276,7 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
 
 
 def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
-    """Yields the watermarks; none if the streams have ended, because the watermark is then the end of time."""
+    """Yields the watermarks; none after the end of the streams, when the watermark is the end of time."""
     for (stream, partition), mark in _marks(node, report).items():
         if mark <= LATEST:
             yield Sample(WATERMARK, (*bolt, stream, partition), mark / 1e6)
@@ -288,8 +288,8 @@ def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Ite
 
 
 def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]:
-    """Returns the watermark of each input and partition. Partitions that are found in the events may be as many as
-    keys: only the one that is furthest behind is returned."""
+    """Returns the watermark of each input and partition. Partitions found in events may be as many as keys, so only the
+    one furthest behind is returned."""
     named = has_named_partitions(node)
     marks: dict[tuple[str, str], int] = {}
     for source, mark in report.inputs.items():
@@ -303,23 +303,23 @@ def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]
 
 
 def has_named_partitions(node: WindowedNode) -> bool:
-    """True if the partitions of a bolt's inputs are those that the source has or that its settings list."""
+    """True if the source or the settings name the partitions of a bolt's inputs."""
     settings = node.bolt.settings
     return settings.watermark_partition is SOURCE or bool(settings.partitions)
 
 
-# Logs errors that come again and again: once for each kind.
+# Logs repeated errors once for each kind.
 
 
 class LoggedOnce:
-    """Logs repeated errors of requests, from a scrape or a page, only once for each reason."""
+    """Logs errors of repeated requests, by a scrape or a page, only once for each reason."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._lock = log, threading.Lock()
         self._known: set[tuple[str, type[BaseException]]] = set()
 
     def tell(self, what: str, error: BaseException, level: int = logging.WARNING) -> None:
-        """Logs an error with its traceback, unless an error of its kind has been logged for ``what`` before."""
+        """Logs an error with its traceback, unless such an error has been logged for ``what`` before."""
         with self._lock:
             known = (what, type(error)) in self._known
             self._known.add((what, type(error)))
@@ -327,7 +327,7 @@ class LoggedOnce:
             self._log.log(level, "%s; this is logged once", what, exc_info=error)
 
 
-# How far the reading of sources is behind what is there: files by their folders, records by Spark's reports.
+# How far reading is behind the sources: files from their folders, records from Spark's reports.
 
 
 _KAFKA = "KafkaV2["
@@ -345,9 +345,9 @@ class SourceProgress(Protocol):
 
 
 def files_behind(topology: Graph, read: Mapping[str, Container[str]]) -> list[SourceLag]:
-    """Returns, for each spout of files on this machine, how many files belong to no batch yet; the folders are listed.
+    """Returns, for each spout of local files, how many files belong to no batch yet; lists the folders.
 
-    ``read``: by spout, the files that belong to a batch, by their absolute paths.
+    ``read``: by spout, the files that belong to a batch, by absolute path.
     """
     return [
         SourceLag(name, "files", len(node.spout.listed(read.get(name, frozenset()))))
@@ -357,10 +357,10 @@ def files_behind(topology: Graph, read: Mapping[str, Container[str]]) -> list[So
 
 
 def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> list[SourceLag]:
-    """Returns, for each Kafka spout and partition, the number of records that belong to no batch yet, as of the last
+    """Returns, for each Kafka spout and partition, the number of records that belong to no batch yet, at the last
     trigger.
 
-    ``spouts`` in the order of the query's sources of Kafka. Empty before Spark has reported all of them.
+    ``spouts``: in the order of the query's Kafka sources. Empty until Spark has reported all of them.
     """
     of_kafka = [source for source in sources if source.description.startswith(_KAFKA)]
     if len(of_kafka) != len(spouts):
@@ -380,15 +380,16 @@ def _offsets(text: str) -> dict[str, int]:
     return {f"{topic}/{number}": end for topic, ends in known.items() for number, end in ends.items()}
 
 
-# The health of a run: it has not failed, and its batches complete.
+# The health of a run: it is healthy if it has not failed, and its batches complete.
 
 
 STALL_SECONDS, STALL_FACTOR = 300.0, 10
-"""A run stalls while a batch takes longer than this, and longer than so many times the longest batch before it."""
+"""A run stalls while a batch takes longer than these seconds, and longer than this multiple of the longest batch so
+far."""
 
 
 class RunState(StrEnum):
-    """State of a run, for those who watch it from outside."""
+    """State of a run, for outside observers."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -397,17 +398,17 @@ class RunState(StrEnum):
     FINISHED = "finished"
     STOPPED = "stopped"
     TAKEN_OVER = "taken over"
-    """Another run has its checkpoint, and continues with it."""
+    """Another run has taken its checkpoint over."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of a run at the moment of a request."""
+    """State of a run at the time of a request."""
 
     state: RunState
     batch: int | None
-    """The last batch that was committed; None before the first of the checkpoint."""
+    """The last committed batch; None before the first of the checkpoint."""
     committed: int | None
     """Time of that commit, in microseconds."""
     phase: str | None
@@ -415,15 +416,15 @@ class Health:
     phase_seconds: float | None
     """Time that the present batch has taken so far."""
     error: str | None
-    """Error that ended a failed run, or made it fail before it is started again; for a run that was taken over, by whom
-    and when."""
+    """Error that ended a failed run, or for which it will be restarted; for a run that was taken over, by whom and
+    when."""
     restarts: int = 0
     """Number of restarts."""
 
     @property
     def live(self) -> bool:
-        """True unless only a restart can help. A run that was taken over counts as live: started again, it would take
-        the checkpoint back."""
+        """True unless a restart is needed. A run that was taken over counts as live, because a restart would take the
+        checkpoint back."""
         return self.well
 
     @property
@@ -464,7 +465,7 @@ class RunHealth:
         self._restarts = 0
 
     def begin(self, batch: int) -> None:
-        """Called when the state is restored. ``batch``: the last committed one, negative for none."""
+        """Called when the state is restored. ``batch``: the last committed one, negative without one."""
         self._state, self._error = RunState.RUNNING, None
         self._batch = batch if batch >= 0 else None
 
@@ -481,7 +482,7 @@ class RunHealth:
         self._batch, self._phase = batch, None
 
     def restarting(self, error: BaseException) -> None:
-        """Called when it has failed, and will be restarted."""
+        """Called when the run has failed, and will be restarted."""
         self._phase, self._state, self._error = None, RunState.RESTARTING, error_text(error)
         self._restarts += 1
 
@@ -502,33 +503,32 @@ class RunHealth:
         return Health(state, self._batch, committed, self._phase, seconds, self._error, self._restarts)
 
 
-# The metrics of one run, kept as values that others read at any time.
+# The metrics of a run, as values that other threads read at any time.
 
 
 LAG_SECONDS = 5.0
-"""Seconds until the lag of sources is looked up again: that may list folders, or ask Spark."""
+"""Seconds until the lag of sources is looked up again, which may list folders, or ask Spark."""
 _LAG_REST = 200
-"""The lag is not looked up again for this many times the duration of the last look-up, so that it costs at most half a
+"""The lag is not looked up again for this multiple of the last look-up's duration, so that it costs at most half a
 percent of one processor."""
 _LOG = logging.getLogger("windbolt.metrics")
 Recorder = Callable[[Instrument, tuple[str, ...], Sequence[tuple[float, int]]], None]
-"""Function that is called in the thread of the run with a histogram, its labels, and values of it, each with its number
-of occurrences."""
+"""Called in the thread of the run with a histogram, its labels, and values with their numbers of occurrences."""
 
 
 class RunMetrics(RunObserver):
-    """The metrics of one run; the values may be read from any thread.
+    """The metrics of a run; the values may be read from any thread.
 
-    Counts of events, windows and rows are the totals of the checkpoint, so they continue where the run before stopped,
-    and count each event once whatever failed; durations and batches are those of this process.
+    Counts of events, windows and rows are totals of the checkpoint: they continue from the previous run, and count each
+    event once, even after failures. Durations and batches are those of this process.
     """
 
     def __init__(self, topology: Graph, clock: Clock) -> None:
         self.topology = topology
         self.recorders: list[Recorder] = []
-        """Recorders that also get the values of histograms."""
+        """Recorders that also receive the values of histograms."""
         self.version = 0
-        """Number that grows after each batch, and at the begin and the end."""
+        """Number that grows after each batch, at the beginning and at the end."""
         self._clock, self._name = clock, topology.name
         self._lock = threading.Lock()
         self._health = RunHealth()
@@ -547,7 +547,7 @@ class RunMetrics(RunObserver):
         self._logged = LoggedOnce(_LOG)
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """Called at the start: sets the totals of earlier runs, and zeros for counts that do not exist yet."""
+        """Sets the totals of earlier runs, and zeros for counts that do not exist yet. Called at the start."""
         manifest = micro_batch.manifest
         clock = self._clock() if manifest.clock is None else manifest.clock
         bolts = {
@@ -557,7 +557,7 @@ class RunMetrics(RunObserver):
             self._bolts, self._lag = bolts, lag
             self._spouts = {name: dict(counts) for name, counts in manifest.spouts.items()}
             self._committed = manifest.clock
-            self._lag_due = -math.inf  # lags that were asked for during the start were not known
+            self._lag_due = -math.inf  # lags requested during the start were unknown
             for bolt in bolts:
                 self._delays.begin((self._name, bolt))
             for phase in PHASES[:-1]:
@@ -566,19 +566,19 @@ class RunMetrics(RunObserver):
             self.version += 1
 
     def phase(self, name: str) -> None:
-        """Notes when a batch begins, so that a batch that takes too long is noticed."""
+        """Records when a batch begins, so that a batch that takes too long is noticed."""
         with self._lock:
             self._health.phase(name)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Records the delay of each window, up to the commit that has just been."""
+        """Records the delay of each window, up to the commit just made."""
         now = self._clock()
         for bolt, windows in ends.items():
             delays = [(max(now - end, 0) / 1e6, count) for end, count in windows.items()]
             self._observe(self._delays, (self._name, bolt), delays)
 
     def report(self, report: BatchReport) -> None:
-        """Replaces the values of the previous batch by those of the last one."""
+        """Replaces the values of the previous batch by those of this batch."""
         now = self._clock()
         with self._lock:
             self._bolts, self._spouts = report.bolts, report.spouts
@@ -596,7 +596,7 @@ class RunMetrics(RunObserver):
             self._changed_files[spout].update(paths)
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Notes that the run is being restarted: it is live then, and not ready."""
+        """Records that the run is being restarted: it is then live, but not ready."""
         with self._lock:
             self._health.restarting(coming.error)
             self.version += 1
@@ -652,7 +652,7 @@ class RunMetrics(RunObserver):
             record(histogram.instrument, labels, values)
 
     def lags(self) -> Sequence[SourceLag]:
-        """Returns the lags of the sources; if they cannot be found out, the last known ones."""
+        """Returns the lags of the sources; if they cannot be determined now, the last known ones."""
         with self._lag_lock:
             began = time.monotonic()
             if began >= self._lag_due:

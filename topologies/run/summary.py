@@ -46,7 +46,7 @@ def number(value: float) -> str:
 
 
 def byte_size(value: int) -> str:
-    """Returns a number of bytes in the largest unit: ``1.2 GiB``, ``300 KiB``."""
+    """Returns a number of bytes in its largest unit: ``1.2 GiB``, ``300 KiB``."""
     for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if value >= 1 << power:
             return f"{value / (1 << power):.3g} {unit}"
@@ -61,16 +61,16 @@ class BoltTotals:
     """Totals of a windowed bolt, over all runs on a checkpoint."""
 
     accounts: dict[str, int]
-    """The events that it received, by what happened to them; without those that are pending."""
+    """The number of received events in each account, except ``pending``."""
     fired: int
     """Number of windows fired."""
     emitted: dict[str, int]
     """Number of rows emitted, by stream."""
 
 
-# What a run that has ended advises: what its tasks spent their time on, and what to declare so that they spend less.
-#
-# Advice is about what was measured in the run, in its own numbers. A run that was short or small gives none.
+# Advice from a finished run: where its tasks spent their time, and declarations that would save time.
+# 
+# Advice uses numbers measured in the run. A short or small run gives none.
 
 
 About = Literal["time", "columns", "memory"]
@@ -81,11 +81,11 @@ class AdviceLimits:
     """Limits above which advice is given."""
 
     seconds: float = 10.0
-    """Seconds that all tasks together have worked."""
+    """Seconds of work of all tasks together."""
     spared: int = 64 * 2**20
-    """Bytes in columns that a bolt has not asked for."""
+    """Bytes in columns that a bolt has not used."""
     share: float = 0.5
-    """Share of these columns in the bytes that were kept for the bolt."""
+    """Fraction of these columns in the bytes that were kept for the bolt."""
 
 
 LIMITS = AdviceLimits()
@@ -93,16 +93,16 @@ LIMITS = AdviceLimits()
 
 @dataclass(frozen=True)
 class Advice:
-    """A piece of advice, about a bolt."""
+    """Advice about a bolt."""
 
     about: About
-    """Subject: ``time``: the bolt took most of the time of tasks. ``columns``: it was given columns that it did not ask
-    for. ``memory``: one of its windows took much of the machine's memory."""
+    """Subject. ``time``: the bolt took most of the time of tasks. ``columns``: it got columns that it did not use.
+    ``memory``: one of its windows took much of the machine's memory."""
     bolt: str
     text: str
     """The advice in a sentence or two, with the measured values."""
     write: str | None = None
-    """Python text to write; None if there is nothing to declare."""
+    """Python text to write; None if no declaration would help."""
 
     def __str__(self) -> str:
         return self.text
@@ -129,7 +129,7 @@ def advice_on(
 
 
 def _busiest(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
-    """Yields advice on the bolt that took the most time, and on the time that the input took."""
+    """Yields advice on the bolt that took most time, and on the time that the input took."""
     bolts = {name: each.seconds for name, each in work.items() if name != INPUT}
     if not bolts:
         return
@@ -148,7 +148,7 @@ def _busiest(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Ite
 def _columns(
     topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
 ) -> Iterator[Advice]:
-    """Yields advice on the columns to declare, for a user's bolt that has many and asks, by name, for few."""
+    """Yields advice on columns to declare, for a user's bolt that has many columns and uses few by name."""
     names, sizes = node.schema.names, work[node.name].column_bytes
     asked = _columns_in_use(topology, node, work)
     enough = None if asked is None else enough_columns(topology, node, asked)
@@ -181,9 +181,9 @@ def _columns(
 
 
 def _columns_in_use(topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork]) -> set[str] | None:
-    """Returns the columns that a bolt of the user's has asked for, and those that its code names; with those of the
-    other bolts of its class, which would get the same declaration. None if one of these has read all columns, or no
-    window, or needs all of them."""
+    """Returns the columns that a user's bolt has read or that its code names, together with those of other bolts of its
+    class, which would get the same declaration. Returns None if one of these has read all columns, or no window, or
+    needs all columns."""
     kind, found = type(node.bolt), set[str]()
     if not is_users_class(kind):
         return None
@@ -193,14 +193,14 @@ def _columns_in_use(topology: Graph, node: WindowedNode, work: Mapping[str, Bolt
         named = names_in_code(each.bolt)
         if done.columns is None or not done.called or named is None:
             return None
-        # Code that the run has not come to may ask for more; rows that take others back, and traces, have columns too.
+        # Code that the run has not reached may use more; retractions and traces have columns too.
         found |= (done.columns | named | {RETRACT, TRACEPARENT}) & {*each.schema.names}
-    known = all(name == name.strip() and name for name in found)  # others cannot be declared
+    known = all(name == name.strip() and name for name in found)  # other names cannot be declared
     return found if known and all(found <= {*each.schema.names} for each in alike) else None
 
 
 def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
-    """Yields the limit for a bolt whose windows take much of the available memory."""
+    """Yields a limit for a bolt whose windows take much of the available memory."""
     if not work.large_window or node.bolt.settings.window_bytes is not None:
         return
     size, memory = work.large_window
@@ -219,7 +219,7 @@ def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
 
 
 def _declared(columns: list[str]) -> str:
-    """Returns the names of columns as ``reads`` takes them."""
+    """Returns the names of columns in the form of ``reads``."""
     if any("," in name or name == "*" for name in columns) or not columns:
         return repr(tuple(columns))
     return '"' + ", ".join(columns).replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -229,21 +229,21 @@ def _percent(seconds: float, spent: float) -> str:
     return f"{100 * seconds / spent:.0f} %"
 
 
-# The summary of a run that has ended.
+# The summary of a finished run.
 
 
 _COMPLAINTS = 10
-"""Maximum number of messages about unreadable input that a summary keeps."""
+"""Most messages about unreadable input that a summary keeps."""
 
 
 @dataclass
 class Summary:
-    """The summary of a run that has ended: what ``run_local`` and ``run_on_spark`` return."""
+    """The summary of a finished run, returned by ``run_local`` and ``run_on_spark``."""
 
     batches: int = 0
     """Number of micro-batches of this run."""
     rows: int = 0
-    """Number of rows that this run read from spouts, without unreadable ones."""
+    """Number of rows that this run read from spouts, without unreadable rows."""
     seconds: float = 0.0
     """Wall time in seconds."""
     last: BatchReport | None = None
@@ -251,27 +251,27 @@ class Summary:
     complaints: list[str] = field(default_factory=list)
     """The first few messages about unreadable input."""
     stopped: bool = False
-    """True if it was asked to stop before its end: it ended after the present batch, and its windows stayed open."""
+    """True if the run was asked to stop: it ended after the current batch, and its windows stayed open."""
     before: dict[str, BoltTotals] = field(default_factory=dict)
-    """Totals of the bolts in earlier runs on the checkpoint; empty if it is the first."""
+    """Totals of the bolts in earlier runs on the checkpoint; empty for the first run."""
     rescaled: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """For each bolt whose state was moved to other tasks (``allow_rescale``), its number of tasks before and now."""
+    """For each bolt whose state was moved to other tasks (``allow_rescale``), its old and new number of tasks."""
 
     new_columns: dict[str, list[str]] = field(default_factory=dict)
-    """For each bolt, the columns that its spouts have now and did not have in the run before; earlier events have nulls
-    there, or a default."""
+    """For each bolt, the columns that its spouts have now, but did not have in the previous run; earlier events have
+    nulls or a default in them."""
     new_column_defaults: dict[str, dict[str, str]] = field(default_factory=dict)
-    """For each bolt and new column with a default, the value that earlier events have there, in words."""
+    """For each bolt and new column with a default, a description of the value that earlier events have."""
 
     changed_files: int = 0
-    """Number of files that were changed after they were read; they are not read again."""
+    """Number of files that were changed after they were read, and were not read again."""
     restarts: int = 0
     """Number of restarts after a failure (``RunOptions.restart``)."""
     work: dict[str, BoltWork] = field(default_factory=dict)
-    """For each bolt, and for the reading of input (``""``), the cost in this run."""
+    """The cost of this run, for each bolt and for reading input (``""``)."""
     advice: list[Advice] = field(default_factory=list)
-    """Advice of the run, once it has ended: which bolt took the most time, and what to declare. Empty for a run that
-    was short or small."""
+    """Advice from the finished run: which bolt took the most time, and what to declare. Empty for a short or small
+    run."""
 
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""
@@ -288,8 +288,8 @@ class Summary:
 
     @checked
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each windowed bolt, by its name, about this run: the ``windows`` it fired, the rows it
-        ``emitted``, and its accounts, except for the events that are pending."""
+        """Returns a row for each windowed bolt, by name, about this run: the ``windows`` it fired, the rows it
+        ``emitted``, and its accounts except ``pending``."""
         import pandas as pd
 
         rows = {
@@ -300,7 +300,7 @@ class Summary:
 
     @checked
     def this_run(self) -> dict[str, BoltTotals]:
-        """Returns the totals of the windowed bolts in this run alone."""
+        """Returns the totals of the windowed bolts in this run only."""
         bolts = {} if self.last is None else self.last.bolts
         return {
             name: BoltTotals(
@@ -316,7 +316,7 @@ class Summary:
         }
 
     def note(self, report: BatchReport) -> None:
-        """Add the report of a batch."""
+        """Adds the report of a batch."""
         self.batches += 1
         self.rows += report.rows
         self.last = report

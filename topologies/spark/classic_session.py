@@ -54,7 +54,7 @@ from topologies.spark.java import (
 )
 from windowing.errors import ConfigError, EnvironmentMissing
 
-# Stores of objects as Spark's half reaches them, through Hadoop: what that needs, and what it has to be told.
+# Object stores, which Spark's half reaches through Hadoop: the required jars and settings.
 
 
 _AZURE = "hadoop-azure"
@@ -72,16 +72,16 @@ _NEEDED = {
         "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
     ),
 }
-"""By Hadoop's scheme: the jar, its class, and its coordinates in Maven Central."""
+"""By Hadoop's scheme: the jar, its class, and its Maven coordinates."""
 _OF_JARS = ("spark.jars", "spark.jars.packages")
 _OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
-"""Settings that may bring the jar under any name."""
+"""Settings that may add the jar under any name."""
 
 
 def places_of_spark(topology: Graph, options: RunOptions) -> list[str]:
     """Returns the places outside this machine that Spark itself reads or writes: its half of the checkpoint.
 
-    Raises ConfigError for input whose store is named by options in its path: files are noted by their paths only.
+    Raises ConfigError for input whose path has options for its store, because files are recorded by path only.
     """
     assert options.checkpoint is not None
     for node in topology.spouts.values():
@@ -98,10 +98,9 @@ def places_of_spark(topology: Graph, options: RunOptions) -> list[str]:
 
 
 def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
-    """Raise EnvironmentMissing if Spark will not have what its half needs, as far as that can be told before Java is
-    started."""
+    """Raises EnvironmentMissing if Spark will lack jars for its half, as far as that is known before Java starts."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # it runs already, and check_classes asks it
+        return  # Java is running, and check_classes asks it
     settings = file_defaults() | dict(conf)
     mentioned = " ".join([*(settings.get(name, "") for name in _OF_JARS), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
     if any(name in settings for name in _OF_PATHS) or os.environ.get("SPARK_DIST_CLASSPATH"):
@@ -114,7 +113,7 @@ def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
 
 
 def check_classes(spark: SparkSession, places: Collection[str]) -> None:
-    """Raise EnvironmentMissing for a session without the packages of Spark's half."""
+    """Raises EnvironmentMissing for a session without the packages for Spark's half."""
     jvm: Any = spark._jvm
     for place in places:
         needed = _NEEDED.get(_scheme(place))
@@ -134,7 +133,7 @@ def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
 
 
 def _is_set(spark: SparkSession, hadoop: Any, name: str) -> bool:
-    """True if somebody has set it: for Spark, or in a file of Hadoop's other than its defaults."""
+    """True if the setting was made, for Spark or in a file of Hadoop's other than its defaults."""
     if spark.sparkContext.getConf().contains(f"spark.hadoop.{name}"):
         return True
     return any(str(source).endswith("-site.xml") for source in hadoop.getPropertySources(name) or ())
@@ -160,12 +159,12 @@ def _folder_of_jars() -> Path:
 
 
 def _hadoop_version() -> str:
-    """Returns the version of Spark's Hadoop client; packages for stores must have the same."""
+    """Returns the version of Spark's Hadoop client, which the packages for stores must share."""
     names = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name) for path in _folder_of_jars().glob("hadoop-*"))
     return next((name[1] for name in names if name is not None), "<the version of Spark's hadoop-client-api>")
 
 
-# Spark's Kafka connector, by its Maven coordinates; Spark fetches it at its start, without printing the log.
+# Spark's Kafka connector, by its Maven coordinates. Spark fetches it when it starts; its log is not printed.
 
 
 ARTIFACT = "spark-sql-kafka-0-10"
@@ -177,7 +176,7 @@ _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access erro
 _UNKEPT = re.compile(
     r"^Exception in thread \"main\" ([^\n]*)(?:\n\s+at [^\n]*)*?\n\s+at org\.apache\.ivy\.", re.MULTILINE
 )
-"""Java's error text if Ivy, which fetches jars for Spark, has no folder to write to."""
+"""Java's error text if Ivy, which fetches jars for Spark, has no writable folder."""
 _REMEDY = (
     "name a mirror of Maven Central with --conf spark.jars.repositories=URL or spark.jars.ivySettings=FILE; "
     "another version with --conf spark.jars.packages=...; or give files, --conf spark.jars=/a.jar,/b.jar: those of "
@@ -186,12 +185,12 @@ _REMEDY = (
 
 
 _STARTED: dict[str, str] = {}
-"""The settings that windbolt has started Java with."""
+"""The settings with which windbolt started Java."""
 
 
 def started_with(name: str) -> str | None:
-    """Returns the setting with which windbolt started Java. Java keeps it, although it was of one session, which may
-    have ended."""
+    """Returns the setting with which windbolt started Java. Java keeps it even after the session that made it has
+    ended."""
     return _STARTED.get(name)
 
 
@@ -201,10 +200,10 @@ def coordinates() -> str:
 
 
 def with_connector(conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings with the connector added to the user's own packages, unless they have it already.
+    """Returns the settings with the connector added to the user's packages, unless they already include it.
 
-    Where Maven Central has none for this Spark version, and an older one is known to work, that one is used. Raises
-    Raises EnvironmentMissing if that is not available either.
+    If Maven Central has no connector for this Spark version, but an older one is known to work, that one is used.
+    Raises EnvironmentMissing if it is not available either.
     """
     settings = file_defaults() | dict(conf)
     packages, files = settings.get(_PACKAGES, ""), settings.get(_JARS, "")
@@ -222,7 +221,7 @@ def _is_known_to_work() -> bool:
 
 
 def _must_be_older() -> bool:
-    """True if Maven Central has no connector of this version, or does not answer and had none at an earlier start."""
+    """True if Maven Central has no connector for this version, or does not respond and had none at an earlier start."""
     published = is_published(_pom_paths())
     return published is False or (published is None and are_cached(CONNECTOR))
 
@@ -258,12 +257,12 @@ def _older_connector_jars() -> list[str]:
 
 
 def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
-    """Starts Java unless it is running. If it ``fetches`` packages that the settings name, its output until it is
-    ready is shown only after a failure. Raises EnvironmentMissing if it does not start, or the connector cannot be
+    """Starts Java unless it is running. ``fetches``: True if Java fetches packages that the settings name; its output
+    is then shown only after a failure. Raises EnvironmentMissing if Java does not start, or the connector cannot be
     fetched."""
-    forget_ended_java()  # it has died at its start, before a run could notice
+    forget_ended_java()  # it may have died before a run could notice
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # it is running already, with its own settings
+        return  # it is running, with settings of its own
     _STARTED.update(settings)
     conf = SparkConf()
     for name, value in settings.items():
@@ -306,7 +305,7 @@ def _launched(conf: SparkConf, **options: Any) -> Any:
     with importable_windbolt():
         try:
             gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
-        except (Py4JError, ConnectionError) as error:  # it has told its port, and then it ended
+        except (Py4JError, ConnectionError) as error:  # it ended after announcing its port
             raise java_ended_early() from error
     ends_with_driver(gateway.proc)
     return gateway
@@ -317,7 +316,7 @@ def _ready(gateway: Any) -> None:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raise EnvironmentMissing for a session without the connector, which can only be added at the start."""
+    """Raises EnvironmentMissing for a session without the connector, which can only be added at the start."""
     with suppress(Py4JError):
         if spark._jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASS):  # type: ignore[union-attr]
             return
@@ -330,7 +329,7 @@ def check_connector(spark: SparkSession) -> None:
 
 
 def file_defaults() -> dict[str, str]:
-    """Returns the settings of ``spark-defaults.conf``; a setting given at the start would replace them."""
+    """Returns the settings of ``spark-defaults.conf``, which a setting at the start would replace."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
     defaults: dict[str, str] = {}
@@ -344,7 +343,7 @@ def file_defaults() -> dict[str, str]:
 
 
 class _HeldBack:
-    """Buffers output to ``end``, and forwards it to a file descriptor once released."""
+    """Buffers output to ``end``, and after its release forwards it to a file descriptor."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -356,7 +355,7 @@ class _HeldBack:
         self._thread.start()
 
     def let_go(self) -> None:
-        """Forward output from now on."""
+        """Forwards output from now on."""
         while True:
             with self._lock:
                 if not select.select([self._start], [], [], 0)[0]:
@@ -365,7 +364,7 @@ class _HeldBack:
             time.sleep(0.01)
 
     def text(self) -> str:
-        """Everything that was written. Call it after the writer has ended."""
+        """Returns everything that was written. Call it after the writer has ended."""
         os.close(self.end)
         self.end = -1
         self._thread.join(5)
@@ -402,7 +401,7 @@ OLDEST_JAVA = 17
 _MASTER, _PYTHON, _JAVA_OPTIONS = "spark.master", "spark.pyspark.python", "spark.driver.extraJavaOptions"
 _PROGRESS = "spark.ui.showConsoleProgress"
 _UNNAMED = "pyspark-shell"
-"""Name that spark-submit gives an application without a name."""
+"""Name that spark-submit gives to an unnamed application."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKPOINT_FILES = Path(__file__).with_name("CheckpointFiles.java")
@@ -411,18 +410,18 @@ _LOG = logging.getLogger("windbolt.spark")
 
 
 def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = False) -> tuple[SparkSession, bool]:
-    """Returns the active session or a new one, and True if it is new, so that windbolt has to stop it. ``kafka``: a new
-    session has the Kafka connector.
+    """Returns the active session or a new one; the second value is True for a new one, which windbolt has to stop.
+    ``kafka``: True if a new session must have the Kafka connector.
 
-    A new session is on ``master``, or else on the master of Spark's own settings: ``conf``, spark-submit or
-    ``spark-defaults.conf``; if there is none, on ``local[*]``. windbolt sets only what nobody has set.
+    A new session is on ``master``, or else on the master of Spark's settings: ``conf``, spark-submit or
+    ``spark-defaults.conf``; by default on ``local[*]``. windbolt makes only settings that nobody else has made.
     """
-    forget_ended_java()  # of an attempt before this one
+    forget_ended_java()  # from an earlier attempt
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     if SparkContext._active_spark_context is not None:
-        return SparkSession.builder.getOrCreate(), False  # "active" depends on the thread; this one belongs to another
+        return SparkSession.builder.getOrCreate(), False  # the active session is per thread; this one is another's
     check_java()
     check_surroundings()
     given = ({_MASTER: master} if master else {}) | dict(conf)
@@ -452,20 +451,20 @@ def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
 
 
 def _at_start(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings with which Java is started; they replace those of ``spark-defaults.conf``."""
+    """Returns the settings for starting Java, which replace those of ``spark-defaults.conf``."""
     quiet, default = f"-Dlog4j2.configurationFile=file:{_LOGGING}", file_defaults()
     options = " ".join(filter(None, [quiet, default.get(_JAVA_OPTIONS)]))
     return {_JAVA_OPTIONS: options, _PROGRESS: default.get(_PROGRESS, "false")} | dict(given)
 
 
 def _defaults(master: str) -> dict[str, str]:
-    """Returns the settings that windbolt makes if nobody else has."""
+    """Returns windbolt's default settings."""
     settings = {
         _MASTER: master,
         "spark.app.name": "windbolt",
         "spark.sql.session.timeZone": "UTC",
         _PROGRESS: "false",
-        # Over TCP every Python task waits 40 ms for a delayed acknowledgement.
+        # Over TCP every Python task would wait 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if on_this_machine(master):
@@ -476,11 +475,11 @@ def _defaults(master: str) -> dict[str, str]:
 
 @contextmanager
 def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
-    """Makes Java start in this process, whatever SPARK_REMOTE says, and Spark start the workers with the user's Python,
-    by ``spark.pyspark.python`` or PYSPARK_PYTHON.
+    """Makes Java start in this process, even with SPARK_REMOTE, and Spark start workers with the user's Python
+    (``spark.pyspark.python`` or PYSPARK_PYTHON).
 
-    Without these, and on this machine unless a setting names one, workers get this Python: it has the packages that the
-    topology needs, while a ``python3`` of a shell's profile may not.
+    If neither is set, or on this machine unless a setting names one, workers get this Python. It has the packages that
+    the topology needs; the ``python3`` of a shell's profile may not.
     """
     here = on_this_machine(given.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _submitted()
     chosen = given.get(_PYTHON) or file_defaults().get(_PYTHON) or ("" if here else os.environ.get("PYSPARK_PYTHON"))
@@ -498,16 +497,16 @@ def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
 
 
 def _submitted() -> bool:
-    """True if spark-submit, or another program that started Java, has said where to run."""
+    """True if spark-submit, or another program that started Java, has chosen where to run."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 
 @contextmanager
 def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
-    """Within the block a query that starts writes its logs more simply if its checkpoint is in the folder ``path``;
-    None for a checkpoint in a store. Settings that the session already has stay.
+    """Within the block, a starting query writes its logs more simply if its checkpoint is in the folder ``path``; None
+    for a checkpoint in a store. Existing settings of the session stay.
 
-    The block lasts until the query has its sources: Spark reads the setting for the log of a source when it opens the
+    The block must last until the query has its sources: Spark reads the setting for a source's log when it opens the
     log, in a thread of the query, some time after ``start`` has returned.
     """
     if path is None:
@@ -518,19 +517,19 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
 
 
 def _write_simply_by_default(spark: SparkSession) -> None:
-    """Have the logs of all queries written through Hadoop's FileSystem, unless somebody has said how."""
+    """Makes all queries write their logs through Hadoop's FileSystem, unless the user chose a way."""
     if spark.conf.get(_FILE_MANAGER, None) is None and (simple := _simple_manager(spark)) is not None:
         spark.conf.set(_FILE_MANAGER, simple.getName())
 
 
 def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     """Makes Spark's logs use Hadoop's FileSystem instead of its FileContext, as Spark does without a FileContext,
-    unless this is set already. Returns a function that takes it back.
+    unless this is already set. Returns a function that restores the setting.
 
-    Both write to a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
+    Both write a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
     (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none. That class
-    is only in the driver: on a cluster a query of the user's, which starts at the same moment, would send its name to
-    the executors.
+    exists only in the driver: on a cluster, a user's query that starts at the same moment would send its name to the
+    executors.
     """
     before, simple = spark.conf.get(_FILE_MANAGER, None), _simple_manager(spark)
     if simple is None or before not in (None, simple.getName()):
@@ -544,9 +543,9 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
 
 
 def _simple_manager(spark: SparkSession) -> Any:
-    """Spark's class that writes logs through Hadoop's FileSystem; None where there is none."""
+    """Returns Spark's class that writes logs through Hadoop's FileSystem; None if there is none."""
     jvm: Any = spark._jvm
-    for package in ("checkpointing.", ""):  # Spark has moved it
+    for package in ("checkpointing.", ""):  # it has moved between versions
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
         with suppress(Exception):
             return jvm.org.apache.spark.util.Utils.classForName(name, True, False)
@@ -563,14 +562,14 @@ def _set_back(spark: SparkSession, manager: str, before: str | None) -> None:
 
 
 def check_session(spark: SparkSession, *, kafka: bool = False) -> None:
-    """Raise EnvironmentMissing for a session without the connector, or with workers of another Python."""
+    """Raises EnvironmentMissing for a session without the connector, or with workers that use another Python."""
     agree_on_python(spark.sparkContext)
     if kafka:
         check_connector(spark)
 
 
 def check_java() -> None:
-    """Raise EnvironmentMissing, with what to do, unless a Java is installed that Spark can use."""
+    """Raises EnvironmentMissing, with a remedy, unless a Java is installed that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     command = os.path.join(home, "bin", "java") if home else shutil.which("java")
     wanted = f"Spark needs Java {OLDEST_JAVA} or newer"
@@ -587,12 +586,12 @@ def check_java() -> None:
         raise EnvironmentMissing(f"Java {version} is too old ({command})", why=wanted, do=remedy)
 
 
-# The session that windbolt opens by itself: runs at the same time share it, and the last of them stops it.
+# Windbolt's own session: concurrent runs share it, and the last of them stops it.
 
 
 @dataclass
 class SharedSession:
-    """A session of windbolt's own, and how many runs use it."""
+    """Windbolt's own session, and the number of runs that use it."""
 
     session: SparkSession
     users: int = 0
@@ -607,7 +606,7 @@ _SHARED: list[SharedSession] = []
 def shared_session(
     spark: SparkSession | None, master: str | None, conf: Mapping[str, str], *, kafka: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for a run: ``spark``, the active one, or a session of windbolt's own, which ends with the last run that
+    """Yields a session for a run: ``spark``, the active session, or windbolt's own, which ends with the last run that
     uses it."""
     if spark is not None:
         yield spark

@@ -29,23 +29,23 @@ from topologies.spark import sent_by_value
 from topologies.spark.shipping import Reached
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
-# Whether driver and executors see the same files: each writes where the other reads.
+# Do driver and executors see the same files? Each writes a text that the other reads.
 
 
 _FOLDER = ".windbolt-probe"
-"""In each folder that is written to; it is gone before the first batch."""
+"""Name of a folder in each folder that the run writes to; deleted before the first batch."""
 _DRIVER = "driver"
 
 
 @dataclass(frozen=True)
 class ProbedPlace:
-    """A folder or file that every process of a run has to see."""
+    """A folder or file that every process of a run must see."""
 
     what: str
-    """Its meaning for the user: ``the checkpoint``."""
+    """Its role, for users: ``the checkpoint``."""
     path: str
     written: bool
-    """True for a place that tasks write to; False if they only read."""
+    """True for a place that tasks write to; False if they only read it."""
 
     @property
     def _filesystem_and_path(self) -> tuple[pafs.FileSystem, str]:
@@ -53,14 +53,14 @@ class ProbedPlace:
         return filesystem, inside.rstrip("/") or "/"
 
     def prepare(self, probe: str) -> None:
-        """On the driver: writes the texts that executors will read."""
+        """Called on the driver: writes texts for the executors."""
         if self.written:
             filesystem, folder = self._filesystem_and_path
             make_folder(filesystem, f"{folder}/{_FOLDER}")
             write_private(filesystem, f"{folder}/{_FOLDER}/{_DRIVER}", probe.encode())
 
     def look(self, probe: str, task: int) -> str | None:
-        """On an executor: reads the driver's text, and writes one; returns the problem, None if there is none."""
+        """Called on an executor: reads the driver's text, and writes one. Returns the problem, or None."""
         try:
             filesystem, path = self._filesystem_and_path
             if not self.written:
@@ -76,7 +76,7 @@ class ProbedPlace:
         return None
 
     def heard(self, probe: str, task: int) -> str | None:
-        """On the driver: checks for the text of an executor; returns the problem, None if there is none."""
+        """Called on the driver: looks for the text of an executor. Returns the problem, or None."""
         if not self.written:
             return None
         try:
@@ -87,7 +87,7 @@ class ProbedPlace:
         return None if same else "what it writes there the driver does not see"
 
     def clear(self) -> None:
-        """On the driver: take the probes away."""
+        """Called on the driver: deletes the texts."""
         if self.written:
             filesystem, folder = self._filesystem_and_path
             with suppress(StorageError):
@@ -95,10 +95,10 @@ class ProbedPlace:
 
 
 def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
-    """Returns the files and folders that every process of a run has to see, if they exist on the driver."""
+    """Returns the files and folders that every process of a run must see, if they exist on the driver."""
     places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, FileSpout) and not isinstance(node.spout, KeptRows):  # those are in the checkpoint
+        if isinstance(node.spout, FileSpout) and not isinstance(node.spout, KeptRows):  # they are in the checkpoint
             places += [ProbedPlace(f"the input of spout {name!r}", path, False) for path in _inputs(node.spout)]
     for name, sink in topology.sinks.items():
         if isinstance(sink.sink, FileSink):
@@ -107,7 +107,7 @@ def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
 
 
 def _inputs(spout: FileSpout) -> Iterator[str]:
-    """Yields the folders of a spout, and for each on this machine one of its files."""
+    """Yields the folders of a spout, and for each local folder one of its files."""
     for path in spout.paths:
         yield from _input(path)
 
@@ -121,29 +121,29 @@ def _input(path: str) -> Iterator[str]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, EnvironmentMissing):  # its reason is not what is missing
+    if isinstance(error, EnvironmentMissing):  # its ``why`` does not name the missing package
         return error.what
     return str(error.why or error.what if isinstance(error, WindboltError) else error)
 
 
-# What an executor looks at once windbolt can be imported there: the topology, the user's modules, the folders.
+# Checks on an executor that can import windbolt: the topology, the user's modules, the folders.
 
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """Message of the driver to an executor."""
+    """The driver's request to an executor."""
 
     unpack: Callable[[], Graph]
-    """Gives the topology, as a task gets it."""
+    """Returns the topology, as in tasks."""
     modules: tuple[str, ...]
-    """Installed packages that the user's modules import at their top."""
+    """Installed packages that the user's modules import at their top level."""
     places: tuple[ProbedPlace, ...]
     probe: str
-    """Text written in these places, new for every run."""
+    """Text that is written to these places, different in every run."""
 
 
 def look(request: ProbeRequest, task: int) -> dict[str, Any]:
-    """Returns an executor's answer: the ``modules`` that it lacks, and by number of the place its problem there."""
+    """Returns an executor's answer: the ``modules`` that it lacks, and the problems of places by their number."""
     lacking = [name for name in request.modules if importlib.util.find_spec(name) is None]
     if not lacking:
         request.unpack()
@@ -155,12 +155,12 @@ def _unseen(places: Sequence[ProbedPlace], probe: str, task: int) -> dict[int, s
     return {number: error for number, error in errors.items() if error is not None}
 
 
-# What is wrong with executors, from their answers, in words.
+# Describes problems of executors from their answers.
 
 
 _MOST_SKEW = 60_000_000
-"""Microseconds that a clock may differ from the driver's. Object stores refuse requests that are signed at a time some
-minutes away, and the times in logs do not fit together long before."""
+"""Most microseconds by which a clock may differ from the driver's. Object stores refuse requests signed some minutes
+off, and times in logs become confusing long before."""
 _NAMED = 3
 """Most executors that an error names."""
 _PYTHON = "give all of them the driver's environment: spark.pyspark.python, or --archives with PYSPARK_PYTHON"
@@ -168,7 +168,7 @@ _PYTHON = "give all of them the driver's environment: spark.pyspark.python, or -
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with one executor."""
+    """A problem of an executor."""
 
     host: str
     what: str
@@ -183,7 +183,7 @@ def faults_of(
     packages: Mapping[str, str],
     took: tuple[int, int],
 ) -> list[Fault]:
-    """Returns all faults, the most basic first. ``took``: times of the question and of the answers, by the driver's
+    """Returns all faults, the most basic first. ``took``: the times of the request and of the answers, by the driver's
     clock in microseconds."""
     found: list[Fault] = []
     for of_kind in (_packages, _modules, _places, _clock):
@@ -193,7 +193,7 @@ def faults_of(
 
 
 def refused(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
-    """Returns the error for these faults: the first one, with all hosts that have it, and the number of others."""
+    """Returns the error for these faults: the first fault, all hosts that have it, and the number of other faults."""
     first = faults[0]
     hosts = list(dict.fromkeys(fault.host for fault in faults if fault.what == first.what))
     others = list(dict.fromkeys(fault.what for fault in faults if fault.what != first.what))
@@ -268,17 +268,17 @@ _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\]\s*([^\n]*)")
 
 
 Probe = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
-"""Function for a task of Spark's, which answers for each of the numbers that it is given."""
+"""Runs in a Spark task; yields an answer for each number."""
 
 
 class AskedExecutors(Protocol):
     """The executors of a session."""
 
     reached: Reached
-    """The modules of the topology."""
+    """The user's modules of the topology."""
 
     def unpacker(self) -> Callable[[], Graph]:
-        """Returns the function that unpacks the topology on an executor."""
+        """Returns a function that unpacks the topology on an executor."""
         ...
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
@@ -287,9 +287,9 @@ class AskedExecutors(Protocol):
 
 
 def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -> None:
-    """Raises EnvironmentMissing, with the problems of each executor, unless all of them can run the topology.
+    """Raises EnvironmentMissing, with the problems of each executor, unless all executors can run the topology.
 
-    Only the executors of the moment are asked, at least one; later executors are not.
+    Only the present executors are asked, at least one; later executors are not.
     """
     probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
     request = ProbeRequest(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
@@ -323,7 +323,7 @@ def _answers(executors: AskedExecutors, request: ProbeRequest) -> list[dict[str,
 
 @contextmanager
 def _by_value(*modules: Any) -> Iterator[None]:
-    """Send the functions of these modules by value, so that executors need not have the modules."""
+    """Sends the functions of these modules by value, so that executors need not have the modules."""
     for module in modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
@@ -334,7 +334,7 @@ def _by_value(*modules: Any) -> Iterator[None]:
 
 
 def python_not_started(text: str) -> EnvironmentMissing | None:
-    """Returns the error for a Python that the executors cannot start, or that is not of the driver's version."""
+    """Returns the error for a Python that executors cannot start, or that differs from the driver's version."""
     missing, versions = _NO_PROGRAM.search(text), _VERSIONS.search(text)
     if missing is not None:
         return EnvironmentMissing(

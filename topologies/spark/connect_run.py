@@ -1,5 +1,5 @@
-"""The runner over Spark Connect, its executor and its sessions: this process is the driver, as in a local run; tasks go
-to Spark (decision 136).
+"""The runner over Spark Connect, with its executor and its sessions. This process is the driver, as in a local run;
+tasks run on Spark (decision 136).
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from topologies.spark.spark_tasks import (
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, SinkError, SpoutError, UnreachableError
 
-# Runs the tasks of a micro-batch on the workers of a Connect server, each as a row of ``range(n)``.
+# Runs the tasks of a micro-batch on the workers of a Connect server; each task is a row of ``range(n)``.
 
 
 _MANY = 1_000_000
-"""Rows of a range that Spark cuts for all its slots."""
+"""Number of rows in a range that Spark divides over all its slots."""
 
 
 class ConnectExecutor:
-    """Runs tasks as jobs of DataFrames; their items travel with the job, and are small."""
+    """Runs tasks as DataFrame jobs; their items, which are small, are sent with the job."""
 
     def __init__(self, spark: SparkSession, slots: int | None = None) -> None:
         """``slots``: None to ask Spark."""
@@ -75,13 +75,13 @@ class ConnectExecutor:
         self._slots, self._here = slots, InProcess()
         self._numbers: dict[int, DataFrame] = {}
         self._topology = ""
-        """The name of the file that has the topology, in Spark's folder of files."""
+        """The name of the topology's file, in Spark's folder of files."""
         self._folders: list[str] = []
         """The folders of the archives that were sent."""
 
     @property
     def slots(self) -> int:
-        """Number of tasks to cut work into: as many as Spark cuts a large range into."""
+        """Number of tasks into which work is divided: as many as Spark makes of a large range."""
         if self._slots is None:
             parts = self.spark.range(_MANY).selectExpr("spark_partition_id() AS part").distinct()
             with spark_failures():
@@ -89,7 +89,7 @@ class ConnectExecutor:
         return self._slots
 
     def load(self, topology: Graph) -> None:
-        """Set the topology of the following tasks; it is sent to the workers, with its code."""
+        """Sets the topology of the following tasks, which is sent to the workers with its code."""
         self.reached = reached_by(for_workers(topology))
         code = packed(topology, elsewhere=self.reached.users)
         with tempfile.TemporaryDirectory(prefix="windbolt-") as folder, spark_failures():
@@ -97,8 +97,8 @@ class ConnectExecutor:
             for places in packages(self.reached.users):
                 path, name = write_archive(folder, places)
                 self.spark.addArtifacts(f"{path}#{name}", archive=True)
-                self._folders.insert(0, name)  # windbolt's own is found first
-            # Workers keep a topology by this name: it is another where what its modules say is other code.
+                self._folders.insert(0, name)  # windbolt's own archive comes first
+            # Workers keep a topology by this name, so the name includes the content of its modules.
             digest = hashlib.sha256("\0".join(self._folders).encode() + code)
             self._topology = f"windbolt-topology-{digest.hexdigest()[:16]}"
             path = os.path.join(folder, self._topology)
@@ -118,29 +118,28 @@ class ConnectExecutor:
         return [outcomes[number] for number in range(len(items))]
 
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
-        """Returns a DataFrame with one partition per reference, read whenever it is used."""
+        """Returns a DataFrame with one partition per reference, which is read on each use."""
         work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
         read = sent_by_value.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
         with spark_failures():
             return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
 
     def unpacker(self) -> Callable[[], Graph]:
-        """Returns the function that gives the topology in a worker."""
+        """Returns a function that unpacks the topology in a worker."""
         assert self._topology, "no topology was loaded"
         return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
-        """Returns the answer of each executor, as far as Spark gives each of them a task with two tasks for each
-        slot."""
+        """Returns the answer of each executor that gets a task; there are two tasks for each slot."""
         numbers = list(range(2 * self.slots))
         answers = self._results(lambda share: list(probe(share)), [[number] for number in numbers])
         return list({answer["executor"]: answer for answer in answers}.values())
 
     def close(self) -> None:
-        """Does nothing: everything sent belongs to the session, and ends with it."""
+        """Does nothing: everything that was sent ends with the session."""
 
     def _results(self, work: Callable[[Any], list[Any]], shares: Sequence[Any]) -> Iterator[Any]:
-        """Yields the result of ``work`` in a worker for each of its arguments, ``shares``, in order."""
+        """Yields the result of ``work`` in a worker for each of ``shares``, in order."""
         code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
         run = sent_by_value.rows(self._folders, code, [pickle.dumps(share) for share in shares])
         with spark_failures(self.reached.users):
@@ -150,15 +149,16 @@ class ConnectExecutor:
             yield from pickle.loads(row)
 
     def _over_numbers(self, count: int) -> DataFrame:
-        """Returns a DataFrame of so many rows, each of which is a task. It is kept, since the server is asked for the
-        columns of a new one."""
+        """Returns a DataFrame with a row for each of ``count`` tasks. It is kept, because the server is asked for the
+        columns of each new one."""
         if count not in self._numbers:
             self._numbers[count] = self.spark.range(0, count, 1, count)
         return self._numbers[count]
 
 
 def _is_held_here(item: Any) -> bool:
-    """True for records that this process has read from Kafka: to send them would cost more than to take them in."""
+    """True for records that this process has read from Kafka: sending them would cost more than processing them
+    here."""
     match item:
         case MergedSplits(splits):
             return any(map(_is_held_here, splits))
@@ -167,8 +167,8 @@ def _is_held_here(item: Any) -> bool:
 
 
 def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
-    """Returns the function as it is sent: from bytes to a row of them. It refers to nothing of windbolt, which may be
-    missing on executors that are asked for their packages."""
+    """Returns the function in the form that is sent: from bytes to a row of bytes. It refers to nothing of windbolt,
+    which executors may lack when they are asked for their packages."""
 
     def over(share: bytes) -> Iterator[pa.RecordBatch]:
         import pickle
@@ -181,7 +181,7 @@ def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa
     return over
 
 
-# In a worker.
+# Functions that run in a worker.
 
 
 def _outcomes(run: Callable[[Iterable[Any]], Iterator[Any]], share: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
@@ -193,26 +193,25 @@ def _read(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.Rec
 
 
 def _sent(name: str) -> bytes:
-    from pyspark import SparkFiles  # a client of Spark Connect alone has none
+    from pyspark import SparkFiles  # a client of Spark Connect alone has no SparkFiles
 
     with open(SparkFiles.get(name), "rb") as file:
         return file.read()
 
 
-# Sessions of Spark Connect: how one is opened.
+# Opening sessions of Spark Connect.
 
 
 SLOTS = "spark.windbolt.slots"
-"""Setting of the number of tasks to cut work into."""
+"""Setting for the number of tasks into which work is divided."""
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 """PySpark's variable that makes sessions of this process use Connect."""
 _MOST_SECONDS = 10
-"""Seconds in which a server has to take a connection."""
+"""Seconds within which a server must accept a connection."""
 
 
 def slots_of(conf: Mapping[str, str]) -> int | None:
-    """Returns the number of slots that a setting gives; None if there is none. Raises ConfigError if it is not a
-    number."""
+    """Returns the number of slots in a setting; None without the setting. Raises ConfigError if it is not a number."""
     given = conf.get(SLOTS)
     if given is None:
         return None
@@ -227,10 +226,10 @@ def slots_of(conf: Mapping[str, str]) -> int | None:
 
 @contextmanager
 def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The given session, or one that is opened for the run and closed at its end.
+    """Yields the given session, or one that is opened for the run and closed at its end.
 
-    Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not answer; if the given
-    session has ended, the error does not pass without help.
+    Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not respond. If the
+    given session has ended, the error is not transient.
     """
     if spark is not None:
         try:
@@ -257,13 +256,13 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
 
 
 _OPENED: list[object] = []
-"""An entry for each present run with a session of its own: while there are any, PySpark's variable is set."""
+"""An entry for each present run with a session of its own. While there are any, PySpark's variable is set."""
 _OPENING = threading.Lock()
 
 
 @contextmanager
 def _functions_over_connect() -> Iterator[None]:
-    """Makes pyspark.sql.functions work over Connect in functions of sinks and of DataFrames."""
+    """Makes pyspark.sql.functions work over Connect in users' functions for sinks and DataFrames."""
     mine = object()
     with _OPENING:
         is_users = not _OPENED and _MODE in os.environ
@@ -303,9 +302,9 @@ def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _reach(address: str) -> None:
-    """Raise UnreachableError if nobody listens at the address: Spark's client would try for ten minutes."""
+    """Raises UnreachableError if no server listens at the address, because Spark's client would try for ten minutes."""
     if not is_remote_master(address):
-        return  # local[2]: PySpark starts a server of its own
+        return  # local[2]: PySpark starts a server itself
     try:
         place = urlsplit(address.partition(";")[0])
         host, port = place.hostname or "localhost", place.port or 15002
@@ -320,14 +319,14 @@ def _reach(address: str) -> None:
 
 
 _WITHOUT_SERVER: WeakSet[Any] = WeakSet()
-"""The users' sessions whose server did not answer."""
+"""Users' sessions whose server did not respond."""
 
 
 def _leave_at_exit(session: SparkSession) -> None:
-    """Closes the session like ``_leave``, at the end of the process, however many attempts of a run have failed.
+    """Closes the session like ``_leave`` at the end of the process, however many attempts of a run have failed.
 
-    PySpark also asks from threads, for which Python waits before it calls the ``atexit`` functions. So this is called
-    earlier, as for ``concurrent.futures``, for which there is no public name.
+    PySpark also sends requests from threads, for which Python waits before it calls ``atexit`` functions. So this is
+    registered earlier, in the way of ``concurrent.futures``, which has no public name.
     """
     if not _WITHOUT_SERVER:
         getattr(threading, "_register_atexit", atexit.register)(_leave_all)
@@ -340,10 +339,11 @@ def _leave_all() -> None:
 
 
 def _leave(session: SparkSession) -> None:
-    """Close the client of a session whose server has ended, which it would ask for 20 minutes to forget it."""
+    """Closes the client of a session whose server has ended. The client would try for 20 minutes to end the session
+    there."""
     endpoint = getattr(session.client._builder, "endpoint", None)
     if endpoint is None:
-        return  # a channel of another kind
+        return  # another kind of channel
     try:
         _reach(f"sc://{endpoint}")
     except UnreachableError:
@@ -360,7 +360,7 @@ def _no_answer(address: str, why: str) -> UnreachableError:
 
 
 def _shown(address: str) -> str:
-    """Returns the address without its parameters, of which one may be a token."""
+    """Returns the address without its parameters, one of which may be a token."""
     return address.partition(";")[0].rstrip("/")
 
 
@@ -370,7 +370,7 @@ def _shown(address: str) -> str:
 def run_over_connect(
     topology: Graph, options: RunOptions, *, master: str | None, conf: Mapping[str, str], spark: SparkSession | None
 ) -> Summary:
-    """Run a topology over Spark Connect; arguments and errors are those of ``run_on_spark``."""
+    """Runs a topology over Spark Connect; arguments and errors are those of ``run_on_spark``."""
     refuse_over_connect(topology)
     check_options(topology)
     slots = slots_of(conf)
@@ -387,7 +387,7 @@ def run_over_connect(
 
 
 def refuse_over_connect(topology: Graph) -> None:
-    """Raise ConfigError for features that do not work over Connect."""
+    """Raises ConfigError for features that do not work over Connect."""
     for name, node in topology.spouts.items():
         if isinstance(node.spout, FileSpout):
             why = "files are noted by the name of their host, and Spark Connect does not tell fs.defaultFS"
@@ -395,27 +395,27 @@ def refuse_over_connect(topology: Graph) -> None:
 
 
 class ConnectFrames:
-    """Spark's work for sinks, over Connect; Kafka is written to by this process."""
+    """Spark's part in sinks, over Connect; this process writes to Kafka."""
 
     def __init__(self, executor: ConnectExecutor, kafka: LocalKafka) -> None:
         self._executor, self._kafka = executor, kafka
         self._tables = Appenders(cast("Any", executor.spark))
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
-        """Returns the rows as a DataFrame of the session, for a function."""
+        """Returns the rows as a DataFrame of the session, for a user's function."""
         return self._executor.frame(store, refs, schema)
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
-        """Write rows to Kafka, and wait until they are written."""
+        """Writes rows to Kafka, and waits until they are written."""
         self._kafka.send(node, batch, sink_rows, store)
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        """Append rows to a table, unless an earlier attempt of the batch has done so."""
+        """Appends rows to a table, unless an earlier attempt of the batch has done so."""
         self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
 
 
 class ConnectRun(KeepsFrames, LocalRun):
-    """One run of a topology on a checkpoint: batches are cut in this process, and their tasks run on Spark."""
+    """A run of a topology on a checkpoint: this process cuts batches, and Spark runs their tasks."""
 
     engine = Engine.SPARK
     executor: ConnectExecutor
@@ -432,7 +432,7 @@ class ConnectRun(KeepsFrames, LocalRun):
     ) -> None:
         self.spark, self._slots = spark, slots
         self.tables: list[str] = []
-        """The tables in whose folders sinks write files: Spark caches information about these."""
+        """The tables to whose folders sinks write files, because Spark caches information about them."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:

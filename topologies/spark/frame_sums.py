@@ -1,4 +1,4 @@
-"""Has windbolt's Java add up the rows of a DataFrame or of a topic where they are read, so that only sums go to Python
+"""Lets windbolt's Java code add up the rows of a DataFrame or topic where they are read, so that only sums go to Python
 (decision 141)."""
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _SOURCE, _OF_RECORDS, _IN_DRIVER, _SCANNED = (
     Path(__file__).with_name(f"{name}.java") for name in ("FrameSums", "JsonObjects", "CollectedSums", "ScannedColumns")
 )
 _REST, _LONG_REST = 50, 1_000
-"""Batches of which the rows go to Python after one for which adding up in Java was of no use, and after one for which
-it failed."""
+"""Numbers of batches whose rows go to Python: after a batch that adding up in Java did not help, and after a
+failure."""
 _MOST_COLLECTED = 1 << 25
-"""Bytes of sums that the driver takes in, of all partitions of a batch together: some 0.1 seconds of it. More would
-hold up a large cluster, whose executors take in rows at the same time."""
+"""Most bytes of sums, of all partitions of a batch together, that the driver processes, in some 0.1 seconds. More would
+delay a large cluster, whose executors process rows in parallel."""
 _LOG = logging.getLogger("windbolt.frames")
 
 
 class SummedFrame:
     """Adds up the rows of one spout's DataFrame or topic, batch by batch.
 
-    Spark hands the program to its tasks, and compiles it there, as it does the code that it generates for its own
-    queries. No query is planned for it, and no row is copied once more.
+    Spark sends the program to its tasks, and compiles it there, like the code that it generates for its own queries. No
+    query is planned for it, and no row is copied again.
 
-    Where rows are nothing but columns of files, the program reads these columns: no rows are made of them. With a local
-    master the driver's threads do that, without a job, of what Spark itself reads Parquet or ORC with.
+    If rows only consist of columns of files, the program reads these columns, without making rows. With a local master,
+    threads of the driver do so without a job, for Parquet and ORC files that Spark reads itself.
 
-    On one machine tasks write the sums into files of the checkpoint's folder. Elsewhere the job returns them to the
-    driver, as results of tasks: those of each partition are there once, however often tasks have run, and wherever.
+    On one machine tasks write the sums into files in the checkpoint's folder. Elsewhere the job returns them to the
+    driver as task results: those of each partition arrive once, however often and wherever its task runs.
 
-    Records of a topic that the driver's own Java reads are added up there, without a job. Their values are JSON, which
-    Java reads as Python does, or leaves to it.
+    Records of a topic that the driver's Java reads are added up there, without a job. Their values are JSON, which Java
+    reads as Python does, or leaves to Python.
     """
 
     def __init__(
@@ -71,9 +71,10 @@ class SummedFrame:
         here: bool,
         threads: int,
     ) -> None:
-        """``spark``: the session of the query. ``names``: the columns of the spout, in their order; ``columns``: those
-        of a batch. ``alone``: these are the same; otherwise one of them is a struct of the former, and null in rows of
-        others. ``here``: tasks see the files of the driver, of which ``threads`` may work at once."""
+        """``spark``: the session of the query. ``names``: the columns of the spout, in order; ``columns``: those of a
+        batch. ``alone``: True if both are the same; otherwise a batch has a struct of the spout's columns, which is
+        null in rows of other spouts. ``here``: True if tasks see the driver's files; ``threads``: how many threads of
+        the driver may work at once."""
         self._spark, self._threads = spark, threads
         self._sums, self._node, self._here = sums, topology.windowed[sums.bolt], here
         self.spout = sums.spout
@@ -85,7 +86,7 @@ class SummedFrame:
         self._java: _Java | None = None
         self._rest = 0
         self._in_columns = sums.objects is None and alone
-        """True unless it is known that rows are not made of columns, or that these are not found."""
+        """False once it is known that rows do not consist of columns, or that the columns cannot be found."""
         self._rest_of_columns = 0
 
     def ingest(
@@ -96,9 +97,9 @@ class SummedFrame:
         reader: KafkaRanges | None = None,
         ranges: Sequence[OffsetRange] | None = None,
     ) -> list[Output] | None:
-        """Ingest a batch; None where its rows have to go to Python, of which nothing has been ingested then.
+        """Ingests a batch. Returns None if its rows have to go to Python; then nothing has been ingested.
 
-        ``reader`` reads these ``ranges`` of a topic in the driver. Where either is not known, Spark reads.
+        ``reader``: reads the ``ranges`` of a topic in the driver. If either is None, Spark reads.
         """
         if context.traced or context.first is not None:
             return None
@@ -122,7 +123,7 @@ class SummedFrame:
         reader: KafkaRanges | None,
         ranges: Sequence[OffsetRange] | None,
     ) -> list[Output] | None:
-        """As ``ingest``; raises what Java or Spark failed with."""
+        """Does the work of ``ingest``; raises the errors of Java and Spark."""
         store = context.store
         here = isinstance(store, FileSegments) and store.uri is None
         java = self._java = self._java or _Java.of(batch.sparkSession)
@@ -134,7 +135,7 @@ class SummedFrame:
     def _from_topic(
         self, java: _Java, reader: KafkaRanges, ranges: Sequence[OffsetRange], executor: TaskExecutor, context: Context
     ) -> list[Output] | None:
-        """The driver reads the records: each of its threads writes a file."""
+        """Ingests records that the driver reads; each of its threads writes a file."""
         count = min(reader.threads, len(ranges))
         if not count:
             return []
@@ -147,8 +148,8 @@ class SummedFrame:
     def _from_spark(
         self, java: _Java, batch: DataFrame, executor: TaskExecutor | None, context: Context
     ) -> list[Output] | None:
-        """Spark reads the batch: as columns where its rows are nothing else. ``executor`` takes in what is in files;
-        None where tasks write none."""
+        """Ingests a batch that Spark reads, as columns if its rows only consist of columns. ``executor``: processes
+        files; None if tasks write none."""
         if executor is None:
             read = partial(self._collected, java, context)
         else:
@@ -161,7 +162,7 @@ class SummedFrame:
         return read(_Rows(batch))
 
     def _columns(self, java: _Java, batch: DataFrame) -> _Columns | None:
-        """The columns that the rows of the present batch are made of; None where they have to be read as rows."""
+        """Returns the columns that form the rows of the present batch; None if they must be read as rows."""
         if not self._in_columns:
             return None
         if self._rest_of_columns:
@@ -170,14 +171,14 @@ class SummedFrame:
         try:
             found = java.scanned.find(self._query, batch._jdf)
             return None if found is None else _Columns.of(found)
-        except (*FAILURES, PySparkException, AttributeError) as error:  # another Spark than it is known of
+        except (*FAILURES, PySparkException, AttributeError) as error:  # in an untested version of Spark
             _LOG.debug("columns are read as rows: %s", error)
             self._in_columns = False
             return None
 
     @cached_property
     def _query(self) -> Any:
-        """Java's object of the query that the present thread of Spark's runs."""
+        """Returns Java's object for the query that the present Spark thread runs."""
         number = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         query: Any = self._spark.streams.get(str(number))
         return query._jsq.streamingQuery()
@@ -185,7 +186,7 @@ class SummedFrame:
     def _from_files(
         self, java: _Java, executor: TaskExecutor, context: Context, rows: _Rows | _Columns
     ) -> list[Output] | None:
-        """Each partition writes a file; its tasks are a job of Spark's, or of the driver's own threads."""
+        """Ingests a batch whose partitions write a file each, in tasks of a Spark job or in threads of the driver."""
         columns = rows if isinstance(rows, _Columns) else None
         with _private_files(context, rows.partitions) as place:
             plan = self._plan(place, context, sys.maxsize, columns=columns)
@@ -205,12 +206,12 @@ class SummedFrame:
         return executor.map(take_in, [file for file in files if file.size], context)
 
     def _collected(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[Output] | None:
-        """The job returns the sums to the driver, which takes them in."""
+        """Ingests a batch whose sums the job returns to the driver."""
         columns = rows if isinstance(rows, _Columns) else None
         share = java.most_collected // max(rows.partitions, 1)
         try:
             place = TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True)
-        except OSError as error:  # no place for files: rows need none
+        except OSError as error:  # no place for files, which rows do not need
             _LOG.debug("the rows go to Python: %s", error)
             return None
         with place as folder:
@@ -231,12 +232,12 @@ class SummedFrame:
         value: int | None = None,
         columns: _Columns | None = None,
     ) -> str:
-        """Returns the input of the Java program: the beginning of the paths of its files, "" for none; slices of time,
-        and the bytes that the sums of a partition may have; the columns of JSON objects, if rows are in these; and a
-        line for each column.
+        """Returns the input of the Java program: the common beginning of the paths of its files, "" without files;
+        slices of time, and the most bytes in the sums of a partition; the columns of JSON objects, if they contain the
+        rows; and a line for each column.
 
-        ``struct``, ``value``: where the struct of a row is, and the value of a record, if not as in a batch.
-        ``columns``: those that are read in place of rows.
+        ``struct``, ``value``: the index of the rows' struct, and of the records' values, if they differ from those in a
+        batch. ``columns``: the columns that are read in place of rows.
         """
         sums, slicing = self._sums, self._node.slicing(traced=False)
         assert slicing is not None
@@ -270,21 +271,21 @@ class _Rows:
 
     def __init__(self, batch: DataFrame) -> None:
         self.for_job: Any = batch._jdf.queryExecution().logical().rdd()
-        """Their RDD."""
+        """The RDD of the rows."""
         self.partitions = int(self.for_job.getNumPartitions())
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns that the rows of a batch are made of."""
+    """The columns that form the rows of a batch."""
 
     found: Any
-    """What Java has found (ScannedColumns.java)."""
+    """The result of ScannedColumns.java."""
     partitions: int
     of_files: bool
     """True if Spark itself reads Parquet or ORC there: then the driver's threads may read them without a job."""
     places: list[int]
-    """Where among those that are read each column of the spout is."""
+    """For each column of the spout, its index among those that are read."""
 
     @classmethod
     def of(cls, found: Any) -> _Columns:
@@ -303,10 +304,10 @@ class _Java:
 
     spark: SparkSession
     factory: Any
-    """Of Spark's that runs a program over the rows of each partition."""
+    """Spark's factory for a program over the rows of each partition."""
     code: Any
     given: Any
-    """The code as the factory takes it."""
+    """The code in the form that the factory takes."""
     metric: Any
     kind: Any
     object: Any
@@ -328,25 +329,26 @@ class _Java:
         )
 
     def run(self, rows: Any, plan: str) -> None:
-        """Add up an RDD of rows: each partition writes the file of its number."""
-        # There is nothing to count: what is found is in the files. No other way to run a job has so few closures, for
-        # each of which Spark parses a class file anew: that of RDD, and that of SparkContext, are its largest.
+        """Adds up an RDD of rows; each partition writes the file with its number."""
+        # The results are in files, so there is nothing to count. This way to run a job has the fewest closures; for
+        # each, Spark parses a class file, and those of RDD and SparkContext are its largest.
         self._summed(rows, plan).countAsync().get()
 
     def collect(self, rows: Any, plan: str, path: str) -> int:
-        """Add up an RDD of rows, and write the sums of all partitions into a file of the driver's. Returns how many
-        there are; less than 0 where the rows are needed."""
+        """Adds up an RDD of rows, and writes the sums of all partitions into a file of the driver. Returns the number
+        of sums; negative if the rows are needed."""
         return int(self._collector.write(self._summed(rows, plan), path))
 
     @cached_property
     def most_collected(self) -> int:
-        """Bytes of sums that a job may return: at most half of what Spark allows, since it counts more than these."""
+        """Most bytes of sums that a job may return: at most half of Spark's limit, since Spark counts more than these
+        bytes."""
         allowed = int(self.spark._jsc.sc().conf().getSizeAsBytes("spark.driver.maxResultSize", "1g"))
-        return min(_MOST_COLLECTED, allowed // 2 or _MOST_COLLECTED)  # 0: any number
+        return min(_MOST_COLLECTED, allowed // 2 or _MOST_COLLECTED)  # 0 means no limit
 
     @cached_property
     def scanned(self) -> Any:
-        """Finds the columns that rows are made of."""
+        """Returns Java's finder of the columns that form rows."""
         return made(self.spark, compiled(self.spark, _SCANNED, SHARED_WORK))
 
     @cached_property
@@ -363,8 +365,8 @@ class _Java:
 
 @contextmanager
 def _private_files(context: Context, count: int) -> Iterator[str]:
-    """Empty files for a number of partitions, deleted at the end of the block: what their paths begin with, before the
-    number."""
+    """Yields the common beginning of the paths of ``count`` empty files, which end in the number of a partition. They
+    are deleted at the end of the block."""
     store = context.store
     assert isinstance(store, FileSegments)
     place = f"{store.root}/{context.key}/{uuid.uuid4().hex}.sums-"

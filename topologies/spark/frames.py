@@ -1,4 +1,4 @@
-"""DataFrames as spouts: with the columns that were declared, and runs that keep their rows in the checkpoint."""
+"""DataFrames as spouts: their declared columns, and runs that keep their rows in the checkpoint."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-# The DataFrames of spouts with the columns that were declared, in a classic session or over Spark Connect.
+# Spouts' DataFrames with the declared columns, in a classic session or over Spark Connect.
 
 
 def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
-    """Returns the streaming DataFrame of a spout in this session, with all columns that were declared, and perhaps
-    more: those that it lacks are null, and have a default.
+    """Returns the streaming DataFrame of a spout in this session, with all declared columns, and perhaps more. Missing
+    columns with a default are null.
 
-    Raises ConfigError if it is none of this session, lacks columns, or has some of types that cannot become those that
-    were declared with the same values.
+    Raises ConfigError if it belongs to another session, lacks columns without a default, or has types that cannot
+    become the declared types with the same values.
     """
     assert isinstance(node.spout, FrameSpout)
     declared = node.outputs[DEFAULT_STREAM]
@@ -100,13 +100,13 @@ _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FRO
 
 
 def _call_make(name: str, spout: FrameSpout, spark: Any) -> Any:
-    """Calls the user's function of a spout. Raises SpoutError if it fails; errors of Spark pass through."""
+    """Calls the function of a spout. Turns its failures into SpoutError; errors of Spark pass unchanged."""
     with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
         return in_this_process(lambda: spout.make(spark))
 
 
 def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:
-    # Its casts are of its own session, whichever the run is in.
+    # DataType casts belong to the session of the DataFrame, whichever session the run uses.
     has, zone = frame.schema, frame.sparkSession.conf.get("spark.sql.session.timeZone")
     others = [
         f"{column.name} {has[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
@@ -125,8 +125,7 @@ def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:
 
 
 def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  # noqa: PLR0911 - one for each kind
-    """True if each value of a type is unchanged when Spark casts it to another. ``in_utc``: in a session of that
-    zone."""
+    """True if Spark's cast between these types changes no value. ``in_utc``: True in a session with time zone UTC."""
     match kind, wanted:
         case ArrayType(), ArrayType():
             return _keeps_values(kind.elementType, wanted.elementType, in_utc=in_utc)
@@ -152,7 +151,7 @@ def _keeps_values(kind: DataType, wanted: DataType, *, in_utc: bool) -> bool:  #
 
 
 _UTC = re.compile(r"(?:Etc/)?(?:UTC|UCT|GMT|GMT0|Universal|Zulu|Greenwich)|Z|[+-]00:00")
-"""The names of this zone: Java's own on a machine may be any of them."""
+"""The names of UTC; Java on a machine may use any of them."""
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
     ByteType: (ShortType, IntegerType, LongType, FloatType, DoubleType, StringType),
@@ -166,12 +165,12 @@ _WIDER: dict[type[DataType], tuple[type[DataType], ...]] = {
     CharType: (StringType,),
     VarcharType: (StringType,),
 }
-"""Types, each with the types that hold all of its values."""
+"""Types, each with the types that contain all its values."""
 
 
 def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> None:
-    """Raises ConfigError for a DataFrame of a source without an end in a run to the end of the input; and, if its rows
-    are ``kept``, for one that several queries cannot read in turn."""
+    """Raises ConfigError for a DataFrame of an endless source, in a run to the end of the input. If its rows are
+    ``kept``, also for one that successive queries cannot read."""
     for source in _sources(frame):
         if source in _ENDLESS and once:
             raise ConfigError(
@@ -188,9 +187,9 @@ def refuse_endless(name: str, frame: DataFrame, *, once: bool, kept: bool) -> No
 
 
 _ENDLESS = ("rate", "socket")
-"""Sources of Spark's that have nothing when a run begins, and more whenever one waits."""
+"""Spark's sources that have no rows when a run begins, and more the longer it waits."""
 _SOURCE = re.compile(r"StreamingRelationV2 \S+, (\w+), ")
-"""Prefix of the names of sources in the text of Spark's plan."""
+"""Matches the name of a source in the text of Spark's plan."""
 
 
 def _sources(frame: Any) -> Iterator[str]:
@@ -220,27 +219,27 @@ def _check_stream(name: str, frame: Any, spark: Any) -> None:
 
 
 def quoted(name: str) -> str:
-    """Returns a column of exactly this name: an unquoted dot would denote a field of a column."""
+    """Returns a column with exactly this name: an unquoted dot would denote a field of a column."""
     inside = name.replace("`", "``")
     return f"`{inside}`"
 
 
-# Runs that keep the rows of DataFrames in the checkpoint: over Spark Connect, and in a classic session where a
-# checkpoint was begun over Connect.
+# Runs that keep the rows of DataFrames in the checkpoint: over Spark Connect, and in a classic session on a checkpoint
+# that was begun over Connect.
 
 
 class KeepsFrames(CheckpointedRun):
-    """A run on Spark that has rows of the checkpoint in place of DataFrames."""
+    """A run on Spark that reads kept rows from the checkpoint in place of DataFrames."""
 
     spark: Any
 
     @abstractmethod
     def _must_keep(self, name: str) -> bool:
-        """True if the rows of the DataFrame of this spout are kept. Raises CheckpointError if the run cannot go on with
-        it."""
+        """True if the rows of this spout's DataFrame must be kept. Raises CheckpointError if the run cannot continue
+        the checkpoint."""
 
     def _was_kept(self, name: str) -> bool:
-        """True if a run before kept its rows."""
+        """True if an earlier run kept its rows."""
         return bool(entries(self.halves.filesystem, f"{self.halves.root}/{FOLDER}/{name}"))
 
     def _in_this_run(self, topology: Graph) -> Graph:
@@ -252,7 +251,7 @@ class KeepsFrames(CheckpointedRun):
         return replace(topology, spouts=spouts)
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
-        """Makes the object that lists a spout's files; of a DataFrame it keeps the rows first."""
+        """Returns the object that lists a spout's files; for a DataFrame, it first keeps the rows in files."""
         node = self.given.spouts[name]
         if not (isinstance(spout, PulledRows) and isinstance(node.spout, FrameSpout)):
             return super().watch(name, spout)
@@ -265,14 +264,14 @@ class KeepsFrames(CheckpointedRun):
         return FrameReader(node, frame, self.halves, self._is_ending, self.checkpoint.check_owner, offset)
 
     def _is_ending(self) -> bool:
-        """True if no more rows are wanted."""
+        """True if no more rows are needed."""
         return self.options.stop.is_set()
 
 
 class InOwnThread:
-    """A reader of a DataFrame whose calls all run in one thread of their own.
+    """A reader of a DataFrame that makes all calls in a thread of its own.
 
-    Spark stops the query of a run by interrupting the thread in Java that plans its batches. If the reader used that
+    Spark stops the query of a run by interrupting the Java thread that plans its batches. If the reader used that
     thread too, the interrupt could hit a request of the reader, or the start of its query.
     """
 
@@ -282,7 +281,7 @@ class InOwnThread:
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """As ``Reader`` says; so do all methods."""
+        """See ``Reader``, also for the other methods."""
         return self._reader.wants_acknowledgements
 
     def pull(self) -> Pulled | None:
@@ -292,29 +291,30 @@ class InOwnThread:
         self._thread.submit(self._reader.acknowledge, offset).result()
 
     def close(self) -> None:
-        """Closes the reader when the present call has returned."""
+        """Closes the reader after the present call."""
         closed = self._thread.submit(self._reader.close)
         self._thread.shutdown()
         closed.result()
 
 
 _ROWS = "rows"
-"""The folder of such a spout in a checkpoint that has the files which Spark's query writes."""
+"""Folder in a spout's folder of the checkpoint, for the files that Spark's query writes."""
 _SINK_LOG_FOLDER = "_spark_metadata"
-"""Folder of Spark among the files of a sink, with the log of the files of each batch."""
+"""Spark's folder among a sink's files, with the log of the files of each batch."""
 _PART = re.compile(r"part-\d+-.*")
 _FIRST = re.compile(r"part-0+-.*-c0+\..*")
-"""The first file of a batch: Spark writes it for the first partition, also where this has no rows."""
+"""Matches the first file of a batch, which Spark writes for the first partition, even without rows."""
 _AHEAD = 20
-"""Number of batches that the query may be ahead of the run."""
+"""Most batches by which the query may be ahead of the run."""
 _RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
 """Spark's error text for a second query on the same checkpoint."""
 _LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
-"""Seconds between two checks for a batch that the query has written."""
+"""Seconds between two checks for a new batch of the query."""
 
 
 class FrameReader:
-    """The rows of a streaming DataFrame during a run. The offset is the number of a micro-batch of Spark's."""
+    """Reads the rows of a streaming DataFrame during a run. The offset is the number of one of Spark's
+    micro-batches."""
 
     def __init__(
         self,
@@ -325,8 +325,8 @@ class FrameReader:
         check_owner: Callable[[], None],
         offset: Any,
     ) -> None:
-        """``frame`` has the columns of the spout. ``is_ending``: True once the run waits for no more rows.
-        ``check_owner`` raises CheckpointError if another run has taken the checkpoint over."""
+        """``frame``: has the columns of the spout. ``is_ending``: True once the run no longer waits for rows.
+        ``check_owner``: raises CheckpointError if another run has taken the checkpoint over."""
         self._node, self._is_ending, self._check_owner = node, is_ending, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{node.name}"
@@ -337,24 +337,24 @@ class FrameReader:
         self._log = _SinkLog(halves, f"{self._folder}/{_ROWS}")
         self._query: StreamingQuery | None = None
         self._read: list[str] = []
-        """The files of the batch that was returned last."""
+        """The files of the last returned batch."""
 
     @property
     def wants_acknowledgements(self) -> bool:
-        """False: nobody needs to hear of a commit. The files of the query are deleted once their rows are kept."""
+        """False: commits are of no interest. The files of the query are deleted once their rows are kept."""
         return False
 
     def acknowledge(self, offset: Any) -> None:
         """Never called."""
 
     def pull(self) -> Pulled | None:
-        """Returns the rows of the query's next batch that has any. None if the query has ended, and all it has read was
-        returned: the next call starts it anew."""
+        """Returns the rows of the query's next non-empty batch. Returns None if the query has ended and all its rows
+        were returned; the next call restarts it."""
         self._delete(self._read)
         self._read = []
         while True:
             ended = self._query is not None and not self._of_query(lambda query: query.isActive)
-            # After it was asked for, so that its last batch is among them.
+            # Checked after the end of the query, so that its last batch is included.
             for number, names in self._log.after(self._batch):
                 rows = self._rows(names)
                 self._batch = number
@@ -369,14 +369,14 @@ class FrameReader:
                 self._close_query()
                 return None
             if self._query is None:
-                self._start()  # also where the run ends: its folder says that the rows of this DataFrame are kept
+                self._start()  # even when the run ends, since the folder marks the DataFrame's rows as kept
             elif self._is_ending():
                 return None
             seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
             self._of_query(methodcaller("awaitTermination", seconds))
 
     def close(self) -> None:
-        """Stop the query; a failure means that Spark or its session has ended."""
+        """Stops the query; on failure, Spark or its session has already ended."""
         with suppress(WindboltError, *FROM_JAVA, OSError):
             self._end()
 
@@ -395,11 +395,11 @@ class FrameReader:
             )
 
     def _check_query(self) -> None:
-        """Raises CheckpointError if the notes of the query contradict each other: it would read rows again, or skip
-        some, without notice.
+        """Raises CheckpointError if the notes of the query contradict each other, since it would silently repeat or
+        skip rows.
 
-        A batch is planned first, then written, then done. So no batch may be written that was not planned, or be done
-        or read that was not written. This also holds while another query is at work on the same notes.
+        A batch is planned first, then written, then done. So every written batch must have been planned, and every
+        batch that is done or read must have been written. This holds even while another query works on the same notes.
         """
         done, written, planned = self._last_number("commits"), self._log.last(), self._last_number("offsets")
         if not max(done, self._batch) <= written <= planned:
@@ -411,7 +411,7 @@ class FrameReader:
             )
 
     def _last_number(self, folder: str) -> int:
-        """Returns the last batch in a log of the query's; -1 for none."""
+        """Returns the last batch in a log of the query; -1 without batches."""
         found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
         return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
 
@@ -431,7 +431,7 @@ class FrameReader:
         if error is not None:
             with self._raising_windbolt_errors():
                 raise error
-        self._check_owner()  # who takes a checkpoint over stops its query
+        self._check_owner()  # a run that takes the checkpoint over stops this query
         self._log.forget(self._batch)
 
     def _end(self) -> None:
@@ -456,7 +456,7 @@ class FrameReader:
 
 @contextmanager
 def _raising_windbolt_errors(name: str) -> Iterator[None]:
-    """Turn an error of Spark's into one sentence."""
+    """Turns an error of Spark into a windbolt error of one sentence."""
     try:
         yield
     except FROM_SPARK as error:
@@ -475,8 +475,8 @@ def _raising_windbolt_errors(name: str) -> Iterator[None]:
 
 
 def _race_error_in(name: str, text: str) -> UnreachableError | None:
-    """Returns the error where the query of a run that has died goes on in another server or session: Spark writes each
-    batch of the two once, and ends whichever comes second. None if Spark's long text is about something else."""
+    """Returns the error for a dead run whose query goes on in another server or session: Spark writes each batch of the
+    two queries once, and ends the later one. Returns None if Spark's long text is about another error."""
     match = _RACE.search(text)
     if match is None:
         return None
@@ -489,13 +489,13 @@ def _race_error_in(name: str, text: str) -> UnreachableError | None:
 
 
 def _as_spark_names(place: str) -> str:
-    """Returns a folder of the checkpoint by a name that Spark's server resolves on the same file system."""
+    """Returns a folder of the checkpoint under a name that Spark's server resolves to the same file system."""
     name = hadoop_name(place)
     return f"file://{name}" if name.startswith("/") and not name.startswith("/Volumes/") else name
 
 
 def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Returns the rows as Arrow's own bytes: Spark writes exactly what it passes to Python, whatever the types."""
+    """Returns the rows as Arrow's bytes, so that Spark writes exactly what it passes to Python, whatever the types."""
     columns = [
         frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
         for at, field in enumerate(from_arrow_schema(schema))
@@ -504,8 +504,8 @@ def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
 
 
 def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns a function for ``mapInArrow``: Arrow's own bytes of each record batch, with these column names. It is
-    sent by value, and refers to nothing of windbolt, which a worker of a Connect server does not have."""
+    """Returns a function for ``mapInArrow`` that turns each record batch into Arrow's bytes, with these column names.
+    It is sent by value, and refers to nothing of windbolt, which workers of a Connect server do not have."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -530,7 +530,7 @@ def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
 
 
 def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Returns rows that an earlier topology asked for with the columns of this one: missing ones added, others
+    """Returns rows that an earlier topology has kept, with this topology's columns: missing ones added, others
     removed."""
     for field in schema:
         if field.name not in rows.column_names:
@@ -545,7 +545,7 @@ class _SinkLog:
         self._filesystem, self._uri, self._folder = halves.filesystem, halves.uri, folder
 
     def after(self, batch: int) -> Iterator[tuple[int, list[str]]]:
-        """Yields the batches after this one with the names of their files, in the order of their partitions."""
+        """Yields the batches after ``batch`` with the names of their files, in the order of their partitions."""
         logged = self._logged()
         for number in sorted(logged):
             if number <= batch:
@@ -555,23 +555,23 @@ class _SinkLog:
                 yield number, mine
                 continue
             before = {name for each in logged if each < number for name in self._names(logged[each])}
-            mine = [name for name in mine if name not in before]  # it has those of all batches before, too
+            mine = [name for name in mine if name not in before]  # an entry also lists the files of earlier batches
             parts = [mine] if number - 1 in logged else _batches_in(mine)
             for at, part in enumerate(parts, number - len(parts) + 1):
                 if at > batch:
                     yield at, part
 
     def last(self) -> int:
-        """Returns the last batch whose files it has noted; -1 for none."""
+        """Returns the last batch whose files are in the log; -1 without batches."""
         return max(self._logged(), default=-1)
 
     def delete(self, name: str) -> None:
-        """Delete a file that has been read."""
+        """Deletes a file that has been read."""
         delete_spark_file(self._filesystem, f"{self._folder}/{name}")
 
     def forget(self, batch: int) -> None:
-        """Called when no query is writing, and the batches up to this one have been read: deletes their files, and
-        files of failed attempts. Otherwise the log would grow with every batch."""
+        """Called when no query is writing, and batches up to ``batch`` have been read: deletes their files, and files
+        of failed attempts. Otherwise the log would grow with every batch."""
         logged = self._logged()
         of_later = {name for number in logged if number > batch for name in self._names(logged[number])}
         for entry in entries(self._filesystem, self._folder):
@@ -592,8 +592,8 @@ class _SinkLog:
 
 
 def _batches_in(names: list[str]) -> list[list[str]]:
-    """Returns the files of several batches one after another, whose own notes Spark has deleted: it keeps the notes of
-    the last hundred, and a query may be further ahead if a client is dead or slow."""
+    """Returns the files of each of several batches whose notes Spark has deleted: it keeps those of the last hundred,
+    and a query may be further ahead if a client is dead or slow."""
     batches: list[list[str]] = []
     for name in names:
         if _FIRST.fullmatch(name) or not batches:

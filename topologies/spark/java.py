@@ -1,4 +1,4 @@
-"""The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it
+"""The JVM of a run: it is started so that it survives the signals that stop the driver, with a readable error if it
 does not start.
 """
 
@@ -37,20 +37,20 @@ from topologies.run.options import on_this_machine
 from topologies.spark.workers.processes import OFFSPRING
 from windowing.errors import ConfigError, EnvironmentMissing, WindboltError
 
-# What several threads need for a while, each for its own: the first one sets it up, the last one takes it back.
+# State that several threads need for a while: the first thread sets it up, the last one restores it.
 
 
 class Together:
-    """Blocks that may overlap, in which something is set up."""
+    """Blocks that may overlap and share a set-up, each for an owner."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._users: dict[Hashable, tuple[int, Callable[[], None]]] = {}
-        """How many blocks are being run, and what ends it, by what it is set up for."""
+        """By owner: the number of blocks in progress, and the function that restores the state."""
 
     @contextmanager
     def during(self, owner: Hashable, begin: Callable[[], Callable[[], None]]) -> Iterator[None]:
-        """A block for whose time it is set up; ``begin`` does that, and returns what takes it back."""
+        """Yields with the set-up in place; ``begin`` makes it and returns the function that undoes it."""
         with self._lock:
             count, end = self._users.get(owner) or (0, begin())
             self._users[owner] = count + 1, end
@@ -65,12 +65,13 @@ class Together:
                     end()
 
 
-# What Java and Spark need of the machine besides themselves, asked before Java starts: a user that has a name, and a
-# folder for temporary files. Containers may have neither.
+# Requirements of Java and Spark, checked before Java starts: a user with a name, and a folder for temporary files.
+# Containers may lack both.
 
 
 def check_surroundings() -> None:
-    """Raise EnvironmentMissing where Java could not start, or Spark in it; not asked where somebody has started it."""
+    """Raises EnvironmentMissing if Java or Spark could not start; not checked if Java was started by another
+    program."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     try:
@@ -91,11 +92,11 @@ def check_surroundings() -> None:
         ) from error
 
 
-# What is said where Java, or Spark in it, does not start: the settings are to be looked at.
+# Errors for a Java that does not start, or in which Spark does not: they point to the settings.
 
 
 def java_not_started() -> EnvironmentMissing:
-    """Java has ended before it could be talked to."""
+    """Returns the error for a Java that ended before any contact."""
     return EnvironmentMissing(
         "Java did not start, or ended before Spark ran in it",
         why="what it says itself is printed on standard error",
@@ -105,7 +106,7 @@ def java_not_started() -> EnvironmentMissing:
 
 
 def java_ended_early() -> WindboltError:
-    """Java has started, and ended while it was first talked to."""
+    """Returns the error for a Java that ended during the first contact."""
     return WindboltError(
         "Java ended just after its start",
         why="it was killed, such as by the system for want of memory, or what it says itself is on standard error",
@@ -115,7 +116,8 @@ def java_ended_early() -> WindboltError:
 
 
 def spark_not_started(master: str, error: Exception) -> Exception:
-    """Java runs, and Spark refuses to start in it (``Py4JJavaError``); the error itself where that may pass."""
+    """Returns the error for Spark refusing to start in a running Java (``Py4JJavaError``); ``error`` itself if it may
+    pass."""
     if is_transient(error):
         return error
     thrown: Any = error.java_exception  # type: ignore[attr-defined]
@@ -127,18 +129,18 @@ def spark_not_started(master: str, error: Exception) -> Exception:
     )
 
 
-# Java's standard error, passed on as it comes but for one warning that each start of Spark prints.
+# Java's standard error, forwarded except for a warning that each start of Spark prints.
 
 
 WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-"""Spark asks Java for this module; nobody can do anything about it, and it would stand in the middle of a display."""
+"""Spark asks Java for this module. Users can do nothing about the warning, and it would disturb a display."""
 
 _STANDARD = 2
 
 
 @contextmanager
 def passed_on(target: int = _STANDARD) -> Iterator[int]:
-    """The file descriptor for Java to write to; what comes there goes to ``target`` until Java ends."""
+    """Yields the file descriptor for Java to write to. Output goes on to ``target`` until Java ends."""
     start, end = os.pipe()
     threading.Thread(target=_pass_on, args=(start, target), name="windbolt-java-errors", daemon=True).start()
     try:
@@ -159,12 +161,14 @@ def _pass_on(start: int, target: int) -> None:
 
 
 def _write(target: int, text: bytes) -> None:
-    """Write it where Python's own errors go while a display or a notebook has taken their place: a display stays whole.
+    """Writes text where Python's own errors go, while a display or a notebook has replaced them, so that a display
+    stays intact.
 
-    Else to the file itself, without the lock of Python's stream, which must not be held when the process ends.
+    Otherwise writes to the file itself, without the lock of Python's stream, which must not be held when the process
+    ends.
     """
     shown = sys.stderr if target == _STANDARD and sys.stderr is not sys.__stderr__ else None
-    with suppress(OSError, ValueError):  # nobody reads it any more
+    with suppress(OSError, ValueError):  # without a reader
         if shown is not None:
             shown.write(text.decode("utf-8", "replace"))
             shown.flush()
@@ -178,22 +182,22 @@ def _write(target: int, text: bytes) -> None:
 
 CENTRAL = "https://repo1.maven.org/maven2/"
 CONNECTOR = Path(__file__).with_name("connector.txt")
-"""A Kafka connector that works with Spark 4.3, for as long as there is none of its own version."""
+"""A Kafka connector that works with Spark 4.3, until there is one of that version."""
 
 _TRIES = 3
 _SOON = 5
-"""Seconds to wait for an answer that is not required."""
+"""Seconds to wait for a response that is not required."""
 
 
 class NoCacheError(OSError):
-    """There is no folder that jars can be kept in."""
+    """Raised if there is no folder in which jars can be cached."""
 
 
 def jars(pinned: Path) -> list[str]:
-    """The local paths of the jars in a list, whose lines are a SHA-256 and a path in a Maven repository.
+    """Returns the local paths of the jars in a list, whose lines are a SHA-256 and a path in a Maven repository.
 
-    Raises NoCacheError where they cannot be kept, OSError where a jar is neither cached nor available, or differs from
-    its checksum.
+    Raises NoCacheError if they cannot be cached, OSError if a jar is neither cached nor available, or has a wrong
+    checksum.
     """
     folder = _cache()
     try:
@@ -214,7 +218,7 @@ def are_cached(pinned: Path) -> bool:
 
 
 def is_published(paths: list[str]) -> bool | None:
-    """True if Maven Central has all of these files; None if it does not answer."""
+    """True if Maven Central has all these files; None if it does not respond."""
     with ThreadPoolExecutor(len(paths)) as pool:
         answers = set(pool.map(_is_there, paths))
     return False if False in answers else None if None in answers else True
@@ -228,10 +232,10 @@ def _lines(pinned: Path) -> Iterator[tuple[str, str]]:
 
 
 def _cache() -> Path:
-    """The folder of the cache. Raises NoCacheError for a user without a home directory."""
+    """Returns the folder of the cache. Raises NoCacheError for a user without a home directory."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windbolt", "jars")
-    except RuntimeError as error:  # no HOME, and a user that nobody knows, as in many containers
+    except RuntimeError as error:  # no HOME and an unknown user, as in many containers
         raise NoCacheError(str(error)) from error
 
 
@@ -240,7 +244,7 @@ def _target(folder: Path, digest: str, path: str) -> Path:
 
 
 def _jar(folder: Path, digest: str, path: str) -> Path:
-    """The path of a jar in the cache, fetched if necessary; a cached file is always complete."""
+    """Returns the path of a jar in the cache, fetching it if necessary; a cached file is always complete."""
     target = _target(folder, digest, path)
     if target.exists():
         return target
@@ -279,22 +283,22 @@ def _is_there(path: str) -> bool | None:
         return None
 
 
-# Java of windbolt's own, compiled in the driver's JVM when it is needed, by the compiler that Spark has.
+# Windbolt's Java code, compiled on demand in the driver's JVM, by the compiler that comes with Spark.
 
 
 _ONE_AT_A_TIME = Lock()
 
 FAILURES = (Py4JError, TypeError)
-"""Exceptions that are raised if Java fails, or has no compiler: to py4j a class that does not exist is a package."""
+"""Exceptions for failures of Java or a missing compiler; py4j treats an unknown class as a package."""
 
 
 class OtherWay(AbstractContextManager["OtherWay"]):
-    """A block that ends without an error where Java or Spark fails in it: behind it the same is done in another way,
-    which says what is wrong. Where the query is stopped meanwhile the error is raised: nobody waits for that way.
+    """A block in which failures of Java and Spark are logged and suppressed, because the caller then uses a fallback,
+    which reports the problem. If the query was stopped meanwhile, the error is raised: no fallback is needed.
     """
 
     def __init__(self, log: logging.Logger, way: str) -> None:
-        """``way``: the other way, in words for the log."""
+        """``way``: description of the fallback, for the log."""
         self._log, self._way = log, way
 
     def __exit__(
@@ -307,7 +311,7 @@ class OtherWay(AbstractContextManager["OtherWay"]):
 
 
 def _was_interrupted(error: BaseException) -> bool:
-    """True if the thread in Java was interrupted, as it is where its query is stopped."""
+    """True if the Java thread was interrupted, as happens when its query is stopped."""
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     while cause is not None:
         if cause.getClass().getName() == "java.lang.InterruptedException":
@@ -317,19 +321,19 @@ def _was_interrupted(error: BaseException) -> bool:
 
 
 SHARED_WORK = Path(__file__).with_name("SharedWork.java")
-"""Source of what has threads of the driver share work."""
+"""Source of the class that lets threads of the driver share work."""
 
 _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-"""The constructors in each JVM, by the names of their classes. A class stays for the next run: by then Java has made
-fast code of it."""
+"""For each JVM, the constructors by class name. A class is kept for the next run, when Java has already optimised
+it."""
 
 
 def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
-    """The constructor of the class of a source, which has the name of its file; ``made`` calls it. Raises one of
-    FAILURES. ``used``: sources of classes that it uses.
+    """Returns the constructor of the class in a source file, for ``made``; the class has the name of the file.
+    ``used``: source files of classes that it uses. Raises one of FAILURES.
 
-    The class has the digest of its source in its name, because py4j finds methods by the names of classes, and would
-    call those of another class that has the same name.
+    The class's name includes the digest of its source, because py4j looks up methods by class name, and would call
+    those of another class with the same name.
     """
     named, source = _renamed(file.stem, one_source(file, *used))
     with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
@@ -342,8 +346,8 @@ def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
 
 
 def defined_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
-    """The name of the class of a source once the class loader of another one has it, in its package: for a class that
-    Spark looks up by its name. Raises one of FAILURES."""
+    """Returns the name of a source file's class, after defining it in the class loader and package of ``neighbour``,
+    for classes that Spark looks up by name. Raises one of FAILURES."""
     jvm: Any = spark._jvm
     package = str(neighbour.getPackageName())
     given = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
@@ -354,7 +358,7 @@ def defined_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
             return str(loader.loadClass(whole).getName())  # since an earlier run
         handles, classes = jvm.java.lang.invoke.MethodHandles, _compiler(jvm, loader, source).getBytecodes()
         lookup = handles.privateLookupIn(neighbour, handles.lookup())
-        for each in sorted(classes, key=len, reverse=True):  # one within another before that, which needs it
+        for each in sorted(classes, key=len, reverse=True):  # a nested class before the class around it, which needs it
             lookup.defineClass(classes[each])
     return whole
 
@@ -374,7 +378,7 @@ def _compiler(jvm: Any, parent: Any, source: str) -> Any:
 
 
 def one_source(*files: Path) -> str:
-    """Several sources as one: their package, and what they import, stand before all else."""
+    """Returns several sources as one; their package and imports come first."""
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
     heads = dict.fromkeys(line for line in lines if line.startswith(("package ", "import ")))
     first = sorted(heads, key=lambda line: not line.startswith("package "))
@@ -382,7 +386,7 @@ def one_source(*files: Path) -> str:
 
 
 def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
-    """A new object."""
+    """Returns a new object of a Java class."""
     jvm: Any = spark._jvm
     given = jvm.java.util.ArrayList()
     for argument in arguments:
@@ -390,7 +394,7 @@ def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
     return constructor.newInstance(given.toArray())
 
 
-# The Python of Spark's workers on this machine, where a session is not windbolt's own.
+# The Python of Spark's workers on this machine, for sessions that are not windbolt's own.
 
 
 _NAMES = ("PYSPARK_PYTHON", "spark.pyspark.python")
@@ -402,11 +406,11 @@ _QUESTION = (
 
 
 def agree_on_python(context: SparkContext) -> None:
-    """Let the workers be of the driver's Python where nobody has named one: Spark takes ``python3``, which is another
-    one where a virtual environment is not activated. Raises EnvironmentMissing for a Python that was named, and that
-    cannot run a topology.
+    """Makes workers use the driver's Python if the user names none: Spark would take ``python3``, which is another
+    Python if a virtual environment is not activated. Raises EnvironmentMissing for a named Python that cannot run a
+    topology.
 
-    The executors of a cluster are asked themselves (``spark/cluster.py``).
+    On a cluster, ``spark/cluster.py`` asks the executors instead.
     """
     if not on_this_machine(context.master or "") or context.pythonExec == sys.executable:
         return
@@ -426,7 +430,7 @@ def agree_on_python(context: SparkContext) -> None:
 
 
 def _wrong_with(python: str) -> str:
-    """Says why a Python cannot run tasks; "" if it can."""
+    """Returns the reason why a Python cannot run tasks; "" if it can."""
     command = [python, "-c", _QUESTION, *_NEEDED]
     try:
         # Spark starts workers in the driver's environment.
@@ -439,22 +443,22 @@ def _wrong_with(python: str) -> str:
     return f"has no {', '.join(missing)}" if missing else ""
 
 
-# The JVM of a run: started so that it survives the signals that stop the driver, with a readable error when it dies.
+# The JVM of a run: it is started so that it survives the signals that stop the driver, with a readable error when it
+# dies.
 
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _GRACE_SECONDS = 20.0
-"""Seconds that Java has for cleanup after the driver's end, which it sees on its standard input."""
+"""Seconds that Java has for cleanup after the driver's end, which closes Java's standard input."""
 _LOGGERS = ("py4j.clientserver", "py4j.java_gateway", "")
-"""Those of py4j; some of its errors go to the root logger."""
+"""Loggers of py4j; some of its errors go to the root logger."""
 
 
 class JavaOptions(dict[str, Any]):
-    """How pyspark starts Java: in a session of its own, with SIGTERM ignored like SIGINT.
+    """Options with which pyspark starts Java: in a process session of its own, with SIGTERM ignored like SIGINT.
 
-    A signal that stops a run goes to all its processes when a terminal, ``timeout`` or systemd sends it. Only the
-    driver may react: it completes the current batch, for which it needs Java. Signals ignored when Java starts stay
-    ignored.
+    A terminal, ``timeout`` or systemd sends a signal that stops a run to all its processes. Only the driver may react:
+    it completes the current batch, for which it needs Java. Signals that are ignored when Java starts stay ignored.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -473,14 +477,14 @@ def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
 
 
 def ends_with_driver(java: subprocess.Popen[bytes] | None) -> None:
-    """Have Java killed if it does not end by itself soon after the driver."""
+    """Has Java killed if it does not end by itself soon after the driver."""
     if java is not None:
         OFFSPRING.watch(java.pid, _GRACE_SECONDS)
 
 
 @contextmanager
 def importable_windbolt() -> Iterator[None]:
-    """Let processes started in this context, and their children, import windbolt, even where it is not installed."""
+    """Lets processes started in this context, and their children, import windbolt, even if it is not installed."""
     before = os.environ.get("PYTHONPATH")
     if "-packages" not in _ROOT:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, before]))
@@ -495,7 +499,7 @@ def importable_windbolt() -> Iterator[None]:
 
 @contextmanager
 def explaining_javas_end() -> Iterator[None]:
-    """Replace errors caused by Java's death by one that says that Java has ended."""
+    """Replaces errors caused by Java's death with one that says so."""
     java = _process()
     if java is None:
         yield
@@ -504,7 +508,7 @@ def explaining_javas_end() -> Iterator[None]:
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         for leftover in [log_filter for log_filter in logger.filters if isinstance(log_filter, _Quiet)]:
-            logger.removeFilter(leftover)  # from an earlier Java that died
+            logger.removeFilter(leftover)  # left by an earlier Java that died
         logger.addFilter(quiet)
     try:
         yield
@@ -515,19 +519,19 @@ def explaining_javas_end() -> Iterator[None]:
         raise _ended(java.returncode) from error
     finally:
         for name in _LOGGERS:
-            if java.poll() is None:  # else py4j logs errors until the process ends
+            if java.poll() is None:  # otherwise py4j logs errors until the process ends
                 logging.getLogger(name).removeFilter(quiet)
 
 
 def forget_java() -> None:
-    """Forget the session of a Java that has ended, so that the next run starts another."""
+    """Forgets the session of an ended Java, so that the next run starts another."""
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def forget_ended_java() -> None:
-    """Forget a Java that has ended without anybody noticing: asking it for its session would fail for ever."""
+    """Forgets a Java that has ended unnoticed: asking it for its session would fail for ever."""
     if SparkContext._gateway is not None and not java_runs():
         forget_java()
 
@@ -543,7 +547,7 @@ def _process() -> subprocess.Popen[bytes] | None:
 
 
 def _has_ended(java: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """True if Java has ended; after an error of the connection to it, waits a moment for that."""
+    """True if Java has ended; after a connection error, waits a moment for its end."""
     while error is not None and java.poll() is None:
         if type(error).__module__.startswith("py4j") or isinstance(error, ConnectionError):
             with suppress(subprocess.TimeoutExpired):
@@ -567,7 +571,7 @@ def _ended(status: int) -> WindboltError:
 
 
 class _Quiet(logging.Filter):
-    """Keeps py4j from logging, with a traceback for each call, that the connection is gone."""
+    """Keeps py4j from logging each call on the lost connection, with a traceback."""
 
     def __init__(self, java: subprocess.Popen[bytes]) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Kafka in the Java of a classic session: topics as a streaming DataFrame, rows as records, and the driver as a client
-of its own, without a Spark job (decision 73)."""
+"""Kafka in the Java of a classic session: topics as a streaming DataFrame, rows as records, and the driver as a Kafka
+client, without a Spark job (decision 73)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def reaches_kafka(topology: Graph) -> bool:
 
 def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame:
     """Returns the records of a spout as a streaming DataFrame. Raises ConfigError if a topic is missing,
-    UnreachableError if Kafka does not answer."""
+    UnreachableError if Kafka does not respond."""
     topics = check_topics(partial(admin_of, spark), name, spout)
     reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
@@ -82,7 +82,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
 
 
 Send = Callable[[list[pa.Table]], bool]
-"""Writes records in another way than by Spark; whether that was possible."""
+"""Writes records without Spark; returns False if that was not possible."""
 
 
 def send_records(
@@ -93,7 +93,7 @@ def send_records(
     store: SegmentStore,
     send: Send | None = None,
 ) -> None:
-    """Write rows to Kafka: by ``send``, if it can, or from the workers, one task per reference."""
+    """Writes rows to Kafka: with ``send``, if possible, else from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
     topic, named = (
@@ -131,7 +131,7 @@ def send_records(
 
 
 _ROWS = 10_000
-"""Number of records given to Spark at a time."""
+"""Number of records passed to Spark at a time."""
 
 
 def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
 
 @contextmanager
 def admin_of(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[JavaAdmin]:
-    """Kafka's own client for queries about topics. Raises UnreachableError if no server answers."""
+    """Yields Kafka's own client for queries about topics. Raises UnreachableError if no server responds."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     for name, value in {**FIRST, **kafka_settings(options), "bootstrap.servers": servers}.items():
@@ -217,7 +217,7 @@ class JavaAdmin:
             broker_config = next(iter(self._admin.describeConfigs(asked).all().get().values()))
             entry = broker_config.get("auto.create.topics.enable")
             return entry is None or str(entry.value()).lower() != "false"
-        except Py4JJavaError:  # not every user may query this
+        except Py4JJavaError:  # not every user may query the settings
             return True
 
 
@@ -225,7 +225,7 @@ class JavaAdmin:
 
 
 def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Settings as Java's Properties."""
+    """Returns settings as Java's Properties."""
     jvm: Any = spark._jvm
     found = jvm.java.util.Properties()
     for name, value in settings.items():
@@ -233,22 +233,22 @@ def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
     return found
 
 
-# Reads what Spark has planned of a Kafka topic in the driver's own Java, without a Spark job.
-#
-# Spark's connector cuts the batches and keeps their offsets. Its job to read some hundred records takes longer than
-# all the rest of a batch, so on one machine a consumer of the driver's reads them (decision 73). What it cannot read
-# as planned is left to Spark, which then reads it, or says what is wrong.
+# Reads the records of a Kafka topic that Spark has planned in the driver's own Java, without a Spark job.
+# 
+# Spark's connector cuts the batches and keeps their offsets. Its job for some hundred records takes longer than the
+# rest of a batch, so on one machine a consumer in the driver reads them (decision 73). If it cannot read as planned,
+# Spark reads instead, or reports the problem.
 
 
 _PATIENCE_MS = 5_000
-"""Milliseconds without a record after which reading is left to Spark, which waits longer."""
+"""Milliseconds without a record after which Spark reads instead, which waits longer."""
 _LAST_PATIENCE_MS = 60_000
-"""The same for records that Spark cannot read."""
+"""The same, for records that Spark cannot read."""
 _PARTS = 4
-"""Divisor of Java's memory: one part of so many is for the sums of all threads together."""
+"""Divisor of Java's memory, for the share of the sums of all threads together."""
 _FIXED = {
     "enable.auto.commit": "false",
-    "auto.offset.reset": "none",  # offsets that are gone are an error, which Spark is left to tell
+    "auto.offset.reset": "none",  # offsets of deleted records are an error, which Spark reports
 }
 _DEFAULTS = {"receive.buffer.bytes": "65536"}
 """Spark's default values."""
@@ -289,12 +289,12 @@ class KafkaRanges:
 
     @property
     def threads(self) -> int:
-        """Number of the driver's threads that read at once."""
+        """Number of the driver's threads that read concurrently."""
         return self._threads
 
     def add_up(self, name: str, ranges: Sequence[OffsetRange], code: Any, plan: str) -> bool:
-        """Have a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but not more
-        than ranges. Returns False if they could not be read."""
+        """Lets a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but at most
+        one per range. Returns False if they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
         with OtherWay(_LOG, "the records are read anew"):
             self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
@@ -302,7 +302,7 @@ class KafkaRanges:
         return False
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnects."""
         for reader in (self._readers or {}).values():
             with suppress(Py4JError):
                 reader.close()
@@ -310,7 +310,7 @@ class KafkaRanges:
 
     def in_memory(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> dict[str, list[Records]]:
         """Returns the records of a batch that Spark cannot read, by spout, in order of topic and partition. Raises one
-        of FAILURES if records are missing, or Kafka does not answer."""
+        of FAILURES if records are missing, or Kafka does not respond."""
         files: dict[str, list[RecordFile]] = {}
         with TemporaryDirectory(prefix="windbolt-kafka-", ignore_cleanup_errors=True) as folder:
             self._read_into(folder, ranges, files, _LAST_PATIENCE_MS)
@@ -326,7 +326,8 @@ class KafkaRanges:
     def _read(
         self, ranges: Mapping[str, Sequence[OffsetRange] | None], folder: str, files: dict[str, list[RecordFile]]
     ) -> bool:
-        """Read all ranges into files, which are noted before they are made; whether that was possible."""
+        """Reads all ranges into files, which are listed in ``files`` before they are made. Returns False if that was
+        not possible."""
         known = {name: of_spout for name in self._spouts if (of_spout := ranges.get(name)) is not None}
         if len(known) < len(self._spouts):
             return False
@@ -342,7 +343,8 @@ class KafkaRanges:
         files: dict[str, list[RecordFile]],
         patience_ms: int,
     ) -> None:
-        """Reads ranges into files of a folder, which are noted before they are made. Raises one of FAILURES."""
+        """Reads ranges into files of a folder, which are listed in ``files`` before they are made. Raises one of
+        FAILURES."""
         readers = self._compiled()
         for name, of_spout in ranges.items():
             lines, files[name] = [], []
@@ -357,7 +359,7 @@ class KafkaRanges:
     def _compiled(self) -> dict[str, Any]:
         """Returns a reader for each spout."""
         if self._readers is None:
-            self._usable = False  # until this has been done
+            self._usable = False  # until the readers exist
             constructor = compiled(self._spark, _RANGES_SOURCE, SHARED_WORK)
             self._readers = {
                 name: made(self._spark, constructor, self._settings(spout), "headers" in spout.record.names)
@@ -373,18 +375,18 @@ class KafkaRanges:
 
 
 def _is_usual(options: Mapping[str, str]) -> bool:
-    """True if no option asks more of Spark's reading than the defaults of a consumer."""
+    """True if no option makes Spark's reading differ from that of a default consumer."""
     return options.get("failOnDataLoss", "true") == "true" and "kafka.group.id" not in options
 
 
 # Writes the rows of small batches to Kafka from the driver's own Java, without a Spark job (decision 73).
-#
-# What cannot be written so is written by Spark, which says what is wrong; records that were written already then come
-# again, with the ids that they had.
+# 
+# If that fails, Spark writes, or reports the problem. Records that were already written then come again, with the same
+# ids.
 
 
 MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
-"""Rows and bytes of a batch up to which the driver writes them, in one thread and from memory."""
+"""Most rows and bytes of a batch that the driver writes, in one thread and from memory."""
 _SENDER_SOURCE = Path(__file__).with_name("KafkaSender.java")
 
 
@@ -398,7 +400,8 @@ class KafkaSenders:
         self._senders: dict[str, Any] = {}
 
     def send(self, name: str, sink: KafkaSink, tables: Sequence[pa.Table], store: FileSegments, folder: str) -> bool:
-        """Write rows (``outgoing``) for a sink, and wait until they are written; whether that was possible."""
+        """Writes rows (``outgoing``) for a sink, and waits until they are written. Returns False if that was not
+        possible."""
         records = pa.concat_tables(tables)
         if not self._usable or records.nbytes > _MOST_BYTES:
             return False
@@ -419,13 +422,13 @@ class KafkaSenders:
         return True
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnects."""
         for name in list(self._senders):
             self._close(name)
 
     def _sender(self, name: str, sink: KafkaSink) -> Any:
         if self._constructor is None:
-            self._usable = False  # until this has been done
+            self._usable = False  # until the sender exists
             self._constructor = compiled(self._spark, _SENDER_SOURCE)
             self._usable = True
         if name not in self._senders:

@@ -64,15 +64,15 @@ from windowing.errors import WindboltError
 
 
 class SparkFrames:
-    """Creates the DataFrames for functions of sinks, and writes to Kafka."""
+    """Makes DataFrames for functions of sinks, and writes to Kafka."""
 
     def __init__(self, spark: SparkSession, senders: KafkaSenders | None = None) -> None:
-        """``senders`` write small batches to Kafka; None if Spark writes all."""
+        """``senders``: write small batches to Kafka; None if Spark writes all."""
         self.spark, self._senders = spark, senders
         self._tables = Appenders(spark)
 
     def frame(self, store: SegmentStore, refs: list[Ref], schema: pa.Schema) -> DataFrame:
-        """Returns a DataFrame with one partition per reference, read whenever it is used."""
+        """Returns a DataFrame with one partition per reference, which is read on each use."""
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -83,7 +83,7 @@ class SparkFrames:
         return self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(schema))
 
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
-        """Write rows to Kafka, and wait until they are written."""
+        """Writes rows to Kafka, and waits until they are written."""
         senders, sink = self._senders, node.sink
         small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
         if senders is None or not small or not isinstance(store, FileSegments) or store.reads_by_request:
@@ -97,7 +97,7 @@ class SparkFrames:
         send_records(self.spark, node, batch, sink_rows, store, send)
 
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
-        """Append rows to a table, unless an earlier attempt of the batch has done so."""
+        """Appends rows to a table, unless an earlier attempt of the batch has done so."""
         words = f"{batch.topology}, batch {batch_name(batch.key)}: sink {node.name!r}"
         with described(self.spark, words):
             self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
@@ -107,19 +107,19 @@ class SparkFrames:
 
 
 _MAX_RESTARTS = 3
-"""Number of times a batch is restarted after the death of a worker that does not recur."""
+"""How often a batch is restarted after the death of a worker that does not recur."""
 _POLL_SECONDS = 0.1
-"""Seconds between checks for the end of the query, or a request to stop."""
+"""Seconds between checks for the end of the query, or for a request to stop."""
 _NAMING = threading.Lock()
 """Held while a query gets its name."""
 _DESCRIPTION = "spark.job.description"
-"""Spark's property of a thread: how its UI describes the jobs that the thread starts."""
+"""Spark's thread property with the description of the thread's jobs in the UI."""
 _LOOK_SECONDS = 0.01
-"""Seconds between checks for opened sources."""
+"""Seconds between checks whether the sources are open."""
 
 
 class StopRequested(Exception):
-    """Raised when the run must stop: the batch about to start is left to the next run."""
+    """Raised when the run must stop, so that the batch about to start is left to the next run."""
 
 
 def run_in_session(
@@ -131,7 +131,7 @@ def run_in_session(
     spark: SparkSession | None,
     metrics: TimeMetrics | None,
 ) -> Summary:
-    """Run a topology in a classic session; arguments and errors are those of ``run_on_spark``."""
+    """Runs a topology in a classic session; arguments and errors are those of ``run_on_spark``."""
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_before_start(topology, options)
@@ -151,7 +151,7 @@ def run_in_session(
 
 
 class SparkRun(KeepsFrames):
-    """One run of a topology, as a streaming query."""
+    """A run of a topology, as a streaming query."""
 
     engine = Engine.SPARK
     executor: TaskExecutor
@@ -169,7 +169,7 @@ class SparkRun(KeepsFrames):
         self.query: StreamingQuery | None = None
         self._is_cancelled = False
         self.tables: list[str] = []
-        """The tables in whose folders sinks write files: Spark caches information about these."""
+        """The tables to whose folders sinks write files, because Spark caches information about them."""
         super().__init__(topology, options, observers, attempts)
 
     def _begin(self, held: ExitStack) -> None:
@@ -191,7 +191,7 @@ class SparkRun(KeepsFrames):
         return self._is_cancelled or super()._is_ending()
 
     def _cancel(self) -> None:
-        """Cancels everything that the query waits for: tasks, and rows of DataFrames."""
+        """Cancels everything for which the query waits: tasks, and rows of DataFrames."""
         self._is_cancelled = True
         self.executor.cancel()
 
@@ -231,7 +231,7 @@ class SparkRun(KeepsFrames):
             with described(self.spark, words):
                 super()._run(plan)
         else:
-            self.spark.sparkContext.setLocalProperty(_DESCRIPTION, words)  # Spark itself sets it before each batch
+            self.spark.sparkContext.setLocalProperty(_DESCRIPTION, words)  # Spark sets it before each batch
             super()._run(plan)
 
     def _batches(self) -> None:
@@ -253,7 +253,7 @@ class SparkRun(KeepsFrames):
             self.micro_batch.clean = self.cleaning.begin
             opening.enter_context(simple_checkpoints(self.spark, path))
             try:
-                with _NAMING:  # of two queries of one name Spark refuses the second: it goes without
+                with _NAMING:  # Spark refuses the second of two queries with one name, so that gets none
                     if all(each.name != self.topology.name for each in self.spark.streams.active):
                         writer = writer.queryName(self.topology.name)
                     query = self.query = writer.trigger(**trigger).start()
@@ -288,7 +288,7 @@ class SparkRun(KeepsFrames):
         self.batch(number, rows)
         read = {name: rows - before.get(name, 0) for name, rows in self._rows_by_spout().items()}
         files = self.source.file_spouts
-        if len(files) > 1:  # of a source without new files Spark's plan has nothing
+        if len(files) > 1:  # Spark's plan omits sources without new files
             new = {spout for spout, _ in self.log.files(number)}
             files = tuple(name for name in files if name in new)
         counts = [read.get(name, 0) for name in (*files, *delivering)]
@@ -300,13 +300,13 @@ class SparkRun(KeepsFrames):
         return {name: counts["rows"] for name, counts in self.micro_batch.manifest.spouts.items()}
 
     def _lag(self) -> list[SourceLag]:
-        """Returns the lags, with those of Kafka's spouts by Spark's last report."""
+        """Returns the lags, with those of Kafka spouts from Spark's last report."""
         progress = None if self.query is None or not self.source.kafka_spouts else self.query.lastProgress
         records = [] if progress is None else records_behind(progress.sources, self.source.kafka_spouts)
         return [*super()._lag(), *records]
 
     def _run_without_poison(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
-        """Run a batch, without the input on which workers die, if they do."""
+        """Runs a batch; if workers die on some input, runs it without that input."""
         book, chances = PoisonLog(self.checkpoint, key), _MAX_RESTARTS
         while True:
             try:
@@ -332,14 +332,14 @@ class SparkRun(KeepsFrames):
 
 @contextmanager
 def described(spark: SparkSession, words: str) -> Iterator[None]:
-    """Spark's UI describes the jobs that are started within the context by these words."""
+    """Spark's UI describes the jobs that are started within the context by this text."""
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, words)
     try:
         yield
     finally:
-        with suppress(Py4JError, AttributeError):  # the session may have been stopped meanwhile
+        with suppress(Py4JError, AttributeError):  # the session may have been stopped
             context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None: none
 
 
@@ -354,8 +354,8 @@ class Guarded:
         cancel: Callable[[], None] = lambda: None,
         planned: Sequence[PlannedFiles] = (),
     ) -> None:
-        """``cancel`` ends the tasks of a batch that is not to be completed. ``planned``: sources of the query that may
-        fail, too."""
+        """``cancel``: ends the tasks of a batch that must not complete. ``planned``: sources of the query, which may
+        also fail."""
         self.function, self.stop, self.cancel = function, stop, cancel
         self.failure: BaseException | None = None
         self._planned = planned
@@ -372,12 +372,11 @@ class Guarded:
                 self.failure = error
                 if isinstance(error, Exception):
                     raise
-                # Only Exceptions are passed to Java, which would otherwise wait forever for an answer (sys.exit() in
-                # a sink).
+                # Only Exceptions reach Java, which would otherwise wait for ever for an answer (sys.exit() in a sink).
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def wait(self, query: StreamingQuery, session: SparkSession) -> None:
-        """Wait until the query has ended; raises the error that it failed with."""
+        """Waits until the query has ended; raises its error."""
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 if self.stop.is_set():
@@ -392,7 +391,7 @@ class Guarded:
                 raise (_session_stopped() if _is_stopped(session) else _explained(error)) from error
         except BaseException:
             self.cancel()
-            with suppress(Py4JJavaError):  # where the session has been stopped, so has the query
+            with suppress(Py4JJavaError):  # the query ends with its session
                 query.stop()
             raise
         if self.failure is not None and not isinstance(self.failure, StopRequested):
@@ -400,9 +399,9 @@ class Guarded:
 
 
 def wait_for_sources(query: StreamingQuery) -> None:
-    """Return once the query has opened its sources, or has ended; or after a minute, whatever it waits for.
+    """Returns once the query has opened its sources, or has ended; after a minute at the latest.
 
-    A query whose start is interrupted is stopped.
+    If the start of a query is interrupted, the query is stopped.
     """
     try:
         for _ in range(int(60 / _LOOK_SECONDS)):
@@ -416,11 +415,11 @@ def wait_for_sources(query: StreamingQuery) -> None:
 
 
 def _is_stopped(session: SparkSession) -> bool:
-    """True if the session has been stopped, or is being stopped just now."""
+    """True if the session has been stopped, or is being stopped."""
     try:
         java = session.sparkContext._jsc
         return java is None or bool(java.sc().isStopped())
-    except (Py4JError, OSError):  # Java has ended, which the query's own error says
+    except (Py4JError, OSError):  # Java has ended, as the query's error tells
         return False
 
 
@@ -433,7 +432,7 @@ def _session_stopped() -> WindboltError:
 
 
 def _explained(error: StreamingQueryException) -> WindboltError:
-    """Spark's own error in one sentence."""
+    """Returns Spark's error as one sentence."""
     text = str(error)
     known = failure_in(text) or kafka_error_in(text) or storage_error_in(text) or passing_error_in(text)
     if known is not None:

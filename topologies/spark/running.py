@@ -1,4 +1,4 @@
-"""Runs a topology on Spark, in a classic session or over Spark Connect; only what the session needs is imported."""
+"""Runs a topology on Spark, in a classic session or over Spark Connect; imports only what the session needs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def run_on_spark(
     spark: Any = None,
     metrics: TimeMetrics | None = None,
 ) -> Summary:
-    """Run a topology on Spark: with Structured Streaming in a classic session, and over Spark Connect with this process
+    """Runs a topology on Spark: with Structured Streaming in a classic session; over Spark Connect, with this process
     as the driver. A run on an existing checkpoint continues where the last run stopped.
 
-    ``spark``, or else the active session, is used. If there is none, or ``master`` is the address of a Connect server
-    (``sc://host:15002``), a session is created (``master``, by default ``local[*]``; ``conf``), and stopped at the end
-    of the last run that uses it. ``metrics`` is given the report of each batch with Spark's progress.
+    The session is ``spark``, or else the active session. If there is none, or ``master`` is the address of a Connect
+    server (``sc://host:15002``), a session is created (``master``, by default ``local[*]``; ``conf``), and stopped at
+    the end of the last run that uses it. ``metrics``: gets the report of each batch with Spark's progress.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises BoltError for an exception in a bolt; the batch is
-    then not committed, and the next run repeats it. Raises EnvironmentMissing if Java is missing, or the connector that
-    a topology with Kafka needs. Raises ConfigError for what does not go over Connect.
+    then not committed, and the next run repeats it. Raises EnvironmentMissing if Java is missing, or the connector for
+    a topology with Kafka. Raises ConfigError for features that do not work over Connect.
     """
     check_built("run_on_spark", topology)
     refuse_on_spark(options)
@@ -57,8 +57,8 @@ def run_on_spark(
 
 
 def session_for(spark: Any, master: str | None) -> Any:
-    """Returns the session of a run: the given one; else a new one, if ``master`` is the address of a Connect server;
-    else the active one of this thread. None if a new one is opened."""
+    """Returns the session of a run: ``spark``; else a new session, if ``master`` is the address of a Connect server;
+    else the active session of this thread. Returns None if the caller must open one."""
     if spark is not None:
         return spark
     return None if is_remote_master(master) else SparkSession.getActiveSession()

@@ -1,6 +1,6 @@
 """Functions that are sent to workers by value: checks of an executor, and the first code of a worker of Spark Connect.
 
-They use nothing of windbolt, and no package that they have not looked for: code that has not arrived cannot be imported
+They use nothing of windbolt, and no package whose presence they have not checked: windbolt's code may not have arrived
 there, and a package may be missing.
 """
 
@@ -19,15 +19,15 @@ from typing import Any
 
 import pyarrow as pa
 
-# Checks of an executor: who it is, and what is missing there. They use only Python's own modules.
+# Checks of an executor: its identity, and what it lacks. They use only Python's standard modules.
 
 
 def probe(
     packages: Iterable[str], clock: Callable[[], float], look: str, request: bytes
 ) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
-    """Returns a function for a Spark task, which answers as a dict: its executor, and the problems there.
+    """Returns a function for a Spark task, which answers with a dict: its executor, and the problems there.
 
-    ``packages``: must be present. ``look``: the name of a function, ``module:name``, for further checks if they are; it
+    ``packages``: must be present. ``look``: the name of a function, ``module:name``, for further checks if they are. It
     gets ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
     """
 
@@ -61,16 +61,16 @@ def probe(
     return probed
 
 
-# What runs first in a worker of a Connect server: it finds the code of the run, and calls it.
+# The first function in a worker of a Connect server: it finds the code of the run, and calls it.
 
 
 Arrived = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Function for ``mapInArrow`` over ``range(n)``: each row has the number of a share in the column ``id``."""
+"""For ``mapInArrow`` over ``range(n)``: the column ``id`` of each row is the number of a share."""
 
 
 def rows(folders: Sequence[str], work: bytes, shares: Sequence[bytes]) -> Arrived:
-    """Yields the record batches that a function makes of each share. ``work`` is the pickle of the function;
-    ``folders`` are the folders of the archives that were sent."""
+    """Returns a function that yields the record batches of each share. ``work``: the pickle of the function that makes
+    them; ``folders``: the folders of the archives that were sent."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os

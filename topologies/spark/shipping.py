@@ -1,4 +1,4 @@
-"""The code of a run for executors: which modules a topology needs, whose they are, and how they are sent."""
+"""The code of a run for executors: the modules that a topology needs, their owners, and sending them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from windowing.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-# Whose a module is: Python's, windbolt's, installed, or a file of the user's own.
+# The owner of a module: Python, windbolt, an installed package, or the user.
 
 
 WINDBOLT = ("windbolt", "windowing", "policies", "manager", "topologies")
@@ -50,7 +50,7 @@ class ModuleOwner(Enum):
 
 
 def owner_of(name: str) -> ModuleOwner:
-    """Returns the owner of the module that is imported by this name; its top-level package decides."""
+    """Returns the owner of the module with this name, which its top-level package decides."""
     top = name.partition(".")[0]
     if top in WINDBOLT:
         return ModuleOwner.WINDBOLT
@@ -65,7 +65,7 @@ def owner_of(name: str) -> ModuleOwner:
 
 
 def is_users(module: ModuleType) -> bool:
-    """True if a module is a file of the user's, which a worker may not be able to import."""
+    """True if a module is a user's file, which a worker may be unable to import."""
     path = getattr(module, "__file__", None)
     return (
         path is not None and module.__name__ != "__main__" and owner_of_file(module.__name__, path) is ModuleOwner.USER
@@ -81,7 +81,7 @@ def owner_of_file(name: str, path: str) -> ModuleOwner:
 
 
 def is_users_path(path: str) -> bool:
-    """True if a file or folder of modules is neither Python's own nor installed."""
+    """True if a file or folder of modules is neither part of Python nor installed."""
     return not any(each in path for each in _INSTALLED) and not path.startswith(_STANDARD)
 
 
@@ -109,7 +109,7 @@ def own_paths() -> list[str]:
     return [path for path in paths if is_users_path(path)]
 
 
-# The modules that a topology needs: those that its bolts, rules and functions are in, and all that these import.
+# The modules that a topology needs: those of its bolts, rules and functions, and all that these import.
 
 
 _MADE = ("__pycache__", "node_modules")
@@ -117,24 +117,24 @@ _MADE = ("__pycache__", "node_modules")
 
 @dataclass
 class Reached:
-    """Modules that were found; the names are those of top-level modules and packages."""
+    """Modules that were found, by the names of top-level modules and packages."""
 
     users: dict[str, str] = field(default_factory=dict)
-    """By name, the file or folder of the user's own."""
+    """By name, the user's file or folder."""
     installed: set[str] = field(default_factory=set)
-    """Packages that are installed here, and without which a module of the user's cannot be imported."""
+    """Installed packages without which a module of the user cannot be imported."""
 
 
 def with_code(value: object) -> bytes:
-    """Returns a value as bytes, with the code of classes that cannot be imported: classes of ``__main__``, and of
-    functions."""
+    """Returns a value as bytes, with the code of classes that cannot be imported: those of ``__main__``, and those
+    defined in functions."""
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
 def reached_by(topology: Graph) -> Reached:
-    """Finds the modules that a topology needs, by reading code; imports by a computed name are not found."""
+    """Returns the modules that a topology needs, found by reading code; imports by a computed name are not found."""
     seen = _ModuleRecorder(io.BytesIO())
-    with suppress(Exception):  # what cannot be sent is told where it is sent
+    with suppress(Exception):  # sending it will report the problem
         seen.dump(topology)  # type: ignore[no-untyped-call]
     search = _Search()
     for name in sorted(seen.modules):
@@ -152,10 +152,10 @@ class _Search:
     def __init__(self) -> None:
         self.found = Reached()
         self._read: set[str] = set()
-        """The modules of the user's whose imports are needed."""
+        """The user's modules whose imports are required."""
 
     def follow(self, name: str, *, needed: bool) -> None:
-        """Note the top-level module of a name; ``needed``: the topology cannot be loaded without this module."""
+        """Records the top-level module of a name; ``needed``: True if the topology cannot be loaded without it."""
         top = name.partition(".")[0]
         match owner_of(top) if top else ModuleOwner.NOBODY:
             case ModuleOwner.USER:
@@ -166,7 +166,7 @@ class _Search:
                 self.found.installed.add(top)
 
     def read(self, text: str, package: str, *, needed: bool) -> None:
-        """Follow the imports of a module's text. Imports within functions, and in ``try``, may be missing."""
+        """Follows the imports in a module's text. Imports in functions and in ``try`` may be missing."""
         self._follow_all(_imports(text, package), needed=needed)
 
     def _follow_all(self, imports: Iterable[tuple[str, bool]], *, needed: bool) -> None:
@@ -174,19 +174,19 @@ class _Search:
             self.follow(name, needed=needed and at_once)
 
     def _take(self, top: str) -> None:
-        """Note a module or package of the user's: it is sent whole, with the modules that it imports late."""
+        """Records a user's module or package, which is sent as a whole, with the modules that it imports late."""
         if top in self.found.users:
             return
         place = Path(module_places(top)[0])
         if place.is_file() and place.stem != top:
-            return  # the file of a rule goes by another name, and travels as text
+            return  # a rule's file has another name, and is sent as text
         self.found.users[top] = str(place)
         for file in files_of(place):
             if file.suffix == ".py":
                 self._read_file(file, "", needed=False)
 
     def _read_loaded(self, name: str) -> None:
-        """Read a module, and the packages around it, as far as they are loaded: a name may not be a module."""
+        """Reads a loaded module, and the loaded packages around it; the name may not be that of a module."""
         parts = name.split(".")
         for count in range(1, len(parts) + 1):
             module = sys.modules.get(".".join(parts[:count]))
@@ -204,13 +204,13 @@ class _Search:
 
 @lru_cache(maxsize=4096)
 def _imports_in(path: str, package: str, changed: int, size: int) -> tuple[tuple[str, bool], ...]:
-    """Returns the imports of a file as of its last change: those of a package are searched at the start of each run."""
+    """Returns the imports of a file in its present version; packages are searched at the start of each run."""
     return _imports(Path(path).read_text("utf-8"), package)
 
 
 def _imports(text: str, package: str) -> tuple[tuple[str, bool], ...]:
-    """Returns the names that the text of a module may import, each with True if it is imported with the module; empty
-    if the text is not Python."""
+    """Returns the names that a module's text may import, each with True if it is imported at once; empty if the text is
+    not Python."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -220,10 +220,10 @@ def _imports(text: str, package: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yields all statements, also nested ones, in some order: a tenth of the nodes of a tree, and every import is
-    one."""
+    """Yields all statements, even nested ones, in some order. They are a tenth of the nodes of a tree, and every import
+    is a statement."""
     left = list(body)
-    while left:  # each ``elif`` is within the one before: of a thousand, a function that calls itself is too deep
+    while left:  # ``elif`` nests; with a thousand of them, recursion would be too deep
         statement = left.pop()
         yield statement
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -231,7 +231,7 @@ def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:
-    """Returns the full names of the modules that a statement may import; without its package, relative ones are left
+    """Returns the full names of the modules that a statement may import; without a package, relative imports are left
     out."""
     match node:
         case ast.Import(names=names):
@@ -248,13 +248,13 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
 
 
 class _ModuleRecorder(cloudpickle.Pickler):
-    """Notes the modules of the classes and functions that are pickled; its output is not used."""
+    """Records the modules of pickled classes and functions; its output is not used."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)  # type: ignore[no-untyped-call]
         self.modules: set[str] = set()
         self.sources: list[str] = []
-        """Texts of rules, which are sent with the topology without their imports."""
+        """Texts of rules, which are sent with the topology, but without their imports."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Called with every object that is not of a simple type."""
@@ -265,12 +265,12 @@ class _ModuleRecorder(cloudpickle.Pickler):
         elif isinstance(getattr(obj, "source", None), str) and isinstance(getattr(obj, "place", None), str):
             self.sources.append(obj.source)
         elif isinstance(getattr(obj, "place", None), str) and obj.place.replace(".", "a").isidentifier():
-            self.modules.add(obj.place)  # a rule that is named by its module
+            self.modules.add(obj.place)  # a rule that names its module
         return super().reducer_override(obj)  # type: ignore[no-untyped-call]
 
 
 def _main_source(modules: Iterable[str]) -> Iterator[str]:
-    """Returns the text of the program, whose classes are sent by value, but not its imports; for a notebook, imports of
+    """Yields the text of the program, whose classes are sent by value, without its imports; for a notebook, imports of
     the modules of its names."""
     if "__main__" not in modules:
         return
@@ -287,7 +287,7 @@ def _main_source(modules: Iterable[str]) -> Iterator[str]:
 
 
 def files_of(place: Path) -> Iterator[Path]:
-    """Returns the files of a module or package, in order of their names, without generated ones: hidden files, caches,
+    """Returns the files of a module or package, ordered by name, without generated ones: hidden files, caches,
     environments."""
     if place.is_file():
         yield place
@@ -300,23 +300,23 @@ def files_of(place: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
 
 
-# An archive of modules, which Spark unpacks on each executor: the same modules give the same archive.
+# An archive of modules, which Spark unpacks on each executor; the same modules give the same archive.
 
 
 PREFIX = "windbolt-code-"
-"""Prefix of the folders that archives are unpacked to."""
+"""Prefix of the folders to which archives are unpacked."""
 MOST_BYTES = 64 * 2**20
-"""Maximum size of the files of one archive: code is smaller, and data beside it would be sent for nothing."""
+"""Most bytes in the files of an archive: code is smaller, and data next to it would be sent needlessly."""
 _SENT_FILE = re.compile(rf"[^\s\"']*/{PREFIX}[0-9a-f]{{16}}/([^\s\"':]+)")
-"""Matches a file of an archive as an executor calls it; the group is its name in the archive."""
+"""Matches a file of an archive by its path on an executor; the group is its name in the archive."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_archive(folder: str, places: Mapping[str, str]) -> tuple[str, str]:
-    """Write an archive of modules; ``places`` are their files and folders, by name.
+    """Writes an archive of modules; ``places``: their files and folders, by name.
 
-    Returns its path, and the name of the folder that it is to be unpacked to, which follows from the content. Raises
-    Raises ConfigError if that is too large.
+    Returns its path, and the name of the folder to which it will be unpacked, which follows from the content. Raises
+    ConfigError if the content is too large.
     """
     found = list(_entries(places))
     _check_size(found)
@@ -357,34 +357,34 @@ def _check_size(found: list[tuple[str, Path]]) -> None:
         )
 
 
-# Gives executors the code of a run: windbolt as it is here, and the user's modules.
+# Gives executors the code of a run: this windbolt, and the user's modules.
 
 
 _HOME = Path(__file__).resolve().parents[2]
 
 
 def packages(users: dict[str, str]) -> list[dict[str, str]]:
-    """Returns the contents of each archive that executors are sent: the user's modules, as paths by name; windbolt."""
+    """Returns the contents of each archive for executors, as paths by name: the user's modules, and windbolt."""
     windbolt = {name: str(_HOME / name) for name in WINDBOLT}
     return [places for places in (users, windbolt) if places]
 
 
 def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
-    """Sends the user's modules (files and folders by name), and windbolt itself, to all executors of now and later.
+    """Sends the user's modules (files and folders by name), and windbolt itself, to all present and later executors.
 
     They take precedence over installed packages, so all processes of a run have the same code. Returns the names of the
-    folders that Spark unpacks them to.
+    folders to which Spark unpacks them.
     """
     names = [_sent(context, places) for places in packages(users)]
     includes = context._python_includes
     assert includes is not None
-    # The last one is the first in sys.path; what an earlier run has sent is not for this one.
+    # The last archive comes first in sys.path; archives of earlier runs are not used by this run.
     includes[:] = [name for name in includes if not name.startswith(PREFIX)] + names[::-1]
     return names
 
 
 def with_own_places(users: Mapping[str, str], text: str) -> str:
-    """Returns a text of an executor with the paths of the user's modules on this machine."""
+    """Returns a text from an executor with the paths of the user's modules on this machine."""
 
     def own(match: re.Match[str]) -> str:
         top = match[1].partition("/")[0]
@@ -395,7 +395,7 @@ def with_own_places(users: Mapping[str, str], text: str) -> str:
 
 
 def forget_others(names: Iterable[str]) -> None:
-    """In a worker: removes modules that another run has sent, loaded or not."""
+    """Called in a worker: removes modules that another run has sent, loaded or not."""
     kept = tuple(names)
     sys.path[:] = [path for path in sys.path if _sent_folder(path) in (None, *kept)]
     for name, module in list(sys.modules.items()):
@@ -405,7 +405,7 @@ def forget_others(names: Iterable[str]) -> None:
 
 
 def _sent(context: SparkContext, places: dict[str, str]) -> str:
-    """Add an archive to a session that may have had it already, and return the name of its folder."""
+    """Adds an archive to a session, which may already have it; returns the name of its folder."""
     path, name = write_archive(context._temp_dir, places)
     if not any(archive.partition("#")[0].endswith(f"/{name}.zip") for archive in context.listArchives):
         context.addArchive(f"{Path(path).as_uri()}#{name}")
@@ -413,5 +413,5 @@ def _sent(context: SparkContext, places: dict[str, str]) -> str:
 
 
 def _sent_folder(path: str) -> str | None:
-    """Returns the name of the folder of an archive that a path is in; None if it is in none."""
+    """Returns the name of the archive's folder that contains a path; None if no such folder does."""
     return next((part for part in path.split(os.sep) if part.startswith(PREFIX)), None)

@@ -48,7 +48,7 @@ from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_tasks import TaskExecutor, spark_failures
 from windowing.schema import DEFAULT_STREAM, conform
 
-# Files as a source of Spark's: windbolt lists them and cuts the batches, and Spark numbers these (decision 92).
+# Files as a Spark source: windbolt lists them and cuts the batches, and Spark numbers these (decision 92).
 
 
 _SOURCE = Path(__file__).with_name("PlannedFiles.java")
@@ -57,26 +57,26 @@ _ONCE = "once"
 
 
 class PlannedFiles:
-    """The batches of a spout of files, as Spark asks for them (PlannedFiles.java).
+    """The batches of a file spout, requested by Spark (PlannedFiles.java).
 
-    Its log is written before Spark notes a batch in ``offsets/``, as by Spark's own source of files.
+    Its log is written before Spark records a batch in ``offsets/``, as Spark's own file source does.
     """
 
     def __init__(
         self, watched: WatchedFiles, open_log: Callable[[], FileLog], check_owner: Callable[[], None] = lambda: None
     ) -> None:
-        """``open_log`` is called when Spark asks first. ``check_owner`` raises CheckpointError if another run has taken
-        the checkpoint over."""
+        """``open_log``: called at Spark's first request. ``check_owner``: raises CheckpointError if another run has
+        taken the checkpoint over."""
         self.watched, self._open_log, self._check_owner = watched, open_log, check_owner
         self.failure: BaseException | None = None
-        """Exception that made the query fail, if it was raised in here."""
+        """Exception that made the query fail, if it was raised here."""
         self._log: FileLog | None = None
         self._ahead: Iterator[list[FoundFile]] | None = None
         """The remaining batches of the present input, in a run to its end."""
 
     def apply(self, asked: str) -> str | None:
-        """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``, given the last one of
-        the batch before; None if there are no new files."""
+        """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``; None without new files.
+        ``asked``: the last entry of the previous batch."""
         try:
             with during("planning the next batch", "it was not begun, and nothing is lost"):
                 return self._answer(asked)
@@ -99,7 +99,7 @@ class PlannedFiles:
             return None
         try:
             return log_offset(log.note(files))
-        except JournalMoved:  # by a run that has lost the checkpoint to this one, or to which this one has lost it
+        except JournalMoved:  # by a run that has lost the checkpoint to this run, or has taken it over
             self._check_owner()
             log = self._log = self._open_log()
             self._ahead = None if self._ahead is None else self._cut(log)
@@ -113,15 +113,15 @@ class PlannedFiles:
 
 
 def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
-    """Returns a stream with a batch for each that is planned, and a column ``path``, but no rows: the names of a
-    batch's files are in its log."""
+    """Returns a stream with the planned batches, and a column ``path``, but no rows: the names of a batch's files are
+    in its log."""
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     source = made(spark, compiled(spark, _SOURCE))
     return DataFrame(source.open(spark._jsparkSession, planned, planned.watched.spout.path), spark)
 
 
 def with_host(spark: SparkSession, path: str) -> str:
-    """Returns a path in HDFS with the default host of Spark's configuration; Spark notes its files under that host."""
+    """Returns a path in HDFS with the default host of Spark's configuration, under which Spark records its files."""
     shown = shown_path(path)
     if not is_hdfs(shown) or urlsplit(root_and_path(shown)[0]).netloc:
         return path
@@ -129,7 +129,7 @@ def with_host(spark: SparkSession, path: str) -> str:
     return f"{default.rstrip('/')}/{root_and_path(shown)[1]}" if is_hdfs(default) else path
 
 
-# How many rows Spark passes to Python at a time: some megabytes, whatever their columns.
+# The number of rows that Spark passes to Python at a time: some megabytes, whatever their columns.
 
 
 _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -137,21 +137,21 @@ _AT_ONCE = 2**24
 """Target size in bytes of the rows passed at a time."""
 _FEWEST, _MOST, _MOST_FIXED = 200, 10_000, 200_000
 """Minimum and maximum number of rows at a time, and the maximum if all columns have a fixed width. The second is
-Spark's own default: rows that suddenly are far wider than all before need no more memory than without windbolt."""
+Spark's own default: rows that suddenly become far wider need no more memory than without windbolt."""
 _TEXT, _BINARY = 2**16, 2**17
-"""Assumed maximum size in bytes of a text value, and of other values without a fixed width, before any row is known:
-records of Kafka may have a megabyte each."""
+"""Assumed maximum bytes of a text value, and of other values without a fixed width, before any row is known; a Kafka
+record may have a megabyte."""
 _UNEVEN = 4
-"""By how much the widest rows seen are assumed to fall short of the next ones."""
+"""Factor by which the next rows are assumed to be wider than the widest rows so far."""
 
 
 class RowsAtOnce:
-    """The limit of one run. It starts with the largest size that the columns may have, and follows the sizes of the
-    run's rows.
+    """The limit of a run. It starts from the largest size that the columns may have, and follows the sizes of the run's
+    rows.
 
-    Spark itself would measure all bytes after each row, which costs more than reading it. So rows are counted, unless
-    the user has set Spark's option to count bytes, or fewer rows than these. The limit ends with the run: after a run
-    that ran out of memory over sudden wide rows, the next one continues with few at a time.
+    Spark itself would measure all bytes after each row, which costs more than reading the row. So rows are counted,
+    unless the user has set Spark's option to count bytes, or fewer rows. The limit ends with the run: if a run ran out
+    of memory because of sudden wide rows, the next one begins with few rows at a time.
     """
 
     def __init__(self, schemas: Iterable[pa.Schema]) -> None:
@@ -163,7 +163,7 @@ class RowsAtOnce:
         self._counts_bytes: bool | None = None
 
     def note_size(self, row_bytes: float) -> None:
-        """Take note of the mean size in bytes of the rows passed together."""
+        """Records the mean size in bytes of rows passed together."""
         self._seen = max(self._seen, row_bytes)
 
     def rows(self) -> int:
@@ -173,8 +173,8 @@ class RowsAtOnce:
         return _within(_AT_ONCE / (self._seen * _UNEVEN if self._seen else self._widest), _MOST)
 
     def apply(self, session: SparkSession) -> None:
-        """Set it for the query's session, which is a copy of the user's."""
-        if self._counts_bytes is None:  # asked once: Spark returns all its settings for it, which takes milliseconds
+        """Sets the limit for the query's session, which is a copy of the user's."""
+        if self._counts_bytes is None:  # asked once, since Spark returns all settings, in milliseconds
             self._counts_bytes = session.sparkContext.getConf().get(_BYTES) is not None
         if self._counts_bytes:
             return
@@ -206,8 +206,8 @@ def _width(kind: pa.DataType) -> int:
 
 
 _RESULT = StructType([StructField("output", BinaryType()), StructField("row_bytes", DoubleType())])
-"""Result columns: index of the spout, position of the rows in it; the output of their task, or the parts it wrote, as
-one pickle; and the greatest mean size of the rows that were passed together."""
+"""Result columns: index of the spout; position of the rows in it; a pickle of the output of their task, or of the parts
+it wrote; and the greatest mean size of rows that were passed together."""
 
 
 class StreamSource:
@@ -224,15 +224,15 @@ class StreamSource:
         *,
         once: bool,
     ) -> None:
-        """``file_spouts``: the spouts of files in the order of their sources. ``open_log``: returns the log of files of
-        a source of the query, by its index among these; called at its first batch. ``check_owner`` raises
-        CheckpointError if another run has taken the checkpoint over. ``watch``: makes the lister of the files of a
-        spout, given its name. ``once``: the run ends with the present input."""
+        """``file_spouts``: the file spouts in the order of their sources. ``open_log``: returns the file log of a
+        source of the query, by its index among these; called at its first batch. ``check_owner``: raises
+        CheckpointError if another run has taken the checkpoint over. ``watch``: returns the lister of a spout's files,
+        given the spout's name. ``once``: True if the run ends with the present input."""
         self.topology, self._once = topology, once
         self._open_log, self._check_owner, self._watch = open_log, check_owner, watch
-        # Spark identifies the sources of a checkpoint by their positions: these must not depend on the order of
-        # declaration, nor on how long a run is to last. A user's DataFrame may have several sources: behind it no
-        # position is known.
+        # Spark identifies the sources of a checkpoint by position, which must not depend on the order of declaration,
+        # nor on the duration of the run. A user's DataFrame may have several sources, so positions behind it are
+        # unknown.
         names = sorted(topology.spouts)
         spouts = {name: topology.spouts[name].spout for name in names}
         self.kafka_spouts = tuple(name for name in names if isinstance(spouts[name], KafkaSpout))
@@ -243,8 +243,8 @@ class StreamSource:
         self.file_spouts = tuple(file_spouts)
         heartbeats = topology.needs_heartbeat
         self.alone = len(names) == len(self.rows) == 1 and not heartbeats and self._plainly_named(names[0])
-        """True if all rows are from one spout: they then keep their own columns instead of being a struct column, which
-        costs less."""
+        """True if all rows are from one spout. They then keep their own columns instead of forming a struct column,
+        which is cheaper."""
         self._ranges: KafkaRanges | None = None
         self._summed: SummedFrame | None = None
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
@@ -259,17 +259,17 @@ class StreamSource:
     def ingest_rows(
         self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, there: Mapping[str, Partitions]
     ) -> list[Output]:
-        """Ingest the rows of a batch that are not in files of the user's. They arrive spout by spout, in order of
+        """Ingests the rows of a batch that are not in users' files. They arrive spout by spout, in order of
         declaration.
 
-        Kafka's records arrive in order of (record timestamp, topic, partition, offset). If several partitions may have
-        some, by ``there``, they are first only read and written, and then ingested in their order by about ``slots``
-        tasks.
+        Kafka records arrive in order of (record timestamp, topic, partition, offset). If, by ``there``, several
+        partitions may have records, these are first only read and written, and then ingested in order by about
+        ``slots`` tasks.
 
-        Records are read in the driver's Java, if ``read_in_driver`` was called and they can be; otherwise by a job of
-        Spark's, like rows of DataFrames. Java adds up both, if ``add_up_in_java`` was called and sums are all that is
-        asked for (decision 141). A job of Spark's fails on a record whose timestamp does not fit into microseconds:
-        then the driver's Java reads the batch, wherever its tasks run.
+        The driver's Java reads records, if ``read_in_driver`` was called and it can; otherwise a Spark job reads them,
+        like rows of DataFrames. Java adds up both, if ``add_up_in_java`` was called and only sums are needed (decision
+        141). A Spark job fails on a record whose timestamp is out of range in microseconds. Then the driver's Java
+        reads the batch, wherever tasks run.
         """
         added_up: list[Output] | None = None
         if self._summed is not None:
@@ -296,13 +296,13 @@ class StreamSource:
         return outputs
 
     def read_in_driver(self, spark: SparkSession, threads: int) -> None:
-        """Let the driver's Java read the records, if nothing but records comes through Spark."""
+        """Lets the driver's Java read the records, if only records come through Spark."""
         if self.rows and len(self.rows) == len(self.kafka_spouts):
             self._ranges = self._reader(spark, threads)
 
     def add_up_in_java(self, *, here: bool, threads: int) -> None:
-        """Lets Java add up the rows of a DataFrame, or the records of a topic, if possible. ``here``: Spark's tasks see
-        the driver's files, and the driver may use so many threads in their place."""
+        """Lets Java add up the rows of a DataFrame, or the records of a topic, if possible. ``here``: True if Spark's
+        tasks see the driver's files; ``threads``: how many threads the driver may use instead of tasks."""
         sums = frame_sums(self.topology)
         if sums is not None:
             self._summed = SummedFrame(
@@ -317,7 +317,7 @@ class StreamSource:
             )
 
     def close(self) -> None:
-        """Disconnect the driver's own readers."""
+        """Disconnects the driver's own readers."""
         if self._ranges is not None:
             self._ranges.close()
 
@@ -328,8 +328,8 @@ class StreamSource:
     def _read_again(
         self, spark: SparkSession, there: Mapping[str, Partitions], error: TimestampError
     ) -> dict[str, list[Records]]:
-        """Returns the records of a batch on which Spark has failed. Raises ``error`` if they cannot be read
-        otherwise."""
+        """Returns the records of a batch on which Spark has failed. Raises ``error`` if they cannot be read in another
+        way."""
         planned = {name: there[name].ranges for name in self.kafka_spouts if name in there}
         ranges = {name: of_spout for name, of_spout in planned.items() if of_spout is not None}
         if len(ranges) < len(planned):
@@ -349,9 +349,9 @@ class StreamSource:
         merged: Collection[str],
         wanted: Collection[str],
     ) -> list[Output]:
-        """Ingest the rows of these spouts in one job of Spark's; rows of those in ``merged`` are only read and written.
+        """Ingests the rows of these spouts in one Spark job; rows of those in ``merged`` are only read and written.
 
-        If not all spouts are wanted, partitions of the others may be unreadable.
+        If ``wanted`` excludes spouts, their partitions may be unreadable.
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in wanted]
@@ -378,7 +378,7 @@ class StreamSource:
         spout = self.topology.spouts[name].spout
         assert isinstance(spout, FileSpout)
         spout = replace(spout, paths=tuple(with_host(spark, path) for path in spout.paths))
-        if not spout.is_here:  # others have been looked at before Spark was started
+        if not spout.is_here:  # others were checked before Spark started
             refuse_missing(name, spout)
         return PlannedFiles(self._watch(name, spout), partial(self._open_log, source), self._check_owner)
 
@@ -400,8 +400,8 @@ class StreamSource:
         return self._with_columns(frame.select(F.lit(None).cast("string").alias("path"), row.alias(f"row_{name}")))
 
     def _heartbeat(self, spark: SparkSession) -> DataFrame:
-        """Returns a stream with a row at each trigger, so that time advances on a quiet stream: Spark runs no batch
-        without new rows.
+        """Returns a stream with a row at each trigger, so that time advances on a quiet stream, where Spark runs no
+        batches.
 
         To the end of the present input (``availableNow``) it delivers one row. The source ``rate`` cannot do that, and
         would make Spark read all files in one batch.
@@ -410,7 +410,7 @@ class StreamSource:
         return self._with_columns(reader.load().select(F.lit(None).cast("string").alias("path")))
 
     def _with_columns(self, frame: DataFrame) -> DataFrame:
-        """Returns the frame with a column for the rows of every stream, null for the rows of others."""
+        """Returns the frame with a column for the rows of every stream, null for the rows of other streams."""
         for name in self.rows:
             if f"row_{name}" not in frame.columns:
                 kind = from_arrow_schema(self._columns(name))
@@ -418,7 +418,7 @@ class StreamSource:
         return frame
 
     def _plainly_named(self, name: str) -> bool:
-        """True if Spark can pass columns of these names to Python; inside a struct column they may have any name."""
+        """True if Spark can pass columns with these names to Python; inside a struct column any name works."""
         return all(column.replace("_", "a").isalnum() for column in self._columns(name).names)
 
     def _columns(self, name: str) -> pa.Schema:
@@ -426,14 +426,14 @@ class StreamSource:
 
 
 def _columns(topology: Graph, name: str) -> pa.Schema:
-    """Returns the columns read through Spark for a spout."""
+    """Returns the columns that Spark reads for a spout."""
     node = topology.spouts[name]
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
 
 
 def _of_readable_partitions(frame: DataFrame) -> list[Row]:
-    """Returns the rows of a DataFrame without the partitions that have a record which Spark cannot read. Such a record
-    fails a whole job of Spark's, so each partition is a job."""
+    """Returns the rows of a DataFrame without partitions that have an unreadable record. Such a record fails a whole
+    Spark job, so each partition gets its own job."""
     found: list[Row] = []
     rows = frame.rdd
     for partition in range(rows.getNumPartitions()):
@@ -444,23 +444,23 @@ def _of_readable_partitions(frame: DataFrame) -> list[Row]:
 
 @dataclass(frozen=True)
 class _FrameRows:
-    """Rows of one partition of a DataFrame: a split of a source."""
+    """Rows of one partition of a DataFrame, as a split of a source."""
 
     component: str
     table: pa.Table
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
-        """Returns the rows; rows with a time outside Python's range are bad, as in files."""
+        """Yields the rows; rows with a time outside Python's range are bad, as in files."""
         table, numbers, bad = within_years(self.table, np.arange(self.table.num_rows))
         yield SourceBatch(self.component, DEFAULT_STREAM, table, numbers, bad.rows)
 
 
 @dataclass(frozen=True)
 class _How:
-    """Facts that a task needs about the rows it is given."""
+    """Facts about a task's rows."""
 
     names: tuple[str, ...]
-    """The spouts the rows may be from, in order of declaration."""
+    """The spouts from which the rows may come, in order of declaration."""
     alone: bool
     """True if there is only one spout, whose columns the rows have."""
     merged: frozenset[str]
@@ -468,7 +468,7 @@ class _How:
 
 
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Context) -> Iterator[pa.RecordBatch]:
-    """In a worker: ingest the rows of a partition; files are not handled by this job."""
+    """Called in a worker: ingests the rows of a partition; other jobs read files."""
     batches, how = item
     names, alone = how.names, how.alone
     gathered: dict[str, list[pa.Table]] = {}
@@ -498,7 +498,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Cont
 def _ingested(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
 ) -> tuple[tuple[Any, ...], Output | list[MergeInput]]:
-    """Returns the position of these rows in their spout, and their output; for a merged spout, the parts written."""
+    """Returns the position of these rows in their spout, and their output; for a merged spout, the written parts."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]
     if isinstance(context.topology.spouts[name].spout, KafkaSpout):

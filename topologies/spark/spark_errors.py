@@ -25,7 +25,7 @@ from windowing.errors import USER_EXCEPTIONS, DataError, StorageError, Unreachab
 
 
 FROM_SPARK: tuple[type[Exception], ...] = (PySparkException,)
-"""Exceptions in Python for errors of Spark's."""
+"""Python exceptions for errors of Spark."""
 FROM_JAVA: tuple[type[Exception], ...] = ()
 """Exceptions of a failed call to Java; a client of Spark Connect alone has no Java."""
 with suppress(ImportError):
@@ -34,8 +34,8 @@ with suppress(ImportError):
     FROM_SPARK, FROM_JAVA = (Py4JJavaError, PySparkException), (Py4JError,)
 
 
-# Errors of tasks on Spark's own scheduler, which reach the driver in the text of Java's error: they are written into
-# it here, and read from it here.
+# Errors of tasks on Spark's scheduler reach the driver in the text of a Java error. Functions here write them into it,
+# and read them from it.
 
 
 _MARK = "windbolt-failure:"
@@ -43,11 +43,11 @@ _MARKED = re.compile(rf"{_MARK}([A-Za-z0-9+/=]+):")
 
 
 class TaskFailed(Exception):
-    """Raised in an executor: its text holds the failure, for the driver, and then in words, for the executor's log."""
+    """Raised in an executor. Its text contains the failure, for the driver, and its words, for the executor's log."""
 
 
 def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Context | None) -> Any:
-    """Run a task. Whatever it raises is raised as a TaskFailed, which ``failure_in`` finds in Java's text."""
+    """Runs a task. Turns every exception into a TaskFailed, which ``failure_in`` finds in Java's text."""
     try:
         return in_this_process(partial(function, item, context))  # type: ignore[arg-type]
     except USER_EXCEPTIONS as error:
@@ -55,8 +55,8 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
 
 
 def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
-    """Returns the error of the task that Java's text is about; None if it is about something else. ``said_here`` puts
-    the places of this machine into its words."""
+    """Returns the error of the task in Java's text; None if the text is about another error. ``said_here``: replaces
+    places in the error by those of this machine."""
     match = _MARKED.search(text)
     if match is None:
         return None
@@ -64,14 +64,15 @@ def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltErro
         failure = TaskFailure.from_json(base64.b64decode(match[1], validate=True).decode())
         what, why, do = said_here(failure.what), said_here(failure.why), said_here(failure.do)
         return replace(failure, what=what, why=why, do=do, traceback=said_here(failure.traceback)).error()
-    except (ValueError, TypeError, KeyError):  # the mark stands in somebody's data
+    except (ValueError, TypeError, KeyError):  # the mark is part of somebody's data
         return None
 
 
 def _raisable(failure: TaskFailure) -> TaskFailed:
     packed = base64.b64encode(failure.to_json().encode()).decode()
     words = f"{failure.what}\n{failure.traceback}".encode(errors="backslashreplace").decode()
-    # Spark writes the text as UTF-8: at half of a character it would give up within its answer, and Java wait for ever.
+    # Spark writes the text as UTF-8. Half a character would make it fail within its answer, so that Java waits for
+    # ever.
     return TaskFailed(f"{_MARK}{packed}: {words}")
 
 
@@ -89,31 +90,31 @@ _OF_DISKS = {
         errno.ESTALE,
     )
 }  # fmt: skip
-"""Texts of the system's errors about files, which Java passes on unchanged, and their numbers."""
+"""Texts of system errors about files, which Java passes on unchanged, and their numbers."""
 _OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DISKS))})\b[^\n]*", re.MULTILINE)
 """Matches Java's errors only: Python's contain a number, and may be about a user's file."""
 _LONGEST = 500
-"""Maximum length of a line of Java's that is passed on."""
+"""Most characters of a line from Java that are passed on."""
 _TIMESTAMP = re.compile(
     r"[^\n]*timestamp value -?\d+ that overflows[^\n]*"
     r"|[^\n]*ArithmeticException: long overflow(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*KafkaRecordToRowConverter)"
 )
-"""Spark's error text for a record whose timestamp does not fit into microseconds: of 4.2, and of earlier versions."""
+"""Spark's error text for a record with a timestamp out of range in microseconds, in 4.2 and earlier versions."""
 _NO_TOPIC = re.compile(r"(UnknownTopicOrPartition\w*): ?([^\n]*)")
 
 
 class TimestampError(DataError):
-    """A record whose timestamp Spark cannot read, so that it reads none of its batch."""
+    """A record with a timestamp that Spark cannot read, so that Spark reads nothing of its batch."""
 
 
 def unreachable(whose: str, servers: str, message: str) -> WindboltError:
-    """Returns the error for servers that do not answer, or not as expected, by Java's text."""
+    """Returns the error for servers that do not respond, or not as expected, from Java's text."""
     why = message.strip().split("\n", 1)[0].rsplit("Exception: ", 1)[-1]
     return no_answer(whose, servers, why, transient=is_transient_in_java(message))
 
 
 def storage_error_in(text: str) -> StorageError | None:
-    """Returns the error of one of Spark's own files in its long text; None if there is none."""
+    """Returns the error about one of Spark's own files from its long text; None if there is none."""
     match = _OF_DISK.search(text)
     if match is None:
         return None
@@ -123,8 +124,8 @@ def storage_error_in(text: str) -> StorageError | None:
 
 
 def passing_error_in(text: str) -> UnreachableError | None:
-    """Returns the error of a server or an executor that is gone, in Spark's long text; None if no error there may pass
-    without help."""
+    """Returns the error about a lost server or executor from Spark's long text; None if no error in it may pass by
+    itself."""
     line = next((line for line in text.splitlines() if is_transient_in_java(line)), None)
     if line is None:
         return None
@@ -137,7 +138,7 @@ def passing_error_in(text: str) -> UnreachableError | None:
 
 
 def kafka_error_in(text: str) -> WindboltError | None:
-    """Returns the Kafka error contained in Spark's long text; None if there is none."""
+    """Returns the Kafka error in Spark's long text; None if there is none."""
     if "kafka" not in text.lower():
         return None
     return _record_error_in(text) or _broker_error_in(text)

@@ -1,8 +1,8 @@
 """Scenarios on Spark: a micro-batch ends at each tick, clock step, crash and close.
 
-Scenarios of bare bolts run side by side, as bolts of one topology in one run, and so do those of steps; a user's
-topology has a run of its own. A run is a query of Spark's, or over Spark Connect the driver's own. A crash ends it
-before the commit of its batch; a new one continues from the checkpoint.
+Scenarios of bare bolts run side by side, as bolts of one topology in one run, and so do scenarios of steps; a user's
+topology has a run of its own. A run is a Spark query or, over Spark Connect, a run of the driver. A crash ends it
+before the commit of its batch; a new run continues from the checkpoint.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def replay_on_spark(
     *,
     spark: Any = None,
 ) -> list[Replayed]:
-    """Returns the answers to scenarios, in their order, from real Spark queries; over Spark Connect, where ``spark`` or
-    SPARK_REMOTE is that, from runs whose tasks are Spark's.
+    """Returns the results of scenarios, in their order, from real Spark queries. Over Spark Connect, if ``spark`` or
+    SPARK_REMOTE selects it, they come from runs whose tasks run on Spark.
 
-    Batches and checkpoints are in temporary folders, which all machines have to see (``TMPDIR``).
+    Batches and checkpoints are in temporary folders, which all machines must see (``TMPDIR``).
     """
     midway = [list(scenario.midway.items()) for scenario in scenarios]
     prefixes = [prefix for found in midway for _, prefix in found]
@@ -94,8 +94,7 @@ _SPOUT = "batches"
 
 
 Play = Callable[[FileSpout, PairedCheckpoint, Callable[[int, str], None]], None]
-"""Has each batch run that the checkpoint does not have: calls a function with its number and its file, which is a file
-of the spout."""
+"""Runs each batch that the checkpoint does not have: calls a function with its number and the spout's file for it."""
 
 
 @dataclass
@@ -108,7 +107,7 @@ class _Member:
 
 
 class Replays:
-    """Scenarios, and who runs their batches."""
+    """Scenarios, with an executor and a player for their batches."""
 
     def __init__(
         self,
@@ -157,20 +156,20 @@ class _Group:
     """Scenarios that share a run."""
 
     def __init__(self, executor: RunExecutor, play: Play, topology: Graph, members: list[_Member]) -> None:
-        """``executor`` has loaded the topology."""
+        """``executor``: has loaded the topology."""
         self.executor, self.play, self.topology, self.members = executor, play, topology, members
         self.recording = Recording()
         self.crashed: set[int] = set()
 
     def run(self) -> list[Replayed]:
-        """Returns the answers; the checkpoint is beside the batches."""
+        """Returns the results; the checkpoint is next to the batches."""
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
             os.mkdir(f"{folder}/batches")
             for number in range(count):
                 self._write(f"{folder}/batches/{number:08d}.jsonl", number)
             while True:
-                # Everything in the memory of the run before is lost; this one starts from the checkpoint.
+                # The memory of the previous run is lost; this one starts from the checkpoint.
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = open_checkpoint(halves, self.topology).files
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
@@ -178,7 +177,7 @@ class _Group:
                     return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
 
     def _plays(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
-        """Run to the end of the input, or to a crash; returns True if it reached the end."""
+        """Runs to the end of the input, or to a crash; returns True at the end."""
 
         def run(number: int, path: str) -> None:
             if micro_batch.done(number):
@@ -213,7 +212,7 @@ class _Group:
         return number < len(member.batches) and member.batches[number].crash
 
     def _write(self, path: str, number: int) -> None:
-        """Write a batch as a file: a line with the time advance, then the events."""
+        """Writes a batch as a file: a line with the time advance, then the events."""
         advances: dict[str, Any] = {}
         lines: list[str] = []
         for member in self.members:
@@ -241,7 +240,7 @@ class _Group:
 
 
 def _advance(member: _Member, number: int) -> TimeAdvance:
-    """Returns the time advance at the end of a batch; nothing more once the scenario has ended."""
+    """Returns the time advance at the end of a batch; an unchanged time once the scenario has ended."""
     if number < len(member.batches):
         return member.batches[number].advance
     last = member.batches[-1].advance if member.batches else TimeAdvance(0)
@@ -253,7 +252,7 @@ def _fail(phase: str) -> None:
         raise Crash
 
 
-# In a classic session: each run is a query of Spark's.
+# Runs in a classic session are Spark queries.
 
 
 _MASTER = "local[2]"
@@ -261,8 +260,8 @@ _MASTER = "local[2]"
 
 @contextmanager
 def _playing_queries(spark: SparkSession | None) -> Iterator[tuple[TaskExecutor, Play]]:
-    """Yields an executor, and a function that plays batches, in this session or one that is opened."""
-    # Imported here: the client of a Connect server may have none of what a classic session needs.
+    """Yields an executor, and a function that plays batches, in this session or a new one."""
+    # Imported here, because a client of Spark Connect may lack what a classic session needs.
     from topologies.spark.classic_session import check_session, shared_session
     from topologies.spark.workers.pool import executor_for
 
@@ -306,12 +305,12 @@ def _query(
     guarded.wait(query, spark)
 
 
-# Over Spark Connect: this process cuts the batches, and Spark runs their tasks.
+# Over Spark Connect, this process cuts the batches, and Spark runs their tasks.
 
 
 @contextmanager
 def _playing_over_connect(spark: ConnectSession | None) -> Iterator[tuple[ConnectExecutor, Play]]:
-    """Yields an executor, and a function that plays batches, in this session or one that is opened."""
+    """Yields an executor, and a function that plays batches, in this session or a new one."""
     from topologies.spark.connect_run import ConnectExecutor, connected
 
     with connected(spark, None, {}) as session:

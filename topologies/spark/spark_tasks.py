@@ -1,5 +1,5 @@
-"""The tasks of a micro-batch on Spark, in a classic session or over Spark Connect: which tasks the driver runs itself
-(decision 80), how they are dealt out, and how the topology and errors of tasks are sent."""
+"""The tasks of a micro-batch on Spark, in a classic session or over Spark Connect: tasks that the driver runs itself
+(decision 80), their distribution, and sending the topology and the errors of tasks."""
 
 from __future__ import annotations
 
@@ -41,26 +41,27 @@ from topologies.spark.spark_errors import (
 from windowing.bolts.bolt import holder_of
 from windowing.errors import EnvironmentMissing, WindboltError
 
-if TYPE_CHECKING:  # a client of Spark Connect alone has none of these
+if TYPE_CHECKING:  # a client of Spark Connect alone lacks these
     from pyspark import SparkContext
     from pyspark.core.broadcast import Broadcast
 
     from topologies.spark.cluster import Probe
 
-# Which tasks the driver runs itself, since a job of Spark's would take longer than they do (decision 80).
+# Tasks that the driver runs itself, since a Spark job would take longer than they do (decision 80).
 
 
 MOST_BYTES, MOST_SECTIONS = 2**24, 64
-"""Limits for the input of all these tasks together: some milliseconds for one process, however large the cluster is."""
+"""Limits on the input of all these tasks together: some milliseconds for one process, whatever the size of the
+cluster."""
 MOST_SUMS = 1 << 16
 """The limit for sums that Java has made of rows."""
 
 
 def runs_in_driver(function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> bool:
-    """True if the driver is to run all these tasks: they read little, from files, and call only windbolt's own code.
+    """True if the driver must run all these tasks: they read little, from files, and call only windbolt's own code.
 
     This holds for the sums of an AggregateBolt, and for sections that are merged. In an object store each section takes
-    a request, and the requests of several tasks are better made at the same time.
+    a request, and the requests of several tasks are better made concurrently.
     """
     if function is take_in:
         sizes: list[int] = [item.size for item in items]
@@ -82,7 +83,7 @@ def runs_in_driver(function: Callable[[Any, Context], Any], items: Sequence[Any]
 
 
 def _sums(bolt: str, topology: Graph) -> bool:
-    """True if the tasks of a bolt merge ready sums, and their rows go to no bolt within the task."""
+    """True if the tasks of a bolt merge sums, and their rows go to no bolt within the task."""
     if topology.windowed[bolt].partial_sums is None:
         return False
     read = {each.stream[0] for node in topology.plain.values() for each in node.inputs}
@@ -90,34 +91,35 @@ def _sums(bolt: str, topology: Graph) -> bool:
 
 
 def _calls_users(bolt: str, topology: Graph) -> bool:
-    """True if sums are made by functions of the user's."""
+    """True if users' functions make the sums."""
     aggregates = getattr(topology.windowed[bolt].bolt, "aggregates", {})
     return any(getattr(each, "functions", ()) for each in aggregates.values())
 
 
-# The tasks of one job: dealt out to Spark's tasks, and run there.
+# The tasks of one job: distributed over Spark's tasks, and run there.
 
 
 FEW = 2
-"""Up to so many items are a task each, however few slots there are."""
+"""Up to this many items get a task each, however few slots there are."""
 
 
 def distributed(items: Sequence[Any], slots: int) -> list[list[Any]]:
-    """Returns the items of each of Spark's tasks: dealt out one by one, so that neighbours, which are often alike, are
-    in different tasks; and up to two tasks for each slot, so that a slow task does not hold back many items."""
+    """Returns the items of each Spark task. They are dealt out one by one, so that neighbours, which are often similar,
+    are in different tasks. There are up to two tasks for each slot, so that a slow task does not hold back many
+    items."""
     count = min(len(items), 2 * slots)
     return [list(items[first::count]) for first in range(count)]
 
 
 TaskItems = list[tuple[int, Any]]
-"""The items of one of Spark's tasks, with their numbers."""
+"""The numbered items of one Spark task."""
 
 
 def task_of(
     function: Callable[[Any, Context], Any], context: Context, unpack: Callable[[], Graph]
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Returns a function over the items of one Spark task, which can be sent to another process. ``unpack`` returns the
-    topology there."""
+    """Returns a function over the items of one Spark task, which can be sent to another process. ``unpack``: returns
+    the topology there."""
     bare = replace(context, topology=cast("Graph", None))
 
     def complete(bare: Context, _: Context) -> Context:
@@ -133,24 +135,24 @@ def task_of(
 
 
 def numbered(run: Callable[[Iterable[Any]], Iterator[Any]], share: TaskItems) -> Iterator[tuple[int, Any]]:
-    """In a worker: yields the results of the items of one of Spark's tasks, with their numbers."""
+    """Called in a worker: yields the results of one Spark task's items, with their numbers."""
     numbers = [number for number, _ in share]
     return zip(numbers, run(item for _, item in share), strict=True)
 
 
-# Errors of tasks, out of what Spark says.
+# Errors of tasks, from Spark's reports.
 
 
 _MISSING = re.compile(
     r"ModuleNotFoundError: No module named '(windbolt|windowing|policies|manager|topologies|numpy|pandas|pyarrow)\b"
 )
-"""Python's error text if a worker cannot even unpack a task."""
+"""Python's error text if a worker cannot unpack a task."""
 
 
 @contextmanager
 def spark_failures(sent: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Turn Spark's report of a task's error into the error itself. ``sent``: the modules that executors were sent, with
-    their places here, which the error names."""
+    """Turns Spark's report of a task's error into the error itself. ``sent``: the modules that executors were sent,
+    with their places on this machine, which the error names."""
     try:
         yield
     except FROM_SPARK as error:
@@ -182,7 +184,7 @@ def _last_words(text: str) -> str:
     return (errors or lines or [text])[-1 if "Traceback" in text else 0][:500]
 
 
-# The topology, as it travels to the workers.
+# The topology in the form that is sent to workers.
 
 
 _TOPOLOGIES: dict[str, Graph] = {}
@@ -190,7 +192,7 @@ _TOPOLOGIES: dict[str, Graph] = {}
 
 
 def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
-    """Returns a topology as bytes, with the user's own modules of its bolts and spouts; without modules in the
+    """Returns a topology as bytes, with the user's modules of its bolts and spouts, but without modules in the
     top-level packages ``elsewhere``, which the workers can import."""
     bolts: list[Any] = [node.bolt for node in topology.plain.values()]
     bolts += [node.bolt for node in topology.windowed.values()]
@@ -214,7 +216,7 @@ def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
 
 
 def _modules_of_functions(topology: Graph) -> Iterator[str]:
-    """Yields the modules of the functions and policies given to bolts: rules, extractors, aggregates of the user's."""
+    """Yields the modules of users' functions and policies in bolts: rules, extractors, aggregates."""
     for node in topology.windowed.values():
         settings, aggregates = node.bolt.settings, getattr(node.bolt, "aggregates", {})
         functions: list[Any] = [getattr(settings.key_trigger, "rule", None), settings.timestamp_extractor]
@@ -230,8 +232,8 @@ def _modules_of_functions(topology: Graph) -> Iterator[str]:
 
 
 def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Graph:
-    """In a worker: the topology, unpacked once per process; bolts are copied before use. ``read`` gives it as
-    bytes."""
+    """Called in a worker: returns the topology, unpacked once per process; bolts are copied before use. ``read``:
+    returns the topology as bytes."""
     if name not in _TOPOLOGIES:
         forget_others(sent)
         sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
@@ -267,7 +269,7 @@ def _sink_for_workers(sink: Sink) -> Sink:
         case KafkaSink():
             return replace(sink, options={})
         case FileSink():
-            return replace(sink, path=shown_path(sink.path))  # a worker has another working directory
+            return replace(sink, path=shown_path(sink.path))  # workers have another working directory
     return sink
 
 
@@ -275,23 +277,23 @@ def _driver_only(*_: Any) -> Any:
     raise WindboltError("this function was called in a worker, and is the driver's")
 
 
-# Runs the tasks of a micro-batch on the workers of a classic session, or in the driver where a job would take longer
+# Runs the tasks of a micro-batch on the workers of a classic session, or in the driver if a job would take longer
 # (decision 80).
 
 
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction")
-"""Java classes that PySpark asks for in each job of RDDs."""
+"""Java classes that PySpark looks up in each job of RDDs."""
 
 
 _ROUNDS = 3
-"""Number of rounds until each executor has answered: Spark says nowhere which executor a task is for."""
+"""Number of rounds until each executor has answered, since Spark does not tell which executor a task is for."""
 
 
 class TaskExecutor(RunExecutor, Protocol):
-    """Runs the tasks of a run where rows may come from Spark."""
+    """Runs the tasks of a run whose rows may come from Spark."""
 
     on_this_machine: bool
-    """True if tasks see the files of the driver."""
+    """True if tasks see the driver's files."""
 
     def task(
         self, function: Callable[[Any, Context], Any], context: Context
@@ -318,12 +320,12 @@ class SparkExecutor:
 
     @property
     def slots(self) -> int:
-        """Number of tasks to cut work into now: executors come and go."""
+        """Number of tasks into which work is now divided, since executors come and go."""
         now = self.spark.defaultParallelism
         return now if self._cluster is None else self._cluster.slots(now)
 
     def load(self, topology: Graph) -> None:
-        """Set the topology of the following tasks. On a cluster, its code is sent along."""
+        """Sets the topology of the following tasks. On a cluster, its code is sent along."""
         self.close()
         _know_classes(self.spark)
         self.name = uuid.uuid4().hex
@@ -340,7 +342,7 @@ class SparkExecutor:
         if runs_in_driver(function, items, context):
             return self._here.map(function, items, context)
         run = self.task(function, context)
-        # As many tasks as items need no look at the slots, which is a call to Java.
+        # With at most ``FEW`` items, the number of slots, which needs a call to Java, does not matter.
         shares = distributed(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
 
         def run_share(dealt: Iterable[TaskItems]) -> Iterator[tuple[int, Any]]:
@@ -358,7 +360,7 @@ class SparkExecutor:
         return task_of(function, context, self.unpacker())
 
     def unpacker(self) -> Callable[[], Graph]:
-        """Returns the function that gives the topology in a worker."""
+        """Returns a function that unpacks the topology in a worker."""
         assert self.topology is not None, "no topology was loaded"
         return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)
 
@@ -368,7 +370,7 @@ class SparkExecutor:
         topology = self.topology
 
         def asked(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-            # The question is a pickle, in which PySpark sees the broadcast once: each job needs it in its own function.
+            # The request is a pickle in which PySpark finds the broadcast once, so each job needs its own function.
             _ = topology
             return probe(numbers)
 
@@ -383,10 +385,10 @@ class SparkExecutor:
         return list(found.values())
 
     def cancel(self) -> None:
-        """Nothing to do: Spark cancels jobs together with their query."""
+        """Does nothing: Spark cancels jobs together with their query."""
 
     def close(self) -> None:
-        """Free the resources of the workers."""
+        """Frees the resources of the workers."""
         if self.topology is not None:
             self.topology.unpersist()
 
@@ -397,7 +399,7 @@ class Cluster:
 
     cores_of_task: int
     grows: bool
-    """True if Spark asks for executors by the tasks that wait (dynamic allocation)."""
+    """True if Spark requests executors for waiting tasks (dynamic allocation)."""
 
     @classmethod
     def of(cls, spark: SparkContext) -> Cluster:
@@ -407,21 +409,21 @@ class Cluster:
         return cls(int(conf.get("spark.task.cpus", "1") or 1), grows == "true")
 
     def slots(self, cores: int) -> int:
-        """Returns the number of tasks to cut work into for so many cores: as many as can run; and if that lets Spark
-        ask for more executors, twice as many, so that some wait."""
+        """Returns the number of tasks into which work is divided for this many cores: as many as can run. If that lets
+        Spark request more executors, it is twice as many, so that some tasks wait."""
         return max(cores // self.cores_of_task, 1) * (2 if self.grows else 1)
 
 
 def executors_of(spark: SparkContext) -> int:
     """Returns the present number of executors; Spark waits for at least one."""
-    return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # one is the driver
+    return max(len(spark._jsc.sc().statusTracker().getExecutorInfos()) - 1, 1)  # the driver is one of them
 
 
 def _know_classes(context: SparkContext) -> None:
-    """Ask Java for these classes once.
+    """Looks up these classes in Java once.
 
-    PySpark asks for them anew in each job. Java then searches one package after another, and for each missing class all
-    of Spark's jars: some milliseconds in each job (decision 90).
+    Otherwise PySpark looks them up in each job. Java then searches one package after another, and for each missing
+    class all of Spark's jars: some milliseconds in each job (decision 90).
     """
     jvm: Any = context._jvm
     for name in _CLASSES:

@@ -1,7 +1,8 @@
-"""Tables of the session's catalog, to which sinks append each batch exactly once, and sinks as DataFrames.
+"""Tables of the session's catalog, to which sinks append each batch exactly once, and the output of sinks as
+DataFrames.
 
-Delta and Iceberg commit a batch with an id of its own, by which a batch that comes again is known. A Parquet table is a
-folder of files, and so is a sink of files: there the sink becomes one (decision 118).
+Delta and Iceberg commit a batch with an id, by which a repeated batch is recognised. A Parquet table is a folder of
+files, like a file sink, so its sink becomes a file sink (decision 118).
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from topologies.spark.spark_errors import FROM_SPARK, passing_error_in, storage_
 from windowing.errors import CheckpointError, ConfigError, WindboltError, did_you_mean
 
 _NO_PATTERN = ("__globPaths__", "false")
-"""Spark's own option, by which a folder may have brackets or asterisks in its name."""
+"""Spark's option that permits brackets and asterisks in a folder's name."""
 _RECENT = 1000
-"""Number of the latest commits of a Delta table among which the last batch of a sink is looked for first."""
+"""Number of the latest commits of a Delta table that are searched first for a sink's last batch."""
 _SKEW = 60_000_000
-"""Microseconds by which the time of a snapshot of Iceberg's may be before the time of its predecessor."""
+"""Microseconds by which the time of an Iceberg snapshot may be before that of its predecessor."""
 _FACTS = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED that separates the columns of the table from facts about it."""
 _ROWS_OF_A_FILE = 1_000_000
-"""Rows from which on a batch is written as several files."""
+"""Number of rows from which on a batch is written as several files."""
 
 
 def with_tables(topology: Graph, spark: Any) -> Graph:
-    """Returns the topology for a run in this session: its tables exist and accept the rows; a sink of a Parquet table
-    becomes a sink of files in the folder of the table.
+    """Returns the topology for a run in this session: its tables exist and accept the rows; a sink for a Parquet table
+    becomes a file sink with the folder of the table.
 
-    Raises ConfigError for a table that is missing, has other columns, or cannot be appended to exactly once; over Spark
-    Connect for one of Iceberg.
+    Raises ConfigError for a table that is missing, has other columns, or cannot take batches exactly once; over Spark
+    Connect, also for an Iceberg table.
     """
     sinks: dict[str, SinkNode] = dict(topology.sinks)
     folders = {canonical_place(node.sink.path): name for name, node in sinks.items() if isinstance(node.sink, FileSink)}
@@ -82,7 +83,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
 
 
 def tables_of_files(given: Graph, topology: Graph) -> list[str]:
-    """Returns the tables that are sinks of files in a run (``with_tables``)."""
+    """Returns the tables that are file sinks in a run (``with_tables``)."""
     return [
         node.sink.table
         for name, node in given.sinks.items()
@@ -98,7 +99,7 @@ class _Table:
     format: str
     location: str
     full_name: str
-    """Name with its catalog, which a user may omit for the session's current one; empty for a view."""
+    """Name with its catalog, which users may omit for the session's current one; empty for a view."""
     columns: StructType
 
 
@@ -142,7 +143,7 @@ def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
 
 
 def _facts(described: list[tuple[str, str]]) -> tuple[str, str, str]:
-    """Format, location and full name of a table, as DESCRIBE tells them; empty for a view."""
+    """Returns format, location and full name of a table, from DESCRIBE; empty for a view."""
     facts = dict(described)
     return facts.get("Provider", "").lower(), facts.get("Location", ""), facts.get("Name", "")
 
@@ -191,16 +192,16 @@ def _check_columns(name: str, table: _Table, rows: StructType) -> None:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch that a table has, from this sink on this checkpoint."""
+    """A batch of this sink and checkpoint that a table has."""
 
     serial: int
     run: str
     before: str
     """SQL that restores the table to its state before this batch."""
     known: bool = True
-    """False if the table was restored to a time since, so that nobody says whether it still has the batch."""
+    """False if the table was restored to a time since then, so that it is unknown whether it still has the batch."""
     undone_by: int | None = None
-    """The commit that restored a Delta table to a version before this batch; None if the table has it."""
+    """The commit that restored a Delta table to a version before this batch; None if the table has the batch."""
 
 
 class Appender:
@@ -214,10 +215,10 @@ class Appender:
         """The last batch that this object has begun to append."""
 
     def append(self, frame: DataFrame, parts: int, batch: SinkBatch) -> None:
-        """Append a batch, as so many files at most, unless an earlier attempt has done so.
+        """Appends a batch as at most ``parts`` files, unless an earlier attempt has done so.
 
-        Raises CheckpointError if the table has a batch that the checkpoint lacks, other than this one as it was
-        planned: the checkpoint went back, or its state was changed, after that batch was appended.
+        Raises CheckpointError if the table has a batch that the checkpoint lacks, other than this planned batch: the
+        checkpoint went back, or its state was changed, after that batch was appended.
         """
         if 0 <= self._tried < batch.serial:
             self._tried = batch.serial
@@ -226,7 +227,7 @@ class Appender:
         found = list(self._batches(batch, _RECENT))
         delta = self._table.format == "delta"
         if delta and not any(each.serial <= batch.after and each.undone_by is None for each in found):
-            found = list(self._batches(batch, None))  # the one that is committed is further back, or there is none
+            found = list(self._batches(batch, None))  # the committed batch is further back, or there is none
         has_batch = self._has(batch, found)
         self._tried = batch.serial
         if has_batch:
@@ -248,12 +249,12 @@ class Appender:
             )
 
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
-        """True if the table has this batch, as it was planned, given the batches of this sink."""
+        """True if the table has this batch as planned; ``found``: the batches of this sink."""
         standing = [each for each in found if each.undone_by is None]
         if standing and standing[0].known:
             if (standing[0].serial, standing[0].run) == (batch.serial, batch.run):
                 return True
-            del standing[1:]  # each was appended because the one before it was committed
+            del standing[1:]  # each batch was appended after the commit of the one before
         if any(each.serial > batch.after for each in standing):
             raise self._later(batch, found)
         return False
@@ -285,7 +286,7 @@ class Appender:
         )
 
     def _id(self, batch: SinkBatch) -> str:
-        """Names the sink, and the checkpoint whose batches it gets."""
+        """Returns the id of the sink, and of the checkpoint whose batches it gets."""
         return f"windbolt/{batch.origin}/{self.name}"
 
     def _options(self, batch: SinkBatch, undone_by: int | None) -> dict[str, str]:
@@ -294,14 +295,15 @@ class Appender:
             said = {"sink": who, "batch": serial, "run": batch.run}
             return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
         note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
-        # Delta takes each number of an application once, also where the table was restored to before it was there. So
-        # the name has the run: after going back the next run plans other batches under the same numbers. It also has
-        # the commit that has undone the batch, if one has: the batch is appended again then, and otherwise skipped.
+        # Delta accepts each number of an application once, even if the table was restored to a time before it. So the
+        # application's name includes the run: after going back, the next run plans other batches under the same
+        # numbers. It also includes the commit that has undone the batch, if any, since the batch must then be appended
+        # again instead of skipped.
         application = f"{who}/{batch.run}" + ("" if undone_by is None else f"/{undone_by}")
         return {"txnAppId": application, "txnVersion": serial, "userMetadata": note}
 
     def _batches(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
-        """Yields the batches of this sink that are in the table now, the last one first; and this one if it was undone.
+        """Yields the batches of this sink that the table now has, the last one first; and this batch if it was undone.
 
         ``limit``: number of commits of a Delta table to examine, the latest first; None for all.
         """
@@ -314,7 +316,7 @@ class Appender:
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version, note = row["version"], _note(row["userMetadata"])
             ours = note.get("windbolt") == who
-            if version > valid:  # restored to before it
+            if version > valid:  # restored to a version before it
                 if ours and (note["batch"], note["run"]) == (batch.serial, batch.run):
                     yield _Batch(note["batch"], note["run"], "", undone_by=restored)
             elif ours:
@@ -322,11 +324,11 @@ class Appender:
                 yield _Batch(note["batch"], note["run"], before, known)
             elif row["operation"] == "RESTORE" and known:
                 to = str((row["operationParameters"] or {}).get("version", ""))
-                known = to.isdigit()  # else to a time: what of the commits before is left is not said
+                known = to.isdigit()  # a restore to a time does not tell which commits remain
                 valid, restored = int(to) if known else valid, version
 
     def _snapshots(self) -> list[Any]:
-        """Returns the current snapshot of an Iceberg table, and the earlier ones that it still has, the last one
+        """Returns the current snapshot of an Iceberg table, and the earlier ones that still exist, the last one
         first."""
         name = self._table.name
         return self.spark.sql(
@@ -336,8 +338,8 @@ class Appender:
         ).collect()
 
     def _may_be_expired(self, batch: SinkBatch, found: list[_Batch]) -> bool:
-        """True if an Iceberg table may have had a batch in a snapshot that was expired, given the batches that it
-        shows: expiring begins with the oldest snapshot."""
+        """True if an Iceberg table may have had a batch in an expired snapshot. ``found``: the batches in its
+        snapshots; the oldest snapshot expires first."""
         if not batch.again or any(each.serial <= batch.after for each in found):
             return False
         oldest = next(reversed(self._snapshots()), None)
@@ -377,15 +379,15 @@ class Appender:
 
 
 class Appenders:
-    """The tables that the sinks of a run append to."""
+    """The tables to which the sinks of a run append."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._by_sink: dict[str, Appender] = {}
 
     def append(self, node: SinkNode, batch: SinkBatch, frame: DataFrame, refs: list[Ref]) -> None:
-        """Append rows to the table of a sink, unless an earlier attempt of the batch has done so; ``refs``: where the
-        rows are."""
+        """Appends rows to the table of a sink, unless an earlier attempt of the batch has done so; ``refs``: the
+        rows."""
         if node.name not in self._by_sink:
             self._by_sink[node.name] = Appender(self._spark, node)
         parts = min(len(refs), sum(ref.rows for ref in refs) // _ROWS_OF_A_FILE + 1)
@@ -393,7 +395,7 @@ class Appenders:
 
 
 def _note(text: str | None) -> dict[str, Any]:
-    """Returns the note that windbolt wrote into a commit of a Delta table; empty if it did not write the commit."""
+    """Returns windbolt's note in a commit of a Delta table; empty for other commits."""
     try:
         found = json.loads(text or "{}")
     except ValueError:
@@ -405,12 +407,12 @@ def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-# What a sink has written so far, as a DataFrame.
+# The output of a sink so far, as a DataFrame.
 
 
 def frame_of(topology: Graph, name: str | None, spark: SparkSession) -> DataFrame:
-    """Returns the rows that a sink has written until now: Spark lists the files of a DataFrame when it is made. Raises
-    ConfigError for a sink whose rows cannot be read again. ``name`` may be None for the only one whose rows can."""
+    """Returns the rows that a sink has written so far; Spark lists files when a DataFrame is made. Raises ConfigError
+    for a sink whose rows cannot be read again. ``name``: None for the only sink whose rows can be read."""
     node = _readable(topology, name)
     schema, sink = from_arrow_schema(node.schema), node.sink
     if isinstance(sink, TableSink):

@@ -1,7 +1,7 @@
 """Counts of the time rules, for listeners of Spark's queries.
 
-The rows of a batch do not say what happened to them, so observations of a DataFrame cannot tell (docs/decisions/0011).
-The report of the batch can; Spark's own report has the same query and batch number.
+The rows of a batch do not tell what happened to events, so observations of a DataFrame cannot either
+(docs/decisions/0011). The report of the batch tells; Spark's own report has the same query and batch number.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from windowing.reprs import call
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 
 _KEPT = 1000
-"""Number of reports kept for listeners that are behind."""
+"""Number of reports kept for slow listeners."""
 _AT_MOST = 10.0
-"""Maximum seconds that the end of a run waits for Spark to report its last batches."""
+"""Most seconds that the end of a run waits for Spark's reports of its last batches."""
 _LOG = logging.getLogger("windbolt.metrics")
 
 
@@ -46,7 +46,7 @@ class Reports:
         self._lock = threading.Lock()
 
     def note(self, query: str | None, report: BatchReport) -> None:
-        """Keep the report of a batch; Spark does not report a closing."""
+        """Keeps the report of a batch; Spark does not report a closing batch."""
         if query is None or report.closing:
             return
         with self._lock:
@@ -65,7 +65,7 @@ REPORTS = Reports()
 
 @checked_value
 def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
-    """Returns the report of the batch that Spark reports, for a user's own ``StreamingQueryListener``.
+    """Returns windbolt's report of the batch in Spark's report, for a user's ``StreamingQueryListener``.
 
     None for queries that are not windbolt's, and for a batch that an earlier process committed and Spark repeats.
     """
@@ -76,7 +76,7 @@ class TimeMetrics(StreamingQueryListener):
     """Calls a function with the report of each batch and Spark's progress; without a function it logs a line of JSON.
 
     Pass it as ``run_on_spark(..., metrics=TimeMetrics(function))``. The function is called in a thread of Spark, soon
-    after the batch; for the closing, which is not a batch of Spark, the progress is None. ``last`` is the latest
+    after the batch; for the closing batch, which Spark does not know, the progress is None. ``last`` is the latest
     report. An exception in the function is logged, and the run continues.
     """
 
@@ -94,7 +94,7 @@ class TimeMetrics(StreamingQueryListener):
         """Does nothing: no batch is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch is done."""
+        """Called when a batch is done."""
         report = report_of(event.progress)
         if report is not None:
             self.tell(report, event.progress)
@@ -106,7 +106,7 @@ class TimeMetrics(StreamingQueryListener):
             self._changed.notify_all()
 
     def tell(self, report: BatchReport, progress: StreamingQueryProgress | None) -> None:
-        """Pass on a report."""
+        """Passes a report on."""
         self.last = report
         try:
             self.function(report, progress)
@@ -114,14 +114,15 @@ class TimeMetrics(StreamingQueryListener):
             _LOG.exception("the function of TimeMetrics failed on batch %s", report.batch)
 
     def settle(self, run: str) -> None:
-        """Wait until all batches of a run have been reported: Spark reports them asynchronously."""
+        """Waits until all batches of a run have been reported, which Spark does asynchronously."""
         with self._changed:
             self._changed.wait_for(lambda: run in self._ended, _AT_MOST)
             self._ended.discard(run)
 
 
 def log_line(report: BatchReport, progress: StreamingQueryProgress | None) -> None:
-    """Log a report as a line of JSON, with Spark's names for the query and the run, at ``windbolt.metrics``."""
+    """Logs a report as a line of JSON, with Spark's names for the query and the run, to the logger
+    ``windbolt.metrics``."""
     query = None
     if progress is not None:
         names = {"id": str(progress.id), "runId": str(progress.runId), "name": progress.name}
@@ -137,8 +138,8 @@ def count_rows(session: SparkSession, query: str | None, rows: Sequence[int]) ->
     """Makes Spark's progress of the current batch count rows that Spark has not read itself.
 
     ``rows``: of the sources with input in this batch, in the order of the plan: files, then Kafka. Spark takes the
-    number from a metric of its plan, which has no public name. If a version of Spark has it elsewhere, the progress
-    shows none, as it would anyway.
+    number from a metric of its plan, which has no public name. In a version of Spark without this metric, the progress
+    shows no rows, as it would anyway.
     """
     with suppress(*FROM_JAVA, AttributeError, TypeError):
         running: Any = session.streams.get(str(query))
@@ -148,13 +149,13 @@ def count_rows(session: SparkSession, query: str | None, rows: Sequence[int]) ->
         own = [leaf for leaf in scans if any(name in leaf.stream().getClass().getName() for name in _OWN_ROWS)]
         for leaf, count in zip(own, rows, strict=False):
             metric = leaf.metrics().get("numOutputRows").get()
-            if metric.value() == 0:  # else Spark has read them after all
+            if metric.value() == 0:  # else Spark has read the rows itself
                 metric.add(count)
 
 
 @contextmanager
 def listening(spark: SparkSession, metrics: TimeMetrics | None) -> Iterator[None]:
-    """Have Spark report its batches to ``metrics`` within the context."""
+    """Makes Spark report its batches to ``metrics`` within the context."""
     if metrics is None:
         yield
         return

@@ -2,9 +2,9 @@
 
     python -m topologies.spark.workers.daemon WORKER
 
-Spark ends a query, and a task that has failed or is no longer needed, by closing the connections to its workers. A
-worker then finds its pipe broken, which is no problem, but pyspark prints it over the screen. The daemon also imports
-once what every worker needs: workers are its forks, and Spark starts a new one after each failed task.
+Spark ends a query, and a failed or unnecessary task, by closing the connections to its workers. A worker then finds its
+pipe broken, which is harmless, but pyspark prints it over the screen. The daemon also imports in advance what every
+worker needs: workers are its forks, and Spark starts a new one after each failed task.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from pyspark import daemon
 
 import topologies.engine.tasks  # noqa: F401
 
-pa.array([])  # to make an array of a list, Arrow imports pandas: here once, and not in each fork
+pa.array([])  # makes Arrow import pandas here once, not in each fork
 
 
 def quiet_print(*words: object, **options: Any) -> None:
-    """The daemon's ``print``, without messages about broken pipes."""
+    """Replaces the daemon's ``print``; omits messages about broken pipes."""
     text = " ".join(map(str, words))
     if "BrokenPipeError" not in text and "ConnectionResetError" not in text:
         sys.stderr.write(f"{text}\n")
 
 
 def quiet_print_exc() -> None:
-    """The daemon's ``traceback.print_exc``, without the errors that pyspark 4.3 shows when Spark disconnects."""
+    """Replaces the daemon's ``traceback.print_exc``; omits the errors that pyspark 4.3 prints when Spark
+    disconnects."""
     if not isinstance(sys.exception(), (BrokenPipeError, ConnectionResetError)):
         traceback.print_exc()
 

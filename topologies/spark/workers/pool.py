@@ -1,4 +1,4 @@
-"""Chooses who runs the tasks of a micro-batch, and finds the poison input on which a worker died."""
+"""Chooses the executor of a micro-batch, and finds the poison input on which a worker died."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from windowing.errors import ConfigError, WindboltError
 
 
 _MOST = 20
-"""Maximum number of poison rows and files per batch; finding each costs several workers."""
+"""Most poison rows and files per batch; finding each costs several workers."""
 
 
 class Pool(Protocol):
@@ -92,8 +92,8 @@ class _PoisonSearch:
         return self._poison(PoisonKind.ROW, int(numbers[index]))
 
     def _unreadable(self) -> PoisonInput:
-        """Returns the poison part of a file on which the reader dies: one line, if that line alone kills it too, else
-        the file."""
+        """Returns the poison part of a file on which the reader dies: one line, if that line alone kills it, else the
+        file."""
         header = header_lines(self.format)
         if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
             count = self._run(line_count, self.source)
@@ -158,7 +158,7 @@ class PoisonLog:
         self.entries = [PoisonInput.from_json(values) for values in checkpoint.poison_input(key)]
 
     def add(self, entry: PoisonInput, cause: WorkerDied) -> None:
-        """Record one more. Raises ``cause``, with an explanation, if there are too many."""
+        """Records one more poison input. Raises ``cause``, with an explanation, if there are too many."""
         if len(self.entries) >= _MOST:
             raise WorkerDied(
                 f"a worker process {cause.how} on a further row of {entry.path}, after {_MOST} in this batch",
@@ -169,17 +169,16 @@ class PoisonLog:
         self._checkpoint.note_poison_input(self._key, [known.to_json() for known in self.entries])
 
 
-# Chooses who runs the tasks of a micro-batch: Spark, or, on a local master, the driver's own processes.
-#
-# There a Spark job costs more than many a task.
+# Chooses the executor of a micro-batch: Spark or, with a local master, the driver's own processes, since a Spark job
+# costs more than many a task.
 
 
 TASKS = "spark.windbolt.tasks"
-"""Setting that chooses who runs the tasks: ``auto``, ``spark`` or ``pool``."""
+"""Setting that chooses the executor: ``auto``, ``spark`` or ``pool``."""
 
 
 def executor_for(spark: SparkSession) -> TaskExecutor:
-    """Returns the executor for a session: the pool on ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
+    """Returns the executor for a session: the pool with ``local``, ``local[N]`` and ``local[*]``, and otherwise Spark.
 
     Spark is also used if the user asks for retries of tasks: ``local[N,F]``. The setting ``spark.windbolt.tasks``
     overrides this. Raises ConfigError if that is impossible.
@@ -211,7 +210,7 @@ def executor_for(spark: SparkSession) -> TaskExecutor:
 
 
 class PoolExecutor:
-    """Runs tasks in the driver's own worker processes; rows that come out of the JVM are read by Spark's."""
+    """Runs tasks in the driver's own worker processes; rows from the JVM are read by Spark's workers."""
 
     on_this_machine = True
 
@@ -223,7 +222,7 @@ class PoolExecutor:
         self._sound = True
 
     def load(self, topology: Graph) -> None:
-        """Set the topology of the following tasks; the workers prepare themselves meanwhile."""
+        """Sets the topology of the following tasks; the workers prepare themselves meanwhile."""
         self.pool.load(packed(topology), own_paths(), _widest(topology))
         self._topology = topology
 
@@ -245,7 +244,7 @@ class PoolExecutor:
         return self._spark.task(function, context)
 
     def cancel(self) -> None:
-        """End the workers, whatever they are doing."""
+        """Ends the workers, whatever they are doing."""
         self._sound = False
         self.pool.close()
 
@@ -259,8 +258,8 @@ class PoolExecutor:
 
 
 def threads_of_driver(context: SparkContext) -> int:
-    """Returns the number of threads in which the driver may read at once: as many as it runs tasks with a local
-    master."""
+    """Returns the number of threads in which the driver may read concurrently: with a local master, as many as it has
+    tasks."""
     local = local_cores(context.master or "")
     return context.defaultParallelism if local is None else min(context.defaultParallelism, _cores(local[0]))
 
@@ -270,5 +269,5 @@ def _cores(named: str) -> int:
 
 
 def _widest(topology: Graph) -> int:
-    """Maximum number of concurrent tasks of bolts; at least two, for reading."""
+    """Returns the maximum number of concurrent tasks of bolts; at least two, for reading."""
     return max(2, *(sum(node.parallelism for node in level) for level in topology.levels), 0)

@@ -34,10 +34,10 @@ _REAPING = str(Path(__file__).with_name("reaping.py"))
 
 
 class Offspring:
-    """Starts processes as leaders of sessions, and has a reaper (``reaping.py``) end them after the driver.
+    """Starts processes as leaders of process sessions, and makes a reaper (``reaping.py``) end them after the driver.
 
-    They are started by one thread, which lives as long as the driver: a parent-death signal, on which workers die, is
-    sent at the end of the thread that started them.
+    One thread starts them, and lives as long as the driver. Workers die on a parent-death signal, which is sent when
+    the thread that started them ends.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Offspring:
         self._watched: dict[int, float] = {}
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a process in a session of its own; ``options`` are Popen's."""
+        """Starts a process in a session of its own; ``options``: Popen's."""
 
         def begin() -> subprocess.Popen[bytes]:
             return subprocess.Popen(command, start_new_session=True, **options)
@@ -59,7 +59,7 @@ class Offspring:
         return process
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Call a function that starts a process, in the lasting thread; returns its result or raises its exception."""
+        """Calls a function that starts a process, in the lasting thread; returns its result or raises its exception."""
         with self._lock:
             self._here()
             if self._thread is None:
@@ -70,8 +70,8 @@ class Offspring:
         return answer.result()
 
     def watch(self, leader: int, patience: float = 0.0) -> None:
-        """Have the leader of a session, and all processes in it, ended at the latest ``patience`` seconds after the
-        driver."""
+        """Makes the reaper end the leader of a session, and all processes in it, at the latest ``patience`` seconds
+        after the driver."""
         with self._lock:
             self._here()
             self._watched[leader] = patience
@@ -86,7 +86,7 @@ class Offspring:
                 self._tell(f"-{leader}\n")
 
     def _tell(self, line: str) -> None:
-        """Send a line to the reaper; if there is none or it was killed, start a new one and send it all leaders."""
+        """Sends a line to the reaper. If there is none or it was killed, starts a new one and sends it all leaders."""
         reaper = self._reaper
         if reaper is not None and reaper.stdin is not None:
             try:
@@ -95,7 +95,7 @@ class Offspring:
             except OSError:
                 reaper.stdin.close()
                 reaper.wait()
-        # Not in the thread that stays: the reaper outlives the driver.
+        # Not in the lasting thread, because the reaper outlives the driver.
         self._reaper = reaper = subprocess.Popen(
             [sys.executable, "-I", "-S", _REAPING, str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, cwd="/", start_new_session=True,
@@ -105,7 +105,7 @@ class Offspring:
         reaper.stdin.write("".join(lines).encode())
 
     def _here(self) -> None:
-        """Reset in a fork of the driver: thread, reaper and processes belong to the driver."""
+        """Resets this object in a fork of the driver: thread, reaper and processes belong to the driver."""
         if self._process != os.getpid():
             self._process, self._asked, self._thread = os.getpid(), SimpleQueue(), None
             self._reaper, self._watched = None, {}
@@ -129,26 +129,26 @@ OFFSPRING = Offspring()
 _ROOT = str(Path(__file__).parents[3])
 _WORKER = "topologies.spark.workers.worker"
 _POLL_SECONDS = 1.0
-"""Seconds between checks of silent processes: one may have died and left its socket to a child of its own."""
+"""Seconds between checks of silent processes: one may have died and left its socket to a child."""
 _GRACE_SECONDS = 5.0
 """Seconds that a process has to end after closing its socket."""
 _KILLED = (signal.SIGKILL, signal.SIGTERM)
-"""The signals that come from outside: a process that broke ends with another one."""
+"""The signals that come from outside; a crashed process ends with another one."""
 
 
 class WorkerDied(WindboltError):
-    """A worker process ended during a task; ``item`` and ``context`` are those of the task, if known."""
+    """A worker process ended during a task; ``item`` and ``context``: those of the task, if known."""
 
     def __init__(self, what: str, why: str = "", do: str = "", *, how: str = "", transient: bool = False) -> None:
         super().__init__(what, why=why, do=do, transient=transient)
         self.how = how
-        """Outcome, such as ``crashed (SIGSEGV)``."""
+        """How it ended, such as ``crashed (SIGSEGV)``."""
         self.item: Any = None
         self.context: Context | None = None
 
 
 class WorkerPool:
-    """Runs tasks in a limited number of processes on this machine, which are started when needed and stay.
+    """Runs tasks in a limited number of processes on this machine, which are started on demand and kept.
 
     They are not forks of the driver, which has threads, nor do they import its ``__main__``.
     """
@@ -168,9 +168,9 @@ class WorkerPool:
         return own == others
 
     def load(self, topology: bytes, paths: Sequence[str], wanted: int = 1) -> None:
-        """Set the packed topology of the following tasks; ``wanted`` workers prepare themselves meanwhile.
+        """Sets the packed topology of the following tasks; ``wanted`` workers prepare themselves meanwhile.
 
-        ``paths`` are the module paths that it may need.
+        ``paths``: the module paths that it may need.
         """
         self._topology = pickle.dumps((list(paths), topology), pickle.HIGHEST_PROTOCOL)
         Thread(target=self._prepare, args=(min(wanted, self.most),), daemon=True).start()
@@ -178,7 +178,7 @@ class WorkerPool:
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         """Returns the results of the tasks, in the order of the items.
 
-        Raises the first error of a task. No other task is running then, and workers were ended for that.
+        Raises the first error of a task. By then workers with other running tasks have been ended.
         """
         if not items:
             return []
@@ -205,7 +205,7 @@ class WorkerPool:
         return [results[index] for index in range(len(items))]
 
     def close(self) -> None:
-        """End the workers, even during a task that another thread waits for."""
+        """Ends the workers, even during a task that another thread waits for."""
         self._closed = True
         for worker in list(self._workers):
             OFFSPRING.end(worker.process.pid)
@@ -221,7 +221,7 @@ class WorkerPool:
             self._ensure_workers(wanted)
 
     def _ensure_workers(self, wanted: int) -> None:
-        """Ensure at least ``wanted`` live workers with the topology."""
+        """Ensures at least ``wanted`` live workers with the topology."""
         if self._closed:
             raise WindboltError("the workers have ended", why="the run was closed or aborted")
         self._dismiss(worker for worker in self._workers if worker.process.poll() is not None)
@@ -241,7 +241,7 @@ class WorkerPool:
         return [worker for worker in self._workers if not worker.busy]
 
     def _wait_for_workers(self) -> list[_WorkerProcess]:
-        """Wait up to ``_POLL_SECONDS`` for busy workers that have answered or died."""
+        """Waits up to ``_POLL_SECONDS`` for busy workers that have answered or died."""
         by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
         heard = wait(by_connection, _POLL_SECONDS)
         workers = [by_connection[cast("Connection", connection)] for connection in heard]
@@ -306,7 +306,7 @@ class _WorkerProcess:
                 self.process = OFFSPRING.start(
                     [sys.executable, "-P", "-X", "faulthandler", "-m", _WORKER, *map(str, numbers)],
                     stdin=subprocess.DEVNULL,
-                    # The output of bolts appears where it does with Spark's own workers; stdout is the driver's.
+                    # The output of bolts appears where it does with Spark's workers; stdout belongs to the driver.
                     stdout=subprocess.DEVNULL if sys.__stderr__ is None else 2,
                     pass_fds=[theirs.fileno(), note.fileno()],
                     env=environment,
@@ -317,30 +317,30 @@ class _WorkerProcess:
                 raise
         self.topology = b""
         self.task: int | None = None
-        """Index of the current item; None if there is none."""
+        """Index of the current item; None without one."""
         self.busy = False
         """True if an answer is expected."""
         self.where = ""
-        """For a process that has ended: the window that it was working on, as text."""
+        """For an ended process: the window that it was working on, as text."""
         self._job = b""
         self._number = 0
-        """Number of the last message; its answer has the same."""
+        """Number of the last message, and of its answer."""
 
     def send_topology(self, topology: bytes) -> None:
-        """Send a topology."""
+        """Sends a topology."""
         self.topology, self._job = topology, b""
         self._send(topology, None, None)
 
     def give(self, index: int, job: bytes, item: Any) -> None:
-        """Send a task."""
+        """Sends a task."""
         packed = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         fresh = None if job is self._job else job
         self.task, self._job = index, job
         self._send(None, fresh, packed)
 
     def answer(self) -> tuple[Any, TaskFailure | None] | None:
-        """Returns the answer to the last message, or None for a message that is not its answer. Raises EOFError or
-        OSError if the process has died."""
+        """Returns the answer to the last message; None for a message that is not its answer. Raises EOFError or OSError
+        if the process has died."""
         if self.process.poll() is not None and not self.connection.poll():
             raise EOFError
         process, number, result, failure = pickle.loads(self.connection.recv_bytes())
@@ -364,7 +364,7 @@ class _WorkerProcess:
         self.busy = True
         self._number += 1
         message = pickle.dumps((self._number, topology, job, item), pickle.HIGHEST_PROTOCOL)
-        with suppress(OSError):  # it has died, which reading its answer will show
+        with suppress(OSError):  # it has died, as reading its answer will show
             self.connection.send_bytes(message)
 
 
@@ -398,7 +398,7 @@ def _end(status: int) -> tuple[str, str]:
 
 
 _LONGEST = 60.0
-"""Maximum seconds that workers wait for the next run."""
+"""Most seconds that workers wait for the next run."""
 
 
 class SparePool:
@@ -420,7 +420,7 @@ class SparePool:
         return wanted
 
     def leave(self, pool: WorkerPool) -> None:
-        """Keep a pool whose tasks have all ended."""
+        """Keeps a pool without running tasks."""
         if not main_thread().is_alive():
             pool.close()  # the process is ending: no run follows, and no timer can be started
             return
@@ -429,7 +429,7 @@ class SparePool:
             before.close()
 
     def end(self) -> None:
-        """End the waiting workers."""
+        """Ends the waiting workers."""
         pool = self._swap(None)
         if pool is not None:
             pool.close()

@@ -1,9 +1,9 @@
-"""The reaper: a small process beside the driver that ends all processes started by the driver when the driver dies.
+"""The reaper: a small process beside the driver that, when the driver dies, ends all processes that it started.
 
     python -I -S reaping.py DRIVER
 
-Each watched process is the leader of a session, so that its own children can be identified. Its process id comes on
-standard input: ``+123 0`` to watch it, ``+124 20`` to give it 20 s to end by itself, ``-123`` once it has ended. The
+Each watched process is the leader of a session, so that its children can be identified. Process ids arrive on standard
+input: ``+123 0`` to watch 123, ``+124 20`` to give 124 another 20 s to end by itself, ``-123`` once 123 has ended. The
 end of standard input is the end of the driver. Only the standard library is imported here, and no user code runs, so
 that nothing can interfere.
 """
@@ -18,11 +18,11 @@ import time
 from contextlib import suppress
 
 _POLL_SECONDS = 1.0
-"""Seconds between checks of the driver, whose standard input a fork of it may keep open."""
+"""Seconds between checks of the driver, because its fork may keep standard input open."""
 
 
 def end_session(leader: int) -> None:
-    """Kill the leader of a session and all processes still in the session."""
+    """Kills the leader of a session and all processes still in the session."""
     for _ in range(5):  # a process may start another one meanwhile
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
@@ -35,7 +35,7 @@ def end_session(leader: int) -> None:
 
 
 def followers(leader: int) -> list[int]:
-    """Returns the processes in a session, without its leader; empty if there is no ``/proc``."""
+    """Returns the processes in a session, without its leader; empty without ``/proc``."""
     members = []
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
@@ -46,14 +46,14 @@ def followers(leader: int) -> list[int]:
             with open(f"/proc/{name}/stat", "rb") as stat:
                 state, _parent, _group, session = stat.read().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):
-            continue  # it has ended since then
+            continue  # it has just ended
         if int(session) == leader and int(name) != leader and state not in (b"Z", b"X"):
             members.append(int(name))
     return members
 
 
 def main() -> None:
-    """Wait for the end of the driver, then end the processes that it started."""
+    """Waits for the end of the driver, then ends the processes that it started."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()

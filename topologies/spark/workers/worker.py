@@ -3,8 +3,8 @@
     python -m topologies.spark.workers.worker SOCKET DRIVER NOTE
 
 The socket carries pickled messages (number, topology, job, item), each with only what is new to the worker: either a
-topology, to be unpacked at once; or an item, with its job (function, context) if that has changed. Each is answered by
-(process id, number, result, None), or (process id, number, None, ``TaskFailure``). A child that a bolt forks has
+topology, which it unpacks at once; or an item, with its job (function, context) if that has changed. The answer to each
+is (process id, number, result, None), or (process id, number, None, ``TaskFailure``). A child that a bolt forks has
 another process id, and does not answer. ``NOTE`` is a file in which the worker records the window it is working on
 (``topologies/engine/failures.py``).
 """
@@ -47,7 +47,7 @@ class Worker:
         self._job: tuple[Callable[[Any, Context], Any], Context] | None = None
 
     def answer(self, number: int, topology: bytes | None, job: bytes | None, item: bytes | None) -> bytes:
-        """Carry out a message. The worker survives whatever a bolt raises, including ``sys.exit()``."""
+        """Handles a message. The worker survives whatever a bolt raises, including ``sys.exit()``."""
         try:
             if topology is not None:
                 self._packed, self._topology, self._job = topology, None, None
@@ -75,18 +75,18 @@ class Worker:
 
 
 def main() -> None:
-    """Run tasks; does not return."""
+    """Runs tasks; does not return."""
     socket, driver, note = map(int, sys.argv[1:4])
     _die_with(driver)
     _hear_no_signals()
     os.set_inheritable(socket, False)
     os.set_inheritable(note, False)
     connection = Connection(socket)
-    # A child would answer in place of this worker, and keep the driver from noticing this worker's end.
+    # A child must not answer in place of this worker, nor hide this worker's end from the driver.
     os.register_at_fork(after_in_child=connection.close)
     asked: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(connection, asked), daemon=True).start()
-    # The first task should not wait for these.
+    # Imported now, so that the first task need not wait.
     import pyarrow as pa
 
     import topologies.engine.tasks  # noqa: F401
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
-    """Receive messages; when the driver ends, the current task ends too, before it writes any more."""
+    """Receives messages; when the driver ends, the current task ends too, before it writes any more."""
     try:
         while True:
             asked.put(connection.recv_bytes())
@@ -115,13 +115,13 @@ def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
 
 
 def _die_with(driver: int) -> None:
-    """Die immediately when the driver dies, even inside C code, by Linux's parent-death signal.
+    """Makes this process die immediately when the driver dies, even inside C code, by Linux's parent-death signal.
 
     Elsewhere the reaper ends the process.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != driver:  # it died before that
+    if os.getppid() != driver:  # it died before this call
         os._exit(0)
 
 
@@ -129,15 +129,15 @@ def _hear_no_signals() -> None:
     """Makes the worker ignore signals: the driver decides when a run ends, even if a signal goes to all processes
     (Ctrl-C, systemd, ``timeout``).
 
-    Programs that a bolt starts, and children that it forks, receive signals as usual: handlers that do nothing are not
-    passed on to programs, as ignored signals would be, and are removed from children.
+    Programs that a bolt starts, and children that it forks, receive signals as usual. The handlers here do nothing:
+    unlike ignored signals, they are not passed on to programs, and they are removed from children.
     """
     for number in _SIGNALS:
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)
     masks = local()
 
-    def hold_back() -> None:  # or one that comes to a child that is not ready yet would be lost
+    def hold_back() -> None:  # else a signal to an unready child would be lost
         masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
     def let_through() -> None:
