@@ -115,7 +115,7 @@ class Advice:
 def advice_on(
     topology: Graph, work: Mapping[str, BoltWork], limits: AdviceLimits | None = None, *, kept: bool = False
 ) -> list[Advice]:
-    """Returns the advice after a run with these costs. ``kept``: the run was on a checkpoint, which the next run
+    """Returns the advice after a run with these costs. ``kept``: True if the run had a checkpoint, which the next run
     continues."""
     limits, spent = limits or LIMITS, sum(each.seconds for each in work.values())
     if spent < limits.seconds:

@@ -1,4 +1,4 @@
-"""The moments of a run as one bolt sees it, in order of processing time, and what happened to each event."""
+"""The moments of a run at one bolt, in order of processing time, with the outcome of each event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from topologies.scenarios.script import script
 from windowing.errors import ScenarioError
 from windowing.timestamps import FOREVER
 
-# The outcome of an event in pictures: each fate has a shape, a colour, a word and a sentence.
+# The outcome of an event in pictures: each outcome has a shape, a colour, a word and a sentence.
 
 
 class Fate(Enum):
@@ -46,17 +46,17 @@ class Fate(Enum):
 
     @property
     def is_unusual(self) -> bool:
-        """True if people want to be told the reason."""
+        """True if the reason is worth telling."""
         return self in (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
 
     @property
     def word(self) -> str:
-        """Name of the fate in the legend."""
+        """Name of the outcome in the legend."""
         return _WORDS[self][0]
 
     @property
     def meaning(self) -> str:
-        """Explanation of the fate in the legend."""
+        """Explanation of the outcome in the legend."""
         return _WORDS[self][1]
 
 
@@ -86,7 +86,7 @@ _BY_DECISION = {
 
 
 def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
-    """Returns the outcome of an event that came to a bolt. ``ids``: True if windows say which events they hold."""
+    """Returns the outcome of an event that came to a bolt. ``ids``: True if windows list the ids of their events."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]
@@ -97,7 +97,7 @@ def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fa
     return Fate.WINDOWED if windowed or not ids else Fate.NOWHERE
 
 
-# The moments of a run as one bolt sees it, in order of processing time: its arrivals, ticks and firings.
+# The moments of a run at one bolt, in order of processing time: its arrivals, ticks and firings.
 
 
 @dataclass(kw_only=True)
@@ -115,18 +115,18 @@ class RunMoment:
     event: str = ""
     """The id of the event."""
     arrival: int | None = None
-    """Number of the event among the scenario's events, from 1; None for an event that another bolt made."""
+    """Number of the event in the scenario, from 1; None for an event that another bolt made."""
     at: int | None = None
-    """Place of an event on the axis."""
+    """Position of the event on the axis."""
     own: int | None = None
-    """The time with which the event came."""
+    """The original time of the event."""
     fate: Fate | None = None
     mark: int | None = None
     """The watermark with which the event was compared."""
     source: str | None = None
     """The input of the event, or its partition."""
     reason: str | None = None
-    """The reason why the event was turned away, or cannot be used."""
+    """The reason why the event was rejected, or cannot be used."""
     window: int | None = None
     """The number of the window that fires."""
     step: Any = None
@@ -134,14 +134,14 @@ class RunMoment:
 
     @property
     def late_by(self) -> int | None:
-        """Time by which the event lies behind the watermark, if it came too late; else None."""
+        """How far the event is behind the watermark, if it came too late; else None."""
         if self.fate not in (Fate.LATE, Fate.DROPPED) or self.mark is None or self.own is None or self.own > self.mark:
             return None
         return self.mark - self.own
 
 
 Taken: TypeAlias = "dict[str | None, deque[int | None]]"
-"""For each id of events, the watermark after each of these events, in order of arrival."""
+"""For each event id, the watermark after each event with that id, in order of arrival."""
 
 
 class RunMoments:
@@ -245,7 +245,7 @@ class RunMoments:
         return moment
 
     def _arrival_time(self, step: EventStep) -> int | None:
-        """Returns the clock at which an event says that it arrived."""
+        """Returns the clock in an event's arrival field."""
         arrival = self.scenario.rules.arrival
         value = None if arrival is None or arrival.field is None else step.event.get(arrival.field)
         try:
@@ -267,13 +267,13 @@ class RunMoments:
             moment.reason = self.trace.invalid.get(self.arrived - 1)
 
     def _source(self, step: EventStep, decided: Decided) -> str:
-        """Returns the name of the source of marks of an event, as reports of batches write it."""
+        """Returns the name of an event's source of marks, as in reports of batches."""
         column = self.trace.settings.watermark_partition
         value = step.event.get(column) if isinstance(column, str) else None
         return decided["input"] if value is None else f"{decided['input']}\t{value}"
 
     def _derived(self, batch: int) -> Iterator[RunMoment]:
-        """Yields the events of a batch that come from no step: rows of other bolts."""
+        """Yields the events of a batch that are not steps: rows of other bolts."""
         for decided in self.decided.rest(batch):
             moment = self._moment("event", batch, None)
             moment.event = decided["event"] or f"{decided['input']} {decided['seq']}"
@@ -290,20 +290,20 @@ def known_ids(ids: Sequence[str | None] | None) -> list[str]:
 
 
 def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
-    """True if only the order of arrival can place events, because the windows, or the run, have no known time."""
+    """True if only the order of arrival can place events, because the times of windows or of the run are unknown."""
     no_ends = any(window["end"] is None for window in trace.windows.values())
     return no_ends or not (trace.event_time or scenario.has_clock)
 
 
 class _Decided:
-    """The decisions of a bolt, found by the events of a scenario."""
+    """The decisions of a bolt, looked up by the events of a scenario."""
 
     def __init__(self, trace: BoltTrace) -> None:
         self._from_bolts = trace.from_bolts
         self._by_row: dict[int, Decided] = {}
         self._by_id: dict[str, deque[Decided]] = defaultdict(deque)
         self._of_batch: dict[int, list[Decided]] = defaultdict(list)
-        """The decisions of each batch on rows that have no number in the scenario."""
+        """The decisions of each batch about rows without a number in the scenario."""
         seen = set()
         for decided in trace.decisions:
             batch = int(decided["batch"].split("-", 1)[0])
@@ -324,14 +324,14 @@ class _Decided:
         found = self._by_row.pop(number, None)
         if found is None and self._by_id[step.id]:
             found = self._by_id[step.id].popleft()
-        if found is None:  # without ids the order of arrival says which it is, on the stream itself
+        if found is None:  # without ids, the order of arrival on the stream identifies it
             found = next((each for each in self.rest(batch) if self._nameless(each, step)), None)
         if found is not None:
             self._taken.add(id(found))
         return found
 
     def rest(self, batch: int) -> Iterator[Decided]:
-        """Returns the decisions of a batch that belong to no event of the scenario so far."""
+        """Yields the decisions of a batch that belong to no event of the scenario so far."""
         return (each for each in self._of_batch[batch] if id(each) not in self._taken)
 
     def _nameless(self, decided: Decided, step: EventStep) -> bool:
@@ -341,12 +341,12 @@ class _Decided:
         )
 
 
-# Where the windows of a run stand among its steps: at the one that made each fire.
+# The place of a run's windows among its steps: each comes after the step that made it fire.
 
 
 @dataclass
 class _Progress:
-    """Progress of a run."""
+    """How far a run has come."""
 
     clock: int
     watermark: int = NONE
@@ -354,7 +354,7 @@ class _Progress:
     """The ids of the events so far."""
 
     def reach(self, watermark: int | None) -> None:
-        """Note a watermark, if there is one."""
+        """Records a watermark, unless it is None."""
         if watermark is not None:
             self.watermark = max(watermark, self.watermark)
 
@@ -366,13 +366,13 @@ class _Progress:
 
 
 class _Waiting:
-    """The windows that have yet to be placed, in the order in which they fired."""
+    """The windows that have yet to be placed, in order of firing."""
 
     def __init__(self, windows: Iterable[AnswerWindow]) -> None:
         self._windows = deque(enumerate(windows))
 
     def allowed(self, batch: int, progress: _Progress) -> Iterator[int]:
-        """Yields the next windows, as long as they are due within the present batch."""
+        """Yields the next windows that are due within the present batch."""
         while self._windows and self._windows[0][1]["batch"] == batch and progress.allows(self._windows[0][1]):
             yield self._windows.popleft()[0]
 
@@ -383,10 +383,10 @@ class _Waiting:
 
 
 def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
-    """Yields each step with the windows that fired just before it (its clock moved first), and after it.
+    """Yields each step with the windows that fired just before it (if it moved the clock first), and after it.
 
-    The trace names the batch in which a window fired, and the watermark or clock from which it was due. Within a batch
-    of several steps a window stands at the first step where it was due with all its events, else after the last step.
+    The trace has the batch in which a window fired, and the watermark or clock from which it was due. In a batch of
+    several steps, a window is placed at the first step where it was due with all its events, else after the last step.
     """
     waiting, progress = _Waiting(answer.windows), _Progress(scenario.first_clock)
     watermarks, clocks = iter(answer.watermarks), iter(answer.clocks)

@@ -56,7 +56,7 @@ def load_topology(reference: str) -> Graph:
 
 
 def load_module(path: str) -> ModuleType:
-    """Returns the module of a user's file, loaded anew; its folder is searched first from then on. Raises
+    """Returns the module of a user's file, loaded anew. From then on its folder is searched first. Raises
     ConfigError."""
     full = os.path.abspath(path)
     if not os.path.isfile(full):
@@ -91,7 +91,7 @@ _PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
 
 
 def _refuse_hiding(folder: str) -> None:
-    """Raises an error if the file of a topology, or modules beside it, have the names of windbolt's own packages."""
+    """Raises an error if the file of a topology, or a module beside it, has the name of a package of windbolt."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.realpath(folder) == os.path.realpath(home):
         return
@@ -106,14 +106,14 @@ def _refuse_hiding(folder: str) -> None:
 
 
 _NEEDED = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "typer", "yaml"})
-"""Modules that windbolt and Spark load, some of them only when they need them."""
+"""Modules that windbolt and Spark load, some only on demand."""
 _WITH_EFFECTS = frozenset({"antigravity", "this"})
-"""Modules of Python's own that open a browser, or print, when they are loaded."""
+"""Modules of Python's standard library that open a browser, or print, when they are loaded."""
 
 
 def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
-    """Refuses a topology's module with the name of one of Python's own, or of one that windbolt needs: others that
-    import that name would get the topology. This applies only to a module in ``folder`` that is found by its name."""
+    """Refuses a topology's module with the name of a standard module, or of a module that windbolt needs, because
+    importers of that name would get the topology. With ``folder``, refuses only modules found there."""
     if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
         return
     if name in sys.stdlib_module_names or name in _NEEDED:
@@ -126,15 +126,15 @@ def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
 
 
 def _load_hidden(folder: str) -> None:
-    """Loads the modules that files in a folder would hide once the folder is searched first: Python's own, and those
-    that windbolt needs. Later imports then find the loaded ones."""
+    """Loads the modules that files in a folder would hide once the folder is searched first: standard modules, and
+    those that windbolt needs. Later imports then find the loaded ones."""
     for name in _hidden_by(folder):
         with suppress(ImportError):
             importlib.import_module(name)
 
 
 def _hidden_by(folder: str) -> list[str]:
-    """Returns the names of these modules."""
+    """Returns the names of the modules that a folder would hide."""
     names = sorted((sys.stdlib_module_names | _NEEDED) - _WITH_EFFECTS)
     return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
 
@@ -155,6 +155,6 @@ def _run(load: Callable[[], Loaded], place: str, folder: str) -> Loaded:
         if hidden:
             files = ", ".join(f"{name}.py" for name in hidden)
             do += f"; rename {files} beside it: Python or windbolt has a module of that name, which is imported instead"
-        line = "" if isinstance(error, SyntaxError) else line_of(error)  # which says its line itself
+        line = "" if isinstance(error, SyntaxError) else line_of(error)  # its text has the line
         why = f"{type(error).__name__}: {error}{line}"
         raise ConfigError(f"{place} cannot be loaded", why=why, do=do, transient=is_transient(error)) from error

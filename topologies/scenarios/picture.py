@@ -1,4 +1,4 @@
-"""A picture of time of one windowed bolt, as data: all parts of the drawing, and the sentence of each row."""
+"""A picture of the time of one windowed bolt, as data: all parts of the drawing, and a sentence for each row."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from windowing.settings.kinds import Session
 from windowing.settings.rules import LateBy
 from windowing.timestamps import EARLIEST, FOREVER, LATEST
 
-# The axis of event time in pixels; stretches in which nothing happens are cut out.
+# The axis of event time, in pixels; stretches without events are cut out.
 
 
 BREAK, MARGIN, LABEL = 26, 18, 92
-"""Pixels: the width of a cut, the room at both ends, and the least distance of two labels."""
+"""Pixels: the width of a cut, the margin at both ends, and the least distance of two labels."""
 _LEAST, _NARROWEST, _WIDEST, _WINDOW = 40, 660, 30_000, 22
-"""Pixels: the least width of a part, the widths of the whole, and of a window."""
+"""Pixels: the least width of a part, the least and greatest total width, and the least width of a window."""
 
 
 class Scale:
     """Places times on an axis."""
 
     def __init__(self, times: Iterable[int], unit: int | None, windows: int) -> None:
-        """``unit``: length of a usual window in microseconds, which must be wide enough to see; ``windows``: their
+        """``unit``: length of a usual window in microseconds, which must be wide enough to see. ``windows``: their
         number, because few windows need no wide axis, however short they are."""
         points = sorted({at for at in times if at != FOREVER}) or [0]
         cuts = cuts_of(points)
@@ -50,10 +50,10 @@ class Scale:
             self.places.append((x, last))
             x = last + BREAK
         self.breaks = [last for _, last in self.places[:-1]]
-        """Places where the cuts begin."""
+        """Positions where cuts begin."""
 
     def __call__(self, at: int) -> float:
-        """Returns the place of a time, in pixels from the left; beyond the ends, at the nearest end."""
+        """Returns the position of a time, in pixels from the left; beyond the ends, that of the nearest end."""
         if at == FOREVER:
             return float(self.width)
         part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
@@ -63,7 +63,7 @@ class Scale:
         return first + (min(max(at, low), high) - low) * (last - first) / (high - low)
 
     def ticks(self, show: AxisTimes) -> Iterator[tuple[float, str]]:
-        """Yields the labels of the axis, and their places."""
+        """Yields the labels of the axis, with their positions."""
         free = 0.0
         for (low, high), (first, last) in zip(self.spans, self.places, strict=True):
             pixels = max(last - first, 1.0)
@@ -75,7 +75,7 @@ class Scale:
                     free = x + LABEL * 0.8
 
 
-# The windows of a run as boxes: how far each reaches in event time, when it opened, fired and closed.
+# The windows of a run as boxes: their extent in event time, and when they opened, fired and closed.
 
 
 _OUTSIDE = (None, Fate.DUPLICATE, Fate.LATE, Fate.DROPPED, Fate.EARLY)
@@ -83,7 +83,7 @@ _OUTSIDE = (None, Fate.DUPLICATE, Fate.LATE, Fate.DROPPED, Fate.EARLY)
 
 @dataclass(frozen=True)
 class BoxExtent:
-    """A stretch of event time that a window covers, from one row of the picture to another."""
+    """A range of event time that a window covers, from one row of the picture to another."""
 
     low: int
     high: int
@@ -94,7 +94,7 @@ class BoxExtent:
 
 @dataclass
 class WindowBox:
-    """A window: the time that it covers while it is open, and the rows at which it fired."""
+    """A window: the time that it covers while it is open, and the rows in which it fired."""
 
     start: int | None
     end: int | None
@@ -139,7 +139,7 @@ def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -
 
 
 def _identity(number: int, window: AnswerWindow) -> str:
-    """Returns an id that the firings of one window share; without panes each firing is a window of its own."""
+    """Returns an id that all firings of a window share; without panes each firing is a window of its own."""
     if "pane" not in window:
         return str(number)
     own: list[Any] = [window["start"], window["end"], window.get("key"), window.get("kind"), window.get("task")]
@@ -147,7 +147,7 @@ def _identity(number: int, window: AnswerWindow) -> str:
 
 
 def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
-    """Returns the box without its firings; None if its place is not known."""
+    """Returns the box without its firings; None if its position is unknown."""
     window, places = windows[0], [moment.at for moment in events if moment.at is not None]
     start, end = window["start"], window["end"]
     by_arrival = any(each["end"] is None for each in windows) or any(
@@ -168,7 +168,7 @@ def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: in
 def _extents(
     box: WindowBox, events: Sequence[RunMoment], trace: BoltTrace, window: AnswerWindow, top: int
 ) -> list[BoxExtent]:
-    """Returns one extent; for a session, one for each event that lets it grow."""
+    """Returns one extent; for a session, one for each event that extends it."""
     kinds = trace.settings.kinds
     kind = kinds[window.get("kind", 0)] if kinds else None
     if not isinstance(kind, Session) or kind.gap_field is not None or len(events) < 2 or box.end is None:
@@ -194,7 +194,7 @@ def _runs(times: Sequence[int], gap: int) -> Iterator[tuple[int, int]]:
 
 
 def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int, last: int) -> Iterator[WindowBox]:
-    """Yields the aligned windows in which events still wait at the end of the run."""
+    """Yields the aligned windows that still hold waiting events at the end of the run."""
     grid = WindowGrid.of(trace.settings, first_clock)
     if grid is None or trace.settings.key or not trace.event_time:
         return
@@ -223,7 +223,7 @@ class Line:
 
 
 def watermark_line(moments: Sequence[RunMoment]) -> Line:
-    """Returns the bolt's watermark: a point for each move. FOREVER once the streams have ended."""
+    """Returns the bolt's watermark, with a point for each move. FOREVER once the streams have ended."""
     points: list[tuple[int, int]] = []
     for moment in moments:
         if moment.watermark is not None and (not points or points[-1][1] != moment.watermark):
@@ -232,9 +232,9 @@ def watermark_line(moments: Sequence[RunMoment]) -> Line:
 
 
 def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
-    """Returns the watermark that each input, or partition of one, alone would allow; none if there is only one.
+    """Returns the watermark that each input or partition alone would allow; none if there is only one.
 
-    After each event where watermarks come with events, and after each batch.
+    There is a point after each event, if watermarks come with events, and after each batch.
     """
     last_rows = {moment.batch: moment.number for moment in moments}
     points: dict[str, dict[int, int]] = {}
@@ -253,7 +253,7 @@ def source_lines(moments: Sequence[RunMoment], trace: BoltTrace) -> list[Line]:
 
 
 def _marks_of_events(moments: Sequence[RunMoment], trace: BoltTrace) -> list[tuple[str, int, int]]:
-    """Returns, for each event that has a mark, its source, its row and the mark of the source after it."""
+    """Returns, for each event with a mark, its source, its row, and the mark of the source after it."""
     if trace.settings.watermark_per_key:
         return []
     arrived = [moment for moment in moments if moment.kind == "event" and moment.source is not None]
@@ -275,10 +275,10 @@ def _rising(points: dict[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line, bool]:
-    """Returns the line on which events would lie if they came without delay, and True if it follows the clock.
+    """Returns the line on which events without delay would lie, and True if it follows the clock.
 
-    If the clock is near the times of the events, the line is the clock's own time, the diagonal. Otherwise it is the
-    furthest time seen.
+    If the clock is near the times of the events, the line is the clock itself, the diagonal. Otherwise it is the latest
+    time seen.
     """
     times = [moment.at for moment in moments if moment.at is not None and moment.kind == "event"]
     if by_arrival or not times:
@@ -295,11 +295,11 @@ def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line,
     return Line("ideal", tuple(furthest)), False
 
 
-# What happened at each moment of a run, in sentences that need no knowledge of stream processing.
+# Sentences about each moment of a run, for readers who do not know stream processing.
 
 
 _MANY = 12
-"""Maximum number of ids named; of more, the first and the last are named."""
+"""Most ids in a sentence; of more, the first and the last are given."""
 
 _PLAINLY = {
     "crash": "Crash: what is in memory is lost. The run recovers from its last commit, and the source sends again.",
@@ -309,7 +309,7 @@ _PLAINLY = {
 
 
 class Stories:
-    """Tells the moments of one bolt."""
+    """Describes the moments of one bolt."""
 
     def __init__(self, moments: Sequence[RunMoment], trace: BoltTrace, show: AxisTimes, first_clock: int) -> None:
         self.moments, self.trace, self.show = moments, trace, show
@@ -400,7 +400,7 @@ class Stories:
         return f"{passed}. {' '.join(sentences)}{rule}".rstrip(".")
 
     def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
-        """Describes the state of the window in which a late event would be, at the time when it came."""
+        """Describes the state, when a late event came, of the window that would have held it."""
         extent = self._between(*window)
         for number, fired in self.trace.windows.items():
             if (fired["start"], fired["end"]) == window and self.rows[number].number < moment.number:
@@ -469,7 +469,7 @@ class Stories:
         return f": the latest time seen, less the lag of {lag}" if lag is not None and lag.micros else ""
 
     def extent(self, window: AnswerWindow) -> str:
-        """Returns a window by its bounds."""
+        """Describes a window by its bounds."""
         start, end = window["start"], window["end"]
         opening, closing = window["brackets"]
         until = "" if end is None else "+inf" if end == FOREVER else self._time(end)
@@ -489,7 +489,7 @@ class Stories:
 
 
 def source_name(source: str) -> str:
-    """Returns the name of an input, or of a partition of one, for people."""
+    """Returns the name of an input or partition, for display."""
     name, partition = input_of(source).removeprefix("events."), partition_of(source)
     return f"{name} partition {partition}" if partition else name
 
@@ -512,7 +512,7 @@ def _ordinal(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-# A picture of time of one windowed bolt, in data: all that is drawn, and the sentence that belongs to each row.
+# A picture of the time of one windowed bolt, as data.
 
 
 @dataclass(frozen=True)
@@ -530,16 +530,15 @@ class Picture:
     scale: Scale
     show: AxisTimes
     stories: Sequence[str]
-    """A sentence or more for each moment."""
+    """A text for each moment."""
     by_arrival: bool
-    """True if the axis counts events, because there is no time to place them by."""
+    """True if the axis counts events, because their times are unknown."""
     extents: dict[int, str]
-    """For each number of a window, its bounds in words."""
+    """For each window number, a description of the window's bounds."""
 
 
 def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
-    """Returns a picture for each windowed bolt of a run, in the order of the topology; empty for a topology without
-    windowed bolts."""
+    """Returns a picture for each windowed bolt of a run, in the order of the topology."""
     return [_picture(scenario, answer, trace) for trace in answer.traces]
 
 

@@ -1,4 +1,4 @@
-"""Replays scenarios through the micro-batches of the real engine: records, answers and compares."""
+"""Replays scenarios through the micro-batches of the real engine: records, results and comparison."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
 from windowing.timestamps import from_datetime, parse_end, readable_time
 
-# The record of a scenario's run, on either engine, and the answer made from it.
+# The record of a scenario's run, on either engine, and the result made from it.
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Recording:
     watermarks: dict[str, list[int | None]] = field(default_factory=dict)
     clocks: dict[str, list[int | None]] = field(default_factory=dict)
     reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """The clock and the watermark of each bolt, before the streams ended."""
+    """The clock and the watermark of each bolt before the streams ended."""
 
     def watch(self, micro_batch: MicroBatch) -> MicroBatch:
         """Makes a run report its events to this record."""
@@ -72,7 +72,7 @@ class Recording:
         return micro_batch
 
     def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
-        """Note the watermarks of a batch that was committed."""
+        """Records the watermarks of a committed batch."""
         for name, bolt in report.bolts.items():
             if not name.startswith(prefix):
                 continue
@@ -88,7 +88,7 @@ class Recording:
     def answer(
         self, scenario: Scenario, topology: Graph, manifest: Manifest, store: SegmentStore, prefix: str = ""
     ) -> Replayed:
-        """Returns the answer, from this record and the final state. ``prefix``: the prefix of the scenario's own
+        """Returns the result, from this record and the final state. ``prefix``: the prefix of the scenario's
         components, if several scenarios share a run."""
         mine = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
         windows = _rows_of_bolts(self.windows, mine)
@@ -132,7 +132,7 @@ class Recording:
         )
 
     def _metrics(self, scenario: Scenario, bolts: Iterable[BoltState], first: str) -> dict[str, int | float]:
-        """Returns the counts of the time rules, and how far the watermark of the first bolt is behind the clock."""
+        """Returns the counts of the time rules, and how far the first bolt's watermark is behind the clock."""
         metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
         clock, watermark = self.reached.get(first, (0, None))
         if watermark is not None and scenario.has_clock:
@@ -148,7 +148,7 @@ class Recording:
         pending: list[str | None],
         prefix: str,
     ) -> BoltTrace:
-        """Returns the trace of one bolt. ``prefix``: before the names of its inputs if scenarios share a run."""
+        """Returns the trace of one bolt. ``prefix``: that of its inputs' names, if scenarios share a run."""
 
         def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
             rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
@@ -197,8 +197,7 @@ def _rows_of_bolts(seen: Mapping[str, list[dict[str, Any]]], bolts: Container[st
 def _outputs(
     scenario: Scenario, topology: Graph, prefix: str
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
-    """Returns the rows of each sink, and of an aggregation step its messages, and the names of the steps by their
-    bolts."""
+    """Returns the rows of each sink (for an aggregation step, its messages), and the names of steps by their bolts."""
     outputs = {
         name.removeprefix(prefix): node.sink.rows
         for name, node in topology.sinks.items()
@@ -210,7 +209,7 @@ def _outputs(
 
 
 def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the sums of the numbers of several bolts, by name."""
+    """Returns the sums of the counts of several bolts, by name."""
     sums: dict[str, int] = {}
     for of_bolt in numbers:
         for name, number in of_bolt.items():
@@ -219,7 +218,7 @@ def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
-    """Yields the ids of the events that a window of the bolt may still need; None for each without an id."""
+    """Yields the ids of the events that a window of the bolt may still need; None for an event without an id."""
     if ID not in node.schema.names:
         yield from [None] * sum(bolt.pending)
         return
@@ -229,7 +228,7 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
 
 
 def _watched(rules: WindowSettings) -> bool:
-    """True if an answer tells how the events of a bolt were admitted, because more than ticks decides about them."""
+    """True if a result lists how a bolt's events were admitted, because more than ticks decides that."""
     marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
     return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
 
@@ -259,7 +258,7 @@ def _milliseconds(micros: int) -> int | float:
     return micros / 1000 if micros % 1000 else micros // 1000
 
 
-# An answer compared with the expectations of its scenario.
+# A result compared with the expectations of its scenario.
 
 
 ExpectedRows = Sequence[dict[str, Any]]
@@ -268,7 +267,7 @@ _UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: 
 
 
 def judge(scenario: Scenario, answer: Replayed) -> Replayed:
-    """Returns the answer with its verdict: ``ok`` is None if the scenario expects nothing."""
+    """Returns the result with its verdict: ``ok`` is None if the scenario expects nothing."""
     if scenario.expect is None or scenario.expect.is_empty:
         return replace(answer, ok=None, differences=[])
     differences = compare(scenario, answer)
@@ -276,7 +275,7 @@ def judge(scenario: Scenario, answer: Replayed) -> Replayed:
 
 
 def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
-    """Returns the answer with the verdicts on expectations in between, by their index in the file."""
+    """Returns the result with the verdicts on expectations between steps, by their index in the file."""
     verdicts = [answer, *midway.values()]
     if all(each.ok is None for each in verdicts):
         return answer
@@ -287,13 +286,13 @@ def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
 
 
 def compare(scenario: Scenario, answer: Replayed) -> list[str]:
-    """Returns the differences between the answer and the expectations, a text for each; times are ISO 8601, those near
-    1970 milliseconds.
+    """Returns the differences between the result and the expectations, one text each. Times are ISO 8601, or
+    milliseconds near 1970.
 
-    Each key of ``expect`` is compared whole: windows and events in order and each on the given fields, late events,
-    watermarks and clocks in order, pending events in any order. A sink that is missing on one side counts as empty;
-    only the named counts and metrics are compared. Fractions may differ in the last digits. The messages of a step are
-    compared on the given fields.
+    Each key of ``expect`` is compared completely: windows and events in order and on the fields of the expectation,
+    late events, watermarks and clocks in order, pending events in any order. A sink that is missing on one side counts
+    as empty. Only the counts and metrics in the expectation are compared. Fractions may differ in the last digits. The
+    messages of a step are compared on the fields of the expectation.
     """
     expect = scenario.expect
     return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
@@ -332,7 +331,7 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
 
 
 def _lost_ids(answer: Replayed) -> str:
-    """Returns why some ids are null; empty if the ids of all events are known."""
+    """Returns the reason why ids are null; empty if the ids of all events are known."""
     if not answer.without_ids:
         return ""
     return (
@@ -345,7 +344,7 @@ def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
 
 
 def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
-    """Yields the differences, the first with a reason."""
+    """Yields the differences; the first has a reason."""
     for number, text in enumerate(differences):
         yield text if number else text + reason
 
@@ -358,8 +357,8 @@ def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str,
 
 
 def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
-    """Yields a text for each expectation that the answer does not include: windows of each bolt or step, late events,
-    and rows of each sink, in order."""
+    """Yields a text for each expectation that is missing in the result: windows of each bolt or step, late events, and
+    rows of each sink, in order."""
     windows, late = includes.windows or [], includes.late or []
     first = _first_step(answer)
     for step, bolt in dict.fromkeys((each.step or first, each.bolt) for each in windows):
@@ -381,12 +380,12 @@ def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
 
 
 def _where_in_order(at: int) -> str:
-    """Returns words for the place in an ordered list; "" for the first."""
+    """Returns words for a position in an ordered list; "" for the first."""
     return f" after the {at} before it" if at else ""
 
 
 def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
-    """Returns the place of the first wanted item that is not found after those before it; empty if all are found."""
+    """Returns the index of the first wanted item that does not follow those before it in ``found``; empty if all do."""
     rest = iter(found)
     for at, each in enumerate(wanted):
         if not any(fits(each, one) for one in rest):
@@ -399,8 +398,8 @@ def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
-    """Yields the actual rows, with the fields that are expected at their index; whole rows if nothing is expected
-    there."""
+    """Yields the actual rows with the fields of the expectation at their index; complete rows without an
+    expectation."""
     for at, row in enumerate(found):
         names = expected[at] if at < len(expected) else row
         yield {name: value for name, value in row.items() if name in names}
@@ -413,9 +412,9 @@ def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
 def _by_step(
     expected: Sequence[ExpectedWindow], answer: Replayed
 ) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
-    """Yields the windows of each step, and their name; the windows of the first step include those that name no step.
+    """Yields the windows of each step, with a name; those of the first step include windows that name no step.
 
-    A window is compared within its step, in order: which of two steps fires first in a batch means nothing.
+    Windows are compared within their step, in order: the order of two steps' windows in a batch has no meaning.
     """
     first = _first_step(answer)
     for step in dict.fromkeys([*(answer.steps or (None,)), *(each.step or first for each in expected)]):
@@ -425,12 +424,12 @@ def _by_step(
 
 
 def _first_step(answer: Replayed) -> str | None:
-    """Returns the step of windows that name none; None if there are no steps."""
+    """Returns the step of windows that name none; None without steps."""
     return answer.steps[0] if answer.steps else None
 
 
 def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Sequence[AnswerWindow]) -> Iterator[str]:
-    """Yields the first window that differs, shown whole, and the numbers of windows if they differ."""
+    """Yields the first window that differs, completely, and the numbers of windows if they differ."""
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _fits(*pair)), None)
     if at is None and len(expected) == len(found):
         return
@@ -467,7 +466,7 @@ def _fits(expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
     if name == "step" or (name == "bolt" and "bolt" not in found):
-        return True  # they are compared step by step; a single bolt has all windows, and its name was checked
+        return True  # steps are compared one by one; a single bolt has all windows, and its name was checked
     wanted, value = expected.given[name], found.get(name)
     if isinstance(wanted, ExpectedPane):
         return isinstance(value, dict) and all(value[field] == wish for field, wish in wanted.given.items())
@@ -475,7 +474,8 @@ def _fits_in(name: str, expected: ExpectedWindow, found: AnswerWindow) -> bool:
 
 
 def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[AnswerEvent]) -> Iterator[str]:
-    """Yields the first event that differs, on the given fields, and the numbers of events if they differ."""
+    """Yields the first event that differs, on the fields of the expectation, and the numbers of events if they
+    differ."""
     for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
         if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
             here = {name: value for name, value in _shown_event(event).items() if name in wanted.given}
@@ -505,8 +505,7 @@ def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, 
 
 
 def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
-    """Returns a hint if all expected results came out, but among other rows or columns, or in another order; else
-    ""."""
+    """Returns a hint if all expected rows came out, but with other rows or columns, or in another order; else ""."""
     if not expected:
         return f" ({_PART})" if named else ""
     if not _not_among(expected, found, _fits_row):
@@ -531,7 +530,7 @@ def _shown_event(event: AnswerEvent) -> dict[str, Any]:
 
 
 def _with_times(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values, with times in the form of answers."""
+    """Returns the values, with times in the form of results."""
     times = [name for name in ("start", "end", "time", "watermark", "mark") if values.get(name) is not None]
     return {**values, **{name: readable_time(values[name]) for name in times}}
 
@@ -553,7 +552,7 @@ def _row_count(number: int) -> str:
 
 
 def _same(expected: Any, found: Any) -> bool:
-    """True if a value read from a file is the value that came out, whose type may be richer."""
+    """True if a value from a file equals the actual value, whose type may be richer."""
     match expected, found:
         case (bool(), _) | (_, bool()):
             return expected is found
@@ -601,12 +600,12 @@ def _flow(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# Replaying scenarios: through the micro-batches of the real engine, in this process or on Spark.
+# Replays scenarios through the micro-batches of the real engine, in this process or on Spark.
 
 
 def replay_locally(scenario: Scenario, topology: Graph | None = None) -> Replayed:
-    """Returns the answer to a scenario, in this process; expectations between its steps are checked with scenarios that
-    end there."""
+    """Returns the result of a scenario, in this process. Expectations between steps are checked with scenarios that end
+    there."""
     answer = _replayed(scenario, topology)
     return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
 

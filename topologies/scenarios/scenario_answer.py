@@ -1,4 +1,4 @@
-"""The answer to a scenario, and its written form."""
+"""The result of a scenario, and its written form."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from windowing.reprs import one_line
 from windowing.settings import WindowSettings
 from windowing.timestamps import from_datetime, written
 
-# The answer to a scenario, and its written form.
+# The result of a scenario, and its written form.
 
 
 class AnswerPane(TypedDict):
-    """The firing of its window."""
+    """The firing of a window."""
 
     index: int
     timing: str
@@ -32,75 +32,75 @@ class AnswerPane(TypedDict):
 
 
 class AnswerWindow(TypedDict):
-    """A fired window; ``start``, ``end`` and ``due`` in microseconds; optional keys are present only if there are
-    several values to distinguish, or any."""
+    """A fired window; ``start``, ``end`` and ``due`` in microseconds. Optional keys are present only if they
+    distinguish windows, or have a value."""
 
     batch: int
     """The number of the batch in which it fired."""
     due: int
     """The watermark or clock from which it was due; FOREVER if only the end of its batch made it fire."""
     by_clock: bool
-    """True if ``due`` is a time of the clock, and not of the watermark."""
+    """True if ``due`` is a time of the clock, not of the watermark."""
     brackets: tuple[str, str]
-    """The brackets around its edges: ``[`` and ``)`` if it holds events at its start, and none at its end."""
+    """The brackets around its bounds: ``[`` and ``)`` if it includes events at its start, but not at its end."""
     step: NotRequired[str]
-    """The aggregation step whose window it is, if there are several."""
+    """The aggregation step of the window, if there are several steps."""
     bolt: NotRequired[str]
-    """The bolt of a topology whose window it is, if several have windows."""
+    """The bolt of the window, if several bolts have windows."""
     start: int | None
     end: int | None
     events: Sequence[str | None] | None
     """Ids of its events; None for an event with an unknown id. None instead of the list if even the number of events is
-    unknown: sums of events without ids."""
+    unknown, as for sums of events without ids."""
     new: Sequence[str | None] | None
     """Ids of the new events; None for windows that are joined from sums, whose new events are unknown."""
     expired: Sequence[str | None] | None
-    """Ids of the expired events; None if windows do not follow each other, or the bolt does not ask for them."""
+    """Ids of the expired events; None if windows do not follow each other, or the bolt does not use expired events."""
     task: NotRequired[int]
     key: NotRequired[Any]
-    """The values of its key in order; for a key of one column the value itself."""
+    """The values of its key in order; for a key of one column, the value."""
     kind: NotRequired[int]
-    """The index of its kind among the kinds of the bolt."""
+    """The index of its kind among the bolt's kinds of windows."""
     pane: NotRequired[AnswerPane]
     by: NotRequired[str]
-    """Reason for which it fired, if the bolt has a trigger."""
+    """Reason why it fired, if the bolt has a trigger."""
 
 
 class AnswerEvent(TypedDict):
-    """Admission of one event, where watermarks come with events; times in microseconds."""
+    """Admission of an event, if watermarks come with events; times in microseconds."""
 
     id: str | None
-    """Id of the event; None if no column ``id`` reaches the bolt."""
+    """Id of the event; None if the bolt's events have no column ``id``."""
     time: int | None
-    """The time it was assigned, which an adjustment may have moved; None if it got none."""
+    """The assigned time, which an adjustment may have moved; None without one."""
     action: DecisionLabel
     watermark: int | None
-    """The watermark of the bolt after it."""
+    """The watermark of the bolt after the event."""
     mark: int | None
-    """The mark of its own input, partition or key after it."""
+    """The mark of the event's own input, partition or key after it."""
 
 
 class Decided(TypedDict):
-    """Decision of a bolt about an event that came to it; times in microseconds."""
+    """Decision of a bolt about an arrived event; times in microseconds."""
 
     batch: str
-    """The key of the batch in which it was decided."""
+    """The key of the batch with the decision."""
     input: str
     """The input stream."""
     seq: int
     row: int | None
-    """The number of the event in the scenario, from 0; None if only its id tells, or another bolt made it."""
+    """The number of the event in the scenario, from 0; None if only its id identifies it, or another bolt made it."""
     event: str | None
     """Id of the event; None if its stream has no ids."""
     time: int | None
-    """The time with which the event came."""
+    """The original time of the event."""
     assigned: int | None
-    """The time that it got; None if it was turned away."""
+    """The assigned time; None for a rejected event."""
     decision: DecisionLabel
     mark: int | None
-    """The watermark with which it was compared; None before the first."""
+    """The watermark that the event was compared with; None before the first."""
     reason: str | None
-    """The reason why it was turned away."""
+    """The reason of a rejection."""
 
 
 @dataclass(frozen=True)
@@ -111,37 +111,37 @@ class BoltBatch:
     clock: int
     watermark: int | None
     inputs: dict[str, int]
-    """The watermark that each input, or partition of an input, alone would allow."""
+    """The watermark that each input or partition alone would allow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoltTrace:
-    """Record of all that happened at one windowed bolt."""
+    """Record of everything that happened at one windowed bolt."""
 
     bolt: str
-    """Name of the bolt, as users gave it; for an aggregation step the name of the step."""
+    """The user's name of the bolt; for an aggregation step, the name of the step."""
     event_time: bool
     settings: WindowSettings
     rules: str
-    """Windows and time of the bolt, in two sentences."""
+    """Description of the bolt's windows and time, in two sentences."""
     from_bolts: tuple[str, ...]
     """The inputs that come from another windowed bolt."""
     windows: dict[int, AnswerWindow]
-    """Windows of the bolt by their places among the windows of the answer."""
+    """Windows of the bolt, by their index among the windows of the result."""
     counts: dict[str, int]
     """Accounts of the bolt."""
     pending: list[str | None]
-    """Ids of the pending events; None for an event whose id is not known."""
+    """Ids of the pending events; None for an event with an unknown id."""
     invalid: dict[int, str]
-    """For each number of an event in the scenario that the bolt could not use, the reason."""
+    """By number of an event in the scenario, the reason why the bolt could not use it."""
     refused: dict[str | None, str]
-    """For each id of an event that was admitted, and then found to be invalid, the reason."""
+    """By id of an admitted event, the reason why it was later found to be invalid."""
     watermarks: list[int | None]
     """One watermark for each tick."""
     clocks: list[int | None]
     """The watermark after each step of the clock."""
     events: list[AnswerEvent]
-    """The events in order of arrival; none where watermarks come with ticks."""
+    """The events in order of arrival; none if watermarks come with ticks."""
     decisions: list[Decided]
     """The decisions in order of arrival."""
     batches: list[BoltBatch]
@@ -153,7 +153,7 @@ class Answer:
 
     Times are milliseconds since the epoch, with fractions if they are not whole, "+inf" at the end of the streams.
     ``ok`` is None if nothing was expected. The rows of ``outputs`` have the values that the sinks got. Events are
-    listed by their column ``id``; an event whose id does not reach the bolt is None in these lists.
+    listed by their column ``id``, or as None if their id does not reach the bolt.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Answer:
     ``by``."""
     late: list[str | None]
     watermarks: list[int | float | str | None]
-    """One watermark for each tick; None if no watermark was emitted."""
+    """One watermark for each tick; None if the tick emitted none."""
     pending: list[str | None]
     counts: dict[str, int]
     outputs: dict[str, list[dict[str, Any]]]
@@ -172,7 +172,7 @@ class Answer:
     """The watermark after each step of the clock."""
     metrics: dict[str, int | float]
     differences: list[str]
-    """Differences from what was expected, in words."""
+    """Differences from the expectations, as text."""
     draw: Callable[[], str] = field(default=lambda: "", repr=False, compare=False)
     """The picture of the run in plain text, with the differences."""
 
@@ -183,14 +183,14 @@ class Answer:
         return one_line(f"<Answer to {self.name!r}: {ok}; {counts}>")
 
     def _repr_html_(self) -> str:
-        """Called by notebooks: the picture of the run, which ends with the differences."""
+        """Called by notebooks; returns the picture of the run, which ends with the differences."""
         accounts = [(account, count) for account, count in self.counts.items() if count]
         drawn = self.draw()
         return framed(monospaced(drawn) if drawn else heading(self.name) + table(["account", "events"], accounts))
 
     @checked
     def check(self) -> None:
-        """Raises AssertionError, with the picture and the differences, unless all is as expected.
+        """Raises AssertionError, with the picture and the differences, unless everything is as expected.
 
         Raises ScenarioError if the scenario expects nothing, because there is nothing to check.
         """
@@ -214,7 +214,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Result of a scenario, for comparing and drawing. Times are microseconds; ``ok`` as in ``Answer``."""
+    """Result of a scenario, for comparing and drawing. Times are in microseconds; ``ok`` as in ``Answer``."""
 
     name: str
     ok: bool | None = None
@@ -225,24 +225,24 @@ class Replayed:
     counts: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: list[AnswerEvent] = field(default_factory=list)
-    """The events in order of arrival; none where watermarks come with ticks."""
+    """The events in order of arrival; none if watermarks come with ticks."""
     clocks: list[int | None] = field(default_factory=list)
     """The watermark after each step of the clock."""
     metrics: dict[str, int | float] = field(default_factory=dict)
     """Counters beside the accounts, and ``watermark_delay`` in milliseconds."""
     differences: list[str] = field(default_factory=list)
     steps: tuple[str, ...] = ()
-    """The names of the aggregation steps, the first one first."""
+    """The names of the aggregation steps, in order."""
     invalid: dict[str, str] = field(default_factory=dict)
-    """For each id of an event that a bolt could not use, the reason."""
+    """By id of an event that a bolt could not use, the reason."""
     without_ids: dict[str, bool] = field(default_factory=dict)
-    """The windowed bolts to which no column ``id`` comes; true if they get events of spouts, and not only rows of other
-    windowed bolts."""
+    """The windowed bolts whose events have no column ``id``; True for those that get events of spouts, not only rows of
+    other windowed bolts."""
     traces: list[BoltTrace] = field(default_factory=list)
     """Record of each windowed bolt, for pictures."""
 
     def answer(self) -> Answer:
-        """Returns the answer in its form for users."""
+        """Returns the result in its form for users."""
         return Answer(
             name=self.name,
             ok=self.ok,
@@ -264,18 +264,18 @@ class Replayed:
 
 
 def times_json(times: Iterable[int | None]) -> list[int | float | str | None]:
-    """Returns times in the form of answers; missing ones are null."""
+    """Returns times in the form of results; missing ones are null."""
     return [None if at is None else written(at) for at in times]
 
 
 def event_json(event: AnswerEvent) -> dict[str, Any]:
-    """Returns an event of an answer with its times in milliseconds."""
+    """Returns an event of a result with times in milliseconds."""
     time, watermark, mark = times_json((event["time"], event["watermark"], event["mark"]))
     return {"id": event["id"], "time": time, "action": event["action"], "watermark": watermark, "mark": mark}
 
 
 def window_json(window: AnswerWindow) -> dict[str, Any]:
-    """Returns a window of an answer with its times in milliseconds."""
+    """Returns a window of a result with times in milliseconds."""
     start, end = window["start"], window["end"]
     shown: dict[str, Any] = {
         "start": None if start is None else written(start),
@@ -302,7 +302,7 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911
-    """Returns a value as JSON has it: times in milliseconds, other rich types as their text."""
+    """Returns a value for JSON: times in milliseconds, other rich types as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -323,16 +323,16 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
     return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
-# The windows of a scenario's answer, from what was traced of them.
+# Makes the windows of a scenario's result from their traces.
 
 
 def answer_window(
     topology: Graph, row: dict[str, Any], steps: Mapping[str, str], bolts: Sequence[str], prefix: str
 ) -> AnswerWindow:
-    """Returns a window of an answer.
+    """Returns a window of a result.
 
-    ``steps``: the names of aggregation steps by the names of their bolts. ``bolts``: the bolts with windows, by their
-    names with prefix.
+    ``steps``: the names of aggregation steps, by the names of their bolts. ``bolts``: the bolts with windows, by name
+    with prefix.
     """
     node = topology.windowed[row["bolt"]]
     settings = node.bolt.settings
@@ -369,7 +369,7 @@ def answer_window(
 
 def _brackets(settings: WindowSettings, row: Mapping[str, Any]) -> tuple[str, str]:
     if row.get("by") is not None and settings.trigger is None:
-        return "[", "]"  # from its first event to what fired it
+        return "[", "]"  # from its first event to the event that fired it
     declared = settings.bounds
     bounds = settings.kinds[row["kind"] or 0].bounds(declared) if settings.kinds else declared
     return bounds.value[0], bounds.value[-1]

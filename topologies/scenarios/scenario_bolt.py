@@ -1,4 +1,4 @@
-"""The bolt of a scenario that names no topology: its settings by the names of scenario files, and its columns."""
+"""The bolt of a scenario without a topology: its settings, by the names in scenario files, and its columns."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from windowing.settings.rules import START, Arrival, LateAction
 from windowing.timestamps import EARLIEST, LATEST, parse_time, to_datetime
 from windowing.window import TupleWindow
 
-# The columns that a bare bolt's events have, beside ``id``, and how a scenario's values become theirs.
+# The columns of a bare bolt's events, besides ``id``, and the conversion of a scenario's values to them.
 
 
 Column = Literal["time", "gap", "text", "whole", "number", "flag"]
@@ -113,7 +113,7 @@ def columns_of(rules: WindowSettings) -> dict[str, Column]:
 
 
 def columns_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
-    """Returns all columns of events, for policies that may read any of them. ScenarioError for a value that has no
+    """Returns all columns of events, for policies that may read any of them. Raises ScenarioError for a value without a
     type."""
     found: dict[str, Column] = {}
     for event in events:
@@ -136,14 +136,14 @@ _KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: 
 
 
 def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None) -> pa.Schema:
-    """Returns the columns of a bare bolt's events: ``id``, and the columns that its settings name; or the given
-    ones."""
+    """Returns the columns of a bare bolt's events: ``id``, and ``columns``, by default those that its settings name."""
     chosen = columns_of(rules) if columns is None else columns
     return pa.schema({"id": pa.string(), **{name: TYPES[kind] for name, kind in chosen.items()}}.items())
 
 
 def cell(kind: Column, value: object) -> Any:
-    """Converts a value of a column to JSON; ScenarioError if it cannot be. Times outside the calendar become None."""
+    """Converts a value of a column to JSON. Raises ScenarioError if that is impossible. Times outside the calendar
+    become None."""
     if value is None:
         return None
     match kind:
@@ -162,7 +162,8 @@ def cell(kind: Column, value: object) -> Any:
 
 
 def moment_of(value: object) -> int | None:
-    """Returns a time in microseconds; None outside the years 1 to 9999. ScenarioError if it is not a time at all."""
+    """Returns a time in microseconds; None outside the years 1 to 9999. Raises ScenarioError for a value that is not a
+    time."""
     micros = parse_time(value)
     return micros if EARLIEST <= micros <= LATEST else None
 
@@ -177,11 +178,11 @@ def _milliseconds(value: object) -> int:
     raise ScenarioError(f"expected a duration or milliseconds, found {value!r}", do="write '5s' or 5000")
 
 
-# The settings of a scenario's bolt that are declared in ``WindowSettings``: a key of the file for each.
+# The settings of a scenario's bolt that ``WindowSettings`` declares: each has a key in the file.
 
 
 class ArrivalSetting(Listed):
-    """Limits on the distance from an event to its arrival."""
+    """Limits on the difference between an event's time and its arrival."""
 
     field: TextValue | None = None
     early: DurationValue | None = None
@@ -195,7 +196,7 @@ class ArrivalSetting(Listed):
 
 
 class ListedKeysSetting(Listed):
-    """Keys that exist from a moment on."""
+    """Keys that exist from a given time on."""
 
     keys: list[Any]
     since: TimeValue
@@ -232,18 +233,18 @@ FORMER_KEYS: Final = {
     "watermark_over": "watermark_combine",
     **{name: each.scenario for name, each in DECLARED.items() if each.scenario not in (None, name)},
 }
-"""Keys that files had in earlier versions, and names that settings have in Python, each with the present key."""
+"""Keys of files in earlier versions, and names of settings in Python, each with the present key."""
 
 
 def typed(declared: Declaration) -> Any:
-    """Returns the type of a key's value, as pydantic checks it."""
+    """Returns the pydantic type of a key's value."""
     if declared.reads.choices is not None:
         return _choice(declared.reads.choices)
     return _TYPES[declared.reads]
 
 
 def as_given(value: Any) -> Any:
-    """Returns a value of a key as the method of a bolt takes it."""
+    """Returns a key's value as an argument of the bolt's method."""
     return value.rule if isinstance(value, ArrivalSetting) else value
 
 
@@ -253,7 +254,7 @@ def _choice(choices: type[Enum]) -> Any:
     ]
 
 
-# The settings of the bolt that a scenario runs, by the names that scenario files use.
+# The settings of a scenario's bolt, by the names in scenario files.
 
 
 class StormRules(Listed):
@@ -293,11 +294,11 @@ class AzureRules(Listed):
 
 
 class NoRules(Listed):
-    """The arguments of a preset that has none."""
+    """The arguments of a preset without arguments."""
 
 
 class PresetSetting(Listed):
-    """One of the presets of ``windbolt.presets`` by its name, with the arguments that the file gives it."""
+    """A preset of ``windbolt.presets`` by name, with arguments from the file."""
 
     storm: StormRules | None = None
     atlas: AtlasRules | None = None
@@ -317,14 +318,14 @@ class PresetSetting(Listed):
 
     @property
     def preset(self) -> Preset:
-        """The preset; raises ConfigError if its arguments do not go together."""
+        """The preset. Raises ConfigError if its arguments conflict."""
         ((name, rules),) = self.given.items()
         make: Callable[..., Preset] = getattr(presets, name)
         return make(**({} if rules is None else rules.given))
 
 
 class HoppingSetting(Listed):
-    """Windows of one length, one every ``slide``."""
+    """Windows of one length, starting every ``slide``."""
 
     length: Positive
     slide: Positive
@@ -340,7 +341,7 @@ class SessionSetting(Listed):
 
     @model_validator(mode="after")
     def _sound(self) -> SessionSetting:
-        _ = self.kind  # ConfigError where it cannot be
+        _ = self.kind  # raises ConfigError for an invalid session
         return self
 
     @property
@@ -411,7 +412,7 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
 
 
 class PanesSetting(Listed):
-    """Firings beside the one at the end of a window."""
+    """Firings besides the one at the end of a window."""
 
     early: TriggerSetting | None = None
     late: TriggerSetting | None = None
@@ -422,27 +423,26 @@ class PanesSetting(Listed):
     @field_validator("late", mode="before")
     @classmethod
     def _whenever(cls, value: object) -> object:
-        """Accepts true, which stands for "whenever late events have come"."""
+        """Accepts true, which means "whenever late events have come"."""
         return (Count(1) if value else None) if isinstance(value, bool) else value
 
     @property
     def panes(self) -> Panes:
-        """Returns the panes in the form that bolts take; raises ConfigError if there is neither an early nor a late
-        firing."""
+        """Returns the panes in the form that bolts take. Raises ConfigError without an early and a late firing."""
         early = None if self.early is None else self.early.trigger
         late = None if self.late is None else self.late.trigger
         return Panes(early, late, self.mode or PaneMode.ACCUMULATING, closes=self.closes, at_end=self.at_end)
 
 
 KINDS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbling")), "windows")
-"""Settings that determine the windows: a bolt has exactly one of them."""
+"""Settings that determine the windows; a bolt has exactly one of them."""
 
 
 class _Settings(Strict):
-    """Settings that a file does not write as one key each, and checks of settings that must go together."""
+    """Settings that are not one key each in a file, and checks of settings that depend on each other."""
 
     FORMER_KEYS: ClassVar = FORMER_KEYS
-    """Former keys, for the suggestion in the error about an unknown key."""
+    """Former keys, for suggestions in errors about unknown keys."""
 
     preset: PresetSetting | None = None
 
@@ -469,7 +469,7 @@ class _Settings(Strict):
 
     @property
     def kinds(self) -> tuple[WindowKind, ...]:
-        """The kinds of window, as bolts declare them; empty if a length defines the windows."""
+        """The kinds of window as bolts declare them; empty if a length defines the windows."""
         if self.windows is not None:
             return tuple(each.kind for each in self.windows)
         named = {name: getattr(self, name) for name in KINDS if name in _MAKERS}
@@ -477,7 +477,7 @@ class _Settings(Strict):
 
     @property
     def single(self) -> dict[str, Any]:
-        """The declared settings that the file gives by themselves, by their keys."""
+        """The declared settings with a key of their own in the file, by key."""
         return {key: value for key in DECLARED_KEYS if (value := getattr(self, key)) is not None}
 
     @model_validator(mode="after")
@@ -545,11 +545,11 @@ else:  # with a key for each declared setting
     )
 
 
-# The bolt of a scenario that names no topology: made from its settings, fed by columns that they name.
+# The bolt of a scenario without a topology: made from its settings, with the columns that they name.
 
 
 class BareBolt(WindowedBolt):
-    """A windowed bolt that emits nothing, because only its windows are of interest."""
+    """A windowed bolt that emits nothing, because only its windows matter."""
 
     outputs: ClassVar[dict[str, str]] = {}
 
@@ -565,11 +565,11 @@ def bare_bolt(
     *,
     bolt: WindowedBolt | None = None,
 ) -> WindowedBolt:
-    """Returns the bolt that a scenario describes: the preset first, then its windows, then the single rules.
+    """Returns the bolt that a scenario describes: first the preset applies, then the windows, then the single rules.
 
-    ``bolt`` gets these settings instead of a bare one. ``imports``: the inputs that take the watermarks of another;
-    ``partitions``: the existing partitions; both by the names that inputs have in the topology. ``policies``: the
-    policies that the settings name; without them, and without another kind of window, the bolt has no windows.
+    ``bolt``: gets these settings instead of a bare bolt. ``imports``: the inputs that take the watermarks of another
+    input; ``partitions``: the existing partitions; both by the input names of the topology. ``policies``: the policies
+    that the settings name; without them, and without another kind of window, the bolt has no windows.
     """
     given, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)
     inputs = imports_of(settings)
@@ -606,7 +606,7 @@ def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:
 
 
 def _with_setting(bolt: WindowedBolt, setting: Declaration, value: Any) -> WindowedBolt:
-    """Returns a setting by the method that sets it."""
+    """Returns the bolt with a setting, made by the setting's method."""
     method: Callable[..., WindowedBolt] = getattr(bolt, setting.method)
     return method(**{setting.argument: value}) if setting.argument else method(value)
 
@@ -616,7 +616,7 @@ def _with_preset(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
 
 
 def imports_of(settings: BoltSettings) -> Mapping[str, str] | None:
-    """Returns which streams take the watermarks of another, by the names that they have in the scenario."""
+    """Returns the streams that take the watermarks of another stream, by the scenario's names."""
     if "imports" in settings.single:
         own: Mapping[str, str] = settings.single["imports"]
         return own

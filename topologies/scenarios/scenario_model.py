@@ -1,4 +1,4 @@
-"""A scenario as files hold it: a bolt or a topology, steps in order, and the expected results."""
+"""A scenario as files contain it: a bolt or a topology, steps in order, and the expected results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from windowing.errors import USER_EXCEPTIONS, ConfigError, ScenarioError, Windbo
 from windowing.settings import WindowSettings
 from windowing.timestamps import parse_time, to_datetime
 
-# The messages of a scenario of an aggregation step: how an event becomes one, and how results are shown.
+# The messages of a scenario for an aggregation step: made from events, and shown as results.
 
 
 SPOUT = "source"
@@ -57,7 +57,7 @@ FIELDS = ("id", "topic", "partition", "offset", "timestamp", "key", "value", "va
 
 
 def problems(event: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the mistakes in an event as a message: a text for each, with its place in the event."""
+    """Yields the mistakes in an event that must be a message: a text for each, with its place in the event."""
     for name in event:
         if name not in FIELDS:
             yield f".{name}: expected some of {', '.join(FIELDS)}, found {name!r}"
@@ -78,7 +78,7 @@ def problems(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
-    """Returns an event as a line of JSON with the columns of a message; ``value`` is a text, or any other value as
+    """Returns an event as a line of JSON with the columns of a message. ``value`` is a text; any other value becomes
     JSON."""
     value, key, stamp = event.get("value"), event.get("key"), event.get("timestamp")
     body = event.get("value_base64")
@@ -97,7 +97,7 @@ def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
 
 
 def sent_message(row: Mapping[str, Any], read: Any) -> dict[str, Any]:
-    """Returns a message that was sent, as scenarios expect it; ``read`` makes a value of its bytes, or raises."""
+    """Returns a sent message in the form of scenarios' expectations; ``read``: decodes a value's bytes, or raises."""
     headers = {each["key"]: each["value"] for each in row.get("headers") or []}
     try:
         value = read(row["value"], headers)
@@ -113,7 +113,7 @@ def _base64(text: str) -> str:
 
 
 def _text(value: bytes | str | None) -> str | None:
-    """Bytes as text, if they are UTF-8; else in base64."""
+    """Returns bytes as text if they are UTF-8, else in base64."""
     if value is None or isinstance(value, str):
         return value
     try:
@@ -122,7 +122,7 @@ def _text(value: bytes | str | None) -> str | None:
         return base64.b64encode(value).decode()
 
 
-# The policies of a user's own that a scenario's bolt names: ``my_policies.py:Near(0.1)``.
+# Users' policies in a scenario's bolt: ``my_policies.py:Near(0.1)``.
 
 
 Part = Literal["eviction", "trigger"]
@@ -133,7 +133,7 @@ _LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of 
 
 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
-    """Returns the policy that a text names. Raises ScenarioError if there is none, and if its file cannot be loaded.
+    """Returns the policy that a text names. Raises ScenarioError if there is none, or its file cannot be loaded.
 
     After the file comes one of its variables, or a call of one of its classes or functions; the arguments are Python
     literals, and durations such as ``minutes(30)``.
@@ -155,7 +155,7 @@ def load_policy(part: Part, text: str, folder: Path) -> Any:
 
 @lru_cache(maxsize=64)
 def _module(path: Path, changed: int) -> ModuleType:
-    """Loads a file once, and again if it has ``changed``."""
+    """Loads a file once, and again after a change (``changed``)."""
     return load_module(str(path))
 
 
@@ -234,14 +234,14 @@ class _Reader:
         raise ScenarioError(f"bolt.{self._part}: {self._text!r} cannot be used", why=why, do=do)
 
 
-# A scenario as files hold it: a bolt or a topology, steps in order, and what they must lead to.
+# A scenario as files contain it: a bolt or a topology, steps in order, and their expected results.
 
 
 class Scenario(Strict):
-    """Steps for a bolt or a topology, and their expected results (unknown keys are errors, ``meta`` is free).
+    """Steps for a bolt or a topology, and their expected results. Unknown keys are errors; ``meta`` is free.
 
-    Building one fills what files may leave out: the stream of each event if there is one stream, and the id of each
-    event. Everything that is wrong with the steps is reported together, with its place (from 0).
+    Construction fills what files may omit: the stream of each event if there is only one, and the id of each event. All
+    mistakes in the steps are reported together, with their place (from 0).
     """
 
     name: TextValue
@@ -249,10 +249,10 @@ class Scenario(Strict):
     bolt: BoltSettings | None = None
     topology: TextValue | None = None
     step: dict[str, Any] | TextValue | None = None
-    """An aggregation step: the content of its file, or the path of the file, from the folder of the scenario."""
+    """An aggregation step: the content of its file, or the file's path, relative to the folder of the scenario."""
     streams: list[TextValue] = Field(default_factory=list)
     partitions: PartitionNames | None = None
-    """The values of the bolt's partition column that exist, on every stream or per stream."""
+    """The existing values of the bolt's partition column, for every stream or by stream."""
     steps: list[ScenarioStep]
     expect: Expect | None = None
 
@@ -282,8 +282,8 @@ class Scenario(Strict):
 
     @property
     def midway(self) -> dict[str, Scenario]:
-        """For each ``expect`` among the steps, by its place in the file, the scenario that ends there and expects
-        it."""
+        """For each ``expect`` among the steps, by its place in the file, a scenario that ends there with this
+        expectation."""
         prefixes = {}
         for at, step in enumerate(self.steps):
             if isinstance(step, ExpectStep):
@@ -295,7 +295,7 @@ class Scenario(Strict):
 
     @property
     def first_clock(self) -> int:
-        """Returns the initial clock: the time to which it first moves, since no time has passed before."""
+        """Returns the initial clock, which is the first time to which a step moves it."""
         clocks = (step.moved for step in self.steps if isinstance(step, EventStep | ClockStep))
         return next((clock for clock in clocks if clock is not None), self._clock_before)
 
@@ -305,12 +305,12 @@ class Scenario(Strict):
         return self._folder
 
     def at(self, folder: Path) -> Scenario:
-        """Returns the scenario as if it were in a folder."""
+        """Returns the scenario with paths relative to a folder."""
         self._folder = folder
         return self
 
     def with_stream(self, stream: str) -> Scenario:
-        """Returns the scenario with this as the stream of each event that names none."""
+        """Returns the scenario with ``stream`` for each event that names none."""
         steps = [
             step.model_copy(update={"stream": step.stream or stream}) if isinstance(step, EventStep) else step
             for step in self.steps
@@ -319,19 +319,19 @@ class Scenario(Strict):
 
     @cached_property
     def rules(self) -> WindowSettings:
-        """Returns the bolt's settings, with those of its preset; the defaults for a topology."""
+        """Returns the bolt's settings, including those of its preset; for a topology, the defaults."""
         return WindowSettings() if self.bolt is None else bare_bolt(self.bolt, partitions=self.partitions).settings
 
     @property
     def names_policies(self) -> bool:
-        """True if the bolt has policies of the user's own."""
+        """True if the bolt has users' policies."""
         return self.bolt is not None and (self.bolt.eviction is not None or self.bolt.trigger is not None)
 
     @cached_property
     def policies(self) -> dict[str, Policy]:
-        """The policies that the bolt names, by ``eviction`` and ``trigger``. ScenarioError if they cannot be used.
+        """The policies of the bolt, by ``eviction`` and ``trigger``. Raises ScenarioError if they cannot be used.
 
-        Ask for them once the folder of the scenario is known.
+        Available once the folder of the scenario is known.
         """
         if self.bolt is None:
             return {}
@@ -341,7 +341,7 @@ class Scenario(Strict):
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """The columns of a bare bolt's events, beside ``id``; with policies, all fields of the events."""
+        """The columns of a bare bolt's events, besides ``id``; with policies, all fields of the events."""
         by_rules = columns_of(self.rules)
         if not self.names_policies:
             return by_rules
@@ -354,12 +354,12 @@ class Scenario(Strict):
 
     @property
     def is_event_time(self) -> bool:
-        """True if the bolt reads its time from a field (False for a topology, whose bolts may differ)."""
+        """True if the bolt reads its time from a field. False for a topology, whose bolts may differ."""
         return self.time_field is not None
 
     @property
     def time_field(self) -> str | None:
-        """The field from which the bolt reads its time: its timestamp, or, for Azure, its arrival (AZ-1)."""
+        """The field from which the bolt reads its time: its timestamp or, for Azure, its arrival (AZ-1)."""
         if self.bolt is None or self.bolt.timestamp_field is not None:
             return None if self.bolt is None else self.bolt.timestamp_field
         arrival = self.rules.arrival
@@ -371,7 +371,7 @@ class Scenario(Strict):
         return any(isinstance(step, EventStep | ClockStep) and step.moved is not None for step in self.steps)
 
     def event_time(self, step: EventStep) -> int | None:
-        """Returns an event's own time in microseconds; None if it has none, or one outside the years 1 to 9999."""
+        """Returns an event's own time in microseconds; None without one, or outside the years 1 to 9999."""
         field = self.time_field
         value = step.event.get(field) if field else None
         if value is None:
@@ -379,7 +379,7 @@ class Scenario(Strict):
         return moment_of(value)
 
     def is_watermark(self, step: EventStep) -> bool:
-        """True if a step is not an event, but a watermark that the source puts in."""
+        """True if a step is a watermark that the source inserts, not an event."""
         field = self.rules.watermark_field
         return field is not None and step.event.get(field) is not None
 
@@ -454,7 +454,7 @@ class Scenario(Strict):
                 continue
             if step.event.get("id") != step.id:
                 yield at, f".event.id: expected a text, found {step.event.get('id')!r}"
-            elif step.id in seen and self.rules.message_id_field != "id":  # where they may come again
+            elif step.id in seen and self.rules.message_id_field != "id":  # such ids may be repeated
                 yield at, f".event.id: {step.id!r} is the id of steps[{seen[step.id]}] already"
             seen.setdefault(step.id, at)
             yield from self._cell_problems(at, step)
@@ -488,18 +488,18 @@ def _without_expectations(steps: list[ScenarioStep]) -> list[ScenarioStep]:
     return [step for step in steps if not isinstance(step, ExpectStep)]
 
 
-# Scenario files: YAML, JSON and JSON lines, read one scenario at a time, each with its place.
+# Scenario files in YAML, JSON and JSON lines, read one scenario at a time, each with its place.
 
 
 _ENDINGS = (".yaml", ".yml", ".json", ".jsonl")
 NAMED = tuple(f".scenario{ending}" for ending in _ENDINGS)
-"""Endings of names of files that are scenarios, whatever their content."""
+"""Endings of file names that mark scenarios, whatever the content."""
 _FOREIGN = ("node_modules", "__pycache__")
 
 
 @dataclass(frozen=True)
 class ScenarioPlace:
-    """Place of a scenario: a file, and in it a line (from 1) or an index of a list (from 0)."""
+    """Place of a scenario: a file, and in it a line (from 1) or a list index (from 0)."""
 
     path: Path
     line: int | None = None
@@ -521,7 +521,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Problem:
-    """Mistakes at a place: one text for each missing thing."""
+    """Mistakes at a place, one text each."""
 
     place: ScenarioPlace
     texts: tuple[str, ...]
@@ -538,8 +538,8 @@ class Problem:
 def scenario_files(folder: Path) -> list[Path]:
     """Returns the scenario files in a folder and below it, sorted.
 
-    These are files whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files of these kinds with the
-    content of a scenario. Hidden folders, virtual environments and node_modules are skipped.
+    These are files whose names end in ``.scenario.yaml`` (.yml, .json, .jsonl), and files with these endings whose
+    content is a scenario. Hidden folders, virtual environments and node_modules are skipped.
     """
     files = []
     for top, folders, names in os.walk(folder):
@@ -550,7 +550,7 @@ def scenario_files(folder: Path) -> list[Path]:
 
 
 def is_foreign_folder(folder: Path) -> bool:
-    """True for hidden folders, virtual environments, and others that hold no files of the project itself."""
+    """True for hidden folders, virtual environments, and other folders without files of the project."""
     return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
 
 
@@ -565,10 +565,10 @@ def speaks_of_scenarios(path: Path) -> bool:
 
 
 def load(path: str | Path) -> Iterator[Loaded | Problem]:
-    """Yields the scenarios of a file in order; each that cannot be read is a problem, and the others still come.
+    """Yields the scenarios of a file in order. A scenario that cannot be read is a Problem; the others still come.
 
-    ``.yaml`` and ``.yml`` hold one scenario, several documents, or a list; ``.json`` one or a list; ``.jsonl`` one a
-    line. No exception is raised for the content of a file, nor for a missing file.
+    ``.yaml`` and ``.yml`` contain one scenario, several documents, or a list; ``.json`` one scenario or a list;
+    ``.jsonl`` one per line. Raises no exception for the content of a file, nor for a missing file.
     """
     path, empty = Path(path), True
     for document in documents.load(path, _ENDINGS, lists=True):
@@ -580,8 +580,8 @@ def load(path: str | Path) -> Iterator[Loaded | Problem]:
 
 
 def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
-    """Returns the scenario with its ``topology`` found: beside its file, under one of the roots, or in the current
-    folder."""
+    """Returns the scenario with the file of its ``topology`` found: beside its own file, under one of the roots, or in
+    the current folder."""
     if scenario.topology is None:
         return scenario
     place, sign, name = scenario.topology.rpartition(":")
@@ -594,7 +594,7 @@ def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
 
 
 def read_scenario(given: object) -> Scenario:
-    """Returns the scenario that a mapping describes; raises ScenarioError with everything that is wrong with it."""
+    """Returns the scenario in a mapping. Raises ScenarioError with all its mistakes."""
     if not isinstance(given, dict):
         raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(given)}")
     try:

@@ -1,4 +1,4 @@
-"""The values, steps and expectations of scenario files: how each is read, checked, and written back."""
+"""The values, steps and expectations of scenario files: reading, checking and writing them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from windowing.settings.panes import PaneMode, PaneTrigger, after_clock, after_c
 from windowing.settings.rules import START, IdleRule, LateAction
 from windowing.timestamps import parse_end, parse_time, written
 
-# The values that scenario files write: how each is read, checked, and written again.
+# Values of scenario files: reading, checking and writing them.
 
 
 E = TypeVar("E", bound=Enum)
@@ -137,7 +137,7 @@ def _yes(value: object) -> bool:
 
 
 def one_of(value: object, choices: type[E]) -> E:
-    """Reads a closed choice by its value; ScenarioError with the possible values."""
+    """Reads a value of an enum. Raises ScenarioError with the possible values."""
     if isinstance(value, choices):
         return value
     allowed = [choice.value for choice in choices]
@@ -147,7 +147,7 @@ def one_of(value: object, choices: type[E]) -> E:
 
 
 def as_given(value: Duration | Count) -> str | int:
-    """Returns a number of events or a duration as a file writes it."""
+    """Returns a number of events or a duration in the form of scenario files."""
     return value.value if isinstance(value, Count) else str(value)
 
 
@@ -163,7 +163,7 @@ Anchor = Annotated[
 DurationValue = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str)]
 Positive = Annotated[Duration, PlainValidator(_positive), PlainSerializer(str)]
 AzureSpan = Annotated[Duration, PlainValidator(_azure_span), PlainSerializer(str)]
-"""A duration, as Azure writes it (``00:05:00``) or as elsewhere in windbolt."""
+"""A duration in Azure's form (``00:05:00``) or windbolt's."""
 AzureTolerance = Annotated[
     Duration | None, PlainValidator(_azure_tolerance), PlainSerializer(lambda span: None if span is None else str(span))
 ]
@@ -172,9 +172,9 @@ AzureLateActionValue = Annotated[
     LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)
 ]
 Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
-"""A duration, or ``-8h`` for a move back."""
+"""A duration; ``-8h`` moves back."""
 Delay = Annotated[str, PlainValidator(_delay)]
-"""A duration, or ``-1us`` for just after the event."""
+"""A duration; ``-1us`` is just after the event."""
 ExtentValue = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
 Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_given)]
 CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
@@ -203,13 +203,13 @@ class Strict(BaseModel):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields that the file gives, in the order in which they are declared."""
+        """The fields that the file sets, in the order of declaration."""
         names = (name for name in type(self).model_fields if name in self.model_fields_set)
         return {name: getattr(self, name) for name in names}
 
 
 class Listed(Strict):
-    """A mapping with so few keys that an error names them all."""
+    """A mapping with few keys, so that errors can list them all."""
 
     @model_validator(mode="before")
     @classmethod
@@ -221,15 +221,15 @@ class Listed(Strict):
         return value
 
 
-# The triggers of panes as scenario files write them: ``3``, ``10s``, ``{event_time: 5s}``, ``{any: [3, 10s]}``.
+# Triggers of panes in scenario files: ``3``, ``10s``, ``{event_time: 5s}``, ``{any: [3, 10s]}``.
 
 
 _TRIGGER_KINDS = ("count", "clock", "event_time", "any", "all")
 
 
 class TriggerSetting(Listed):
-    """Trigger for firings of a window before or after its end, by one of ``count``, ``clock``, ``event_time``, ``any``
-    and ``all``."""
+    """Trigger for firings of a window before or after its end: one of ``count``, ``clock``, ``event_time``, ``any`` and
+    ``all``."""
 
     count: CountValue | None = None
     clock: Positive | None = None
@@ -242,7 +242,7 @@ class TriggerSetting(Listed):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: Any) -> Any:
-        """Reads the short form: a number stands for events, a text for a duration of the clock."""
+        """Reads the short form: a number means events, a text means a duration of the clock."""
         if isinstance(value, Mapping | TriggerSetting):
             return value
         if isinstance(value, str | int | Duration | Count) and not isinstance(value, bool):
@@ -292,19 +292,19 @@ class TriggerSetting(Listed):
         return reduce(and_, (each.trigger for each in self.all))
 
 
-# What a scenario expects to come out of it.
+# Expected results of a scenario.
 
 
 WHEREABOUTS = (*ACCOUNTS, "pending")
-"""Accounts in which a received event can be, and ``pending``; the counts of an answer name these, ``received``,
+"""Accounts in which a received event can be, and ``pending``. The counts of a result name these, ``received``,
 ``adjusted`` and ``truncated``."""
 
 METRICS = (*FINDINGS, "watermark_delay")
-"""Counts of an answer beside the accounts."""
+"""Counts of a result besides the accounts."""
 
 
 def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    """Returns the value, whose keys must be among the names."""
+    """Returns the value. Raises ScenarioError for a key that is not among the names."""
     for key in value:
         if key not in names:
             raise ScenarioError(f"expected some of {', '.join(names)}, found {key!r}{did_you_mean(key, names)}")
@@ -332,15 +332,15 @@ DecisionLabel = Literal[
     "unwindowed",
     "unmatched",
 ]
-"""Label of the decision about an event when it arrived, in the ``action`` of answers.
+"""Label of the decision about an event when it arrived, in the ``action`` of results.
 
-``watermark``: it was not an event, but a watermark of the source; ``unwindowed``: it lies between windows;
-``unmatched``: the end of an edge whose start is not known.
+``watermark``: it was a watermark of the source, not an event. ``unwindowed``: it lies between windows. ``unmatched``:
+an end edge whose start is unknown.
 """
 
 
 class ExpectedPane(Strict):
-    """The firing of its window that is expected; it is compared on the fields that it gives."""
+    """The expected firing of a window, compared on the fields that it has."""
 
     index: int | None = None
     timing: Literal["early", "on_time", "late"] | None = None
@@ -354,12 +354,12 @@ class ExpectedPane(Strict):
 
 
 class ExpectedWindow(Strict):
-    """A window that must fire; it is compared on the fields that it gives."""
+    """An expected window, compared on the fields that it has."""
 
     step: str | None = None
-    """Name of the step whose window it is; None: the first step."""
+    """Name of the window's step; None: the first step."""
     bolt: str | None = None
-    """Name of the bolt whose window it is; None: any bolt."""
+    """Name of the window's bolt; None: any bolt."""
     start: EndValue | None = None
     end: EndValue | None = None
     events: list[EventId] | None = None
@@ -383,16 +383,16 @@ class ExpectedWindow(Strict):
 
 
 class ExpectedEvent(Strict):
-    """The admission of an event that is expected; it is compared on the given fields."""
+    """The expected admission of an event, compared on the fields that it has."""
 
     id: EventId
     time: TimeValue | None = None
-    """The assigned time; null if it gets none."""
+    """The assigned time; null for none."""
     action: DecisionLabel | None = None
     watermark: EndValue | None = None
-    """The watermark of the bolt after it."""
+    """The watermark of the bolt after the event."""
     mark: EndValue | None = None
-    """The mark of its own input, partition or key after it."""
+    """The mark of the event's own input, partition or key after it."""
 
 
 class Includes(Strict):
@@ -401,7 +401,7 @@ class Includes(Strict):
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None
     outputs: dict[str, list[dict[str, Any]]] | None = None
-    """Rows of sinks; each is compared on the columns that it gives."""
+    """Rows of sinks, each compared on the columns that it has."""
 
     @model_validator(mode="after")
     def _asks_something(self) -> Includes:
@@ -416,10 +416,10 @@ class Includes(Strict):
 
 
 class Expect(Strict):
-    """Expected results; a missing key is not checked, a present one is checked whole."""
+    """Expected results; a missing key is not checked, a present key is checked completely."""
 
     includes: Includes | None = None
-    """Results that must be among them."""
+    """Results that must be among all results."""
 
     windows: list[ExpectedWindow] | None = None
     late: list[EventId] | None = None
@@ -430,7 +430,7 @@ class Expect(Strict):
     events: list[ExpectedEvent] | None = None
     clocks: list[EndValue | None] | None = None
     metrics: Metrics | None = None
-    """Expected metrics; only those that are named are compared."""
+    """Expected metrics; only these are compared."""
 
     @property
     def is_empty(self) -> bool:
@@ -438,13 +438,13 @@ class Expect(Strict):
         return all(getattr(self, name) is None for name in type(self).model_fields)
 
 
-# The steps of a scenario: what happens, in order.
+# The steps of a scenario, in order.
 
 
 class EventStep(Strict):
-    """An event arrives; a ``clock`` moves the clock first, in a batch of its own if that matters to the bolt.
+    """An event arrives. A ``clock`` moves the clock first, in a batch of its own if that matters to the bolt.
 
-    With an ``arrival`` the event comes in the batch of that clock, without an empty batch before it.
+    With an ``arrival``, the event comes in the batch of that clock, without an empty batch before it.
     """
 
     event: dict[str, Any]
@@ -464,7 +464,7 @@ class EventStep(Strict):
         return self._id
 
     def filled(self, number: int, stream: str | None, *, with_id: bool) -> EventStep:
-        """Returns this step with its id, and with the only stream if it names none."""
+        """Returns this step with its id and, if it names no stream, the only stream."""
         given = self.event.get("id")
         known = isinstance(given, str | int) and given != "" and not isinstance(given, bool)
         name = str(given) if known else f"e{number}"
@@ -481,7 +481,7 @@ class TickStep(Strict):
 
 
 class ClockStep(Strict):
-    """The clock moves on."""
+    """The clock advances."""
 
     clock: TimeValue
 
@@ -492,7 +492,7 @@ class ClockStep(Strict):
 
 
 class CrashStep(Strict):
-    """Everything in memory is gone; the run recovers from its last commit."""
+    """Everything in memory is lost; the run recovers from its last commit."""
 
     crash: Yes
 
@@ -504,7 +504,7 @@ class CloseStep(Strict):
 
 
 class ExpectStep(Strict):
-    """Results that must have come out so far: the answer to a scenario that ended here."""
+    """Results that must have come out so far, as if the scenario ended here."""
 
     expect: Expect
 

@@ -1,4 +1,4 @@
-"""A scenario as a topology and as micro-batches: the events of each, and the time at its end."""
+"""A scenario as a topology and as micro-batches, each with its events and the time at its end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from windowing.errors import ScenarioError, did_you_mean
 from windowing.schema import DEFAULT_STREAM
 from windowing.settings import WindowSettings
 
-# Several topologies as one, so that their scenarios can share a query.
+# Joins several topologies into one, so that their scenarios can share a query.
 
 
 def joined(topologies: Iterable[Graph]) -> Graph:
@@ -58,7 +58,7 @@ def joined(topologies: Iterable[Graph]) -> Graph:
 
 
 def prefixed(topology: Graph, prefix: str) -> Graph:
-    """Returns the topology with a prefix before the name of each of its parts."""
+    """Returns the topology with a prefix in the names of its parts."""
 
     def stream(given: Stream) -> Stream:
         return f"{prefix}{given[0]}", given[1]
@@ -100,7 +100,7 @@ def prefixed(topology: Graph, prefix: str) -> Graph:
     )
 
 
-# The topology of a scenario that tries out an aggregation step: fed by the scenario, with sinks in memory.
+# The topology of a scenario for an aggregation step: the scenario is its source, and its sinks are in memory.
 
 
 MessageRows = Sequence[Mapping[str, Any]]
@@ -116,7 +116,7 @@ class MessageSpout:
 
 
 def step_of(scenario: Scenario) -> Graph:
-    """Returns the topology of a scenario's step; StepConfigError if its file is wrong."""
+    """Returns the topology of a scenario's step. Raises StepConfigError for mistakes in its file."""
     step: Any = scenario.step
     config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
     feed: Any = MessageSpout()
@@ -126,10 +126,11 @@ def step_of(scenario: Scenario) -> Graph:
 def messages_of(
     topology: Graph, outputs: Mapping[str, MessageRows], prefix: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns the messages of steps in the form that scenarios expect; ``prefix``: before the names of their parts."""
+    """Returns the messages of steps in the form of scenarios' expectations; ``prefix``: that of the names of their
+    parts."""
 
     def read_by(sink: str) -> Any:
-        component, _ = topology.sinks[f"{prefix}{sink}"].streams[0]  # those that share a sink write one format
+        component, _ = topology.sinks[f"{prefix}{sink}"].streams[0]  # streams that share a sink have the same format
         bolt: Any = topology.windowed[failed_at(component)].bolt
         return bolt.sender.messages.read
 
@@ -137,7 +138,7 @@ def messages_of(
 
 
 def names_of(topology: Graph, prefix: str = "") -> dict[str, str]:
-    """Returns the names of the steps, the first one first, by the names of the bolts that have their windows."""
+    """Returns the names of the steps, in order, by the names of the bolts with their windows."""
     found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
     return {name: found[name].step for name in (first, *sorted(set(found) - {first}))}
@@ -147,11 +148,11 @@ def names_of(topology: Graph, prefix: str = "") -> dict[str, str]:
 
 
 _BARE = "bolt"
-"""The name of the bolt that a scenario describes."""
+"""The name of a scenario's bare bolt."""
 
 
 def watched_topology(scenario: Scenario, topology: Graph | None = None) -> Graph:
-    """Returns the topology of a scenario: a bolt of its own, or the user's, with sinks that keep the rows."""
+    """Returns the topology of a scenario, its own bolt or the user's topology, with sinks that keep the rows."""
     if scenario.bolt is not None:
         builder = GraphBuilder("scenario")
         add_bare_bolt(builder, scenario)
@@ -176,7 +177,7 @@ def watched_topology(scenario: Scenario, topology: Graph | None = None) -> Graph
 
 
 def fed_by(scenario: Scenario, topology: Graph) -> Scenario:
-    """Returns the scenario with the only spout of a topology as the stream of its events, if they name none."""
+    """Returns the scenario with the topology's only spout as the stream of events that name none."""
     if scenario.topology is None or len(topology.spouts) != 1:
         return scenario
     (only,) = topology.spouts
@@ -184,8 +185,8 @@ def fed_by(scenario: Scenario, topology: Graph) -> Scenario:
 
 
 def _check_names(scenario: Scenario, topology: Graph) -> None:
-    """Raises ScenarioError for a sink, a column, a bolt or a step that does not exist: an expectation that it gets
-    nothing would always hold."""
+    """Raises ScenarioError for an unknown sink, column, bolt or step, since the expectation that it gets nothing would
+    always hold."""
     steps = [] if scenario.step is None else names_of(topology).values()
     for place, expect in _expectations(scenario):
         for name in expect.outputs or {}:
@@ -200,7 +201,7 @@ def _check_names(scenario: Scenario, topology: Graph) -> None:
 
 
 def _expectations(scenario: Scenario) -> Iterator[tuple[str, Expect]]:
-    """Yields the expectations of a scenario, at its end and in between, with their places."""
+    """Yields the expectations of a scenario, at its end and between steps, with their places."""
     if scenario.expect is not None:
         yield "expect", scenario.expect
     for at, prefix in scenario.midway.items():
@@ -248,7 +249,7 @@ class ScenarioSpout:
 
 
 def add_bare_bolt(builder: GraphBuilder, scenario: Scenario, prefix: str = "") -> None:
-    """Add the bolt that a scenario describes, and a spout for its events."""
+    """Adds the bolt that a scenario describes, and a spout for its events."""
     settings = scenario.bolt
     assert settings is not None
     for place, expect in _expectations(scenario):
@@ -275,19 +276,19 @@ def add_bare_bolt(builder: GraphBuilder, scenario: Scenario, prefix: str = "") -
         declarer.global_grouping(f"{prefix}events", stream=stream)
 
 
-# A scenario as micro-batches: the events of each, and what time does at its end.
+# A scenario as micro-batches, each with its events and the time at its end.
 
 
 @dataclass
 class ScriptedEvents:
-    """Events that arrive one after the other on one stream, at one clock; ``rows`` are JSON objects."""
+    """Successive events on one stream, at one clock; ``rows``: JSON objects."""
 
     component: str
     stream: str
     clock: int
     rows: list[dict[str, Any]]
     first: int
-    """The number of the first of them in the scenario."""
+    """The number of the first event in the scenario."""
 
     def to_json(self) -> str:
         """Returns the events as one line of JSON."""
@@ -301,20 +302,20 @@ class ScriptBatch:
     arrivals: list[ScriptedEvents] = field(default_factory=list)
     advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
     crash: bool = False
-    """True if the batch crashes before its commit; it then runs again unchanged."""
+    """True if the batch crashes before its commit, and then runs again unchanged."""
     clock: bool = False
-    """True if a step that only moves the clock ends it."""
+    """True if the batch ends with a step that only moves the clock."""
     end: int = 0
-    """Number of steps of the scenario that are done when it ends."""
+    """Number of the scenario's steps that are done at the end of the batch."""
 
 
 def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
-    """Returns the micro-batches of a scenario: one ends at each tick, clock step, crash and close, and at the end.
+    """Returns the micro-batches of a scenario. One ends at each tick, clock step, crash and close, and at the end.
 
-    If it matters to the bolt when its clock moved, a batch also ends whenever it does; windows that are due when an
-    event moves the clock fire in a batch without events. An event with an ``arrival`` is an exception: it is in the
-    batch of that clock. ``prefix`` goes before the names of components, so that scenarios can run side by side in one
-    topology.
+    If it matters to the bolt when its clock moved, a batch also ends whenever the clock moves; windows that are due
+    when an event moves the clock fire in a batch without events. An event with an ``arrival`` is an exception: it is in
+    the batch of that clock. ``prefix``: put before the names of components, so that scenarios can run side by side in
+    one topology.
     """
     batches: list[ScriptBatch] = []
     batch, clock, number = ScriptBatch(), scenario.first_clock, 0
@@ -340,11 +341,11 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
                     batch = ScriptBatch()
                 clock, ends, batch.clock = step.clock, {"tick": False}, True
             case CloseStep():
-                ends = {"close": True}  # as at the end of a run: what the watermark has reached by then has been passed
+                ends = {"close": True}  # as at the end of a run, windows up to the watermark have passed
             case CrashStep():
                 ends, batch.crash = {"tick": False}, True
             case ExpectStep():
-                continue  # it is asked of a run that ends here
+                continue  # a run that ends here checks it
         batch.advance, batch.end = TimeAdvance(clock, **ends), index + 1
         batches.append(batch)
         batch = ScriptBatch()
@@ -355,7 +356,7 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
 
 
 def clock_matters(rules: WindowSettings) -> bool:
-    """True if the moment at which the clock moved, between two events, makes a difference to a bolt."""
+    """True if it matters to a bolt when the clock moved between two events."""
     by_events = rules.reads_timestamps or rules.arrival_is_time
     early = rules.panes is not None and rules.panes.uses_clock
     idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
@@ -364,8 +365,8 @@ def clock_matters(rules: WindowSettings) -> bool:
 
 
 def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
-    """Yields the present batch, with the clock of its last event, and a batch in which only the clock moves. Both end
-    before the step with the index ``end``."""
+    """Yields the present batch, with the clock of its last event, and a batch that only moves the clock. Both end
+    before the step with index ``end``."""
     if batch.arrivals:
         batch.advance, batch.end = TimeAdvance(before, tick=False), end
         yield batch
@@ -374,7 +375,8 @@ def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[Sc
 
 
 def _just_before(scenario: Scenario, clock: int) -> int:
-    """Returns the clock just before an event: an event at the very instant of an idle timeout comes first (AT-17)."""
+    """Returns the clock just before an event, since an event at the exact time of an idle timeout comes before it
+    (AT-17)."""
     rules = scenario.rules
     return clock - 1 if rules.idle_timeout is not None or rules.partition_idle_timeout is not None else clock
 
@@ -391,7 +393,7 @@ def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep
 
 
 def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
-    """Returns the event as JSON; for a bare bolt its id, and the columns that the settings name."""
+    """Returns the event as JSON; for a bare bolt, its id and the columns that the settings name."""
     if scenario.step is not None:
         return message(step.event, step.id, number)
     if scenario.bolt is None:
@@ -402,7 +404,7 @@ def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScriptSplit:
-    """The events of a micro-batch of a scenario, as lines of JSON: in memory, or in a file."""
+    """The events of a scenario's micro-batch, as lines of JSON: in memory, or in a file."""
 
     lines: tuple[str, ...] = ()
     path: str | None = None
@@ -432,7 +434,7 @@ class ScriptSplit:
 def parse_rows(
     rows: list[dict[str, Any]], schema: pa.Schema, on_truncation: OnTruncation = "cut"
 ) -> tuple[pa.Table, Any, BadRows]:
-    """JSON objects as events of declared columns, by the rules of JSON lines."""
+    """Returns JSON objects as events with declared columns, by the rules of JSON lines."""
     declared_once(schema)
     lines = [json.dumps(row).encode() for row in rows]
     return JsonlFormat(on_truncation=on_truncation).of_lines(lines, schema)

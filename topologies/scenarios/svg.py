@@ -1,4 +1,4 @@
-"""A picture as SVG, as an image, or on a page of HTML: windows, the watermark, firings, events, and the legend."""
+"""Draws a picture as SVG, as an image, or on an HTML page: windows, the watermark, firings, events, and the legend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windowing.reprs import cut
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER
 
-# The shapes of a picture: a mark for each fate of an event, which tells them apart without colours.
+# The shapes of a picture: one for each outcome of an event, recognisable without colours.
 
 
 _PATHS = {
@@ -42,7 +42,7 @@ _RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
     Fate.DROPPED: ((0, 8),),
     Fate.DUPLICATE: ((-2.5, 4.5), (2.5, 4.5)),
 }
-"""For each fate, its circles: the distance to the right of the point, and the radius."""
+"""For each outcome, its circles: the distance to the right of the point, and the radius."""
 
 
 def glyph(fate: Fate, x: float, y: float) -> str:
@@ -54,30 +54,30 @@ def glyph(fate: Fate, x: float, y: float) -> str:
     return "".join([*rings, *path, *(sign if fate is Fate.INVALID else [])])
 
 
-# The style sheet of pictures: with variables for pages, with plain colours for files of SVG.
+# The style sheet of pictures: with variables for pages, with plain colours for SVG files.
 
 
 @cache
 def asset(name: str) -> str:
-    """Returns a file that goes into pages."""
+    """Returns a file for inclusion in pages."""
     return files("topologies.scenarios").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def plain_style(palette: Mapping[str, str]) -> str:
-    """Returns the style of pictures without variables, for viewers other than browsers, which do not know them."""
+    """Returns the style of pictures without variables, which only browsers support."""
     values = {**palette, "font": FONT}
     return re.sub(r"var\(--([a-z-]+)\)", lambda found: values[found[1]], asset("picture.css"))
 
 
-# What a picture shows, in words: the marks that it has, and how to read it.
+# Descriptions of a picture: its legend, and how to read it.
 
 
 _SOURCES = 4
-"""Maximum number of inputs named."""
+"""Most inputs that are named."""
 
 
 def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
-    """Yields, for each kind of thing in the picture, a sample (SVG, 34 pixels wide, 20 high), its name, and its
+    """Yields, for each kind of element in the picture, a sample (SVG, 34 pixels wide, 20 high), its name, and its
     meaning."""
     event_time = picture.trace.event_time and not picture.by_arrival
     shown = {moment.fate for moment in picture.moments}
@@ -123,7 +123,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
 
 
 def how_to_read(picture: Picture) -> str:
-    """Describes in which directions time runs in the picture, in a sentence or two."""
+    """Describes the directions of time in the picture, in one or two sentences."""
     up = "Processing time runs upwards: each row is a thing that happened, the first one at the bottom."
     if picture.by_arrival:
         return f"{up} Events stand side by side in the order in which they came."
@@ -136,13 +136,13 @@ def how_to_read(picture: Picture) -> str:
 
 
 ROW = 24
-"""Pixels: the height of a row."""
+"""Height of a row in pixels."""
 LABEL_LETTER_WIDTH = 6.6
-"""Pixels: the width of a letter on average."""
+"""Average width of a letter in pixels."""
 _MANY = 12
 """Number of inputs or partitions above which their lines are fainter."""
 _MEMBERS = 80
-"""Maximum number of events of a firing drawn on its bar; of more, the first and the last are drawn."""
+"""Most events of a firing that are drawn on its bar: the first and the last."""
 
 
 class Plot:
@@ -156,11 +156,11 @@ class Plot:
         self.places = {moment.event: moment.at for moment in known if moment.at is not None}
 
     def y(self, row: float) -> float:
-        """Returns the middle of a row: later ones are higher."""
+        """Returns the middle of a row; later rows are higher."""
         return self.height - (row + 1) * ROW
 
     def drawn(self) -> str:
-        """Returns the whole picture, from the ground up."""
+        """Returns the whole picture, from back to front."""
         picture = self.picture
         many = " many" if len(picture.sources) > _MANY else ""
         parts = [
@@ -177,7 +177,7 @@ class Plot:
         return "".join(parts)
 
     def title(self, moment: RunMoment) -> str:
-        """Returns the story of a row, for viewers that show it under a pointer."""
+        """Returns the text of a row, for viewers that show it under a pointer."""
         return element("title", escaped(self.picture.stories[moment.number], 2000)) if self.with_stories else ""
 
     def _grid(self) -> Iterator[str]:
@@ -252,7 +252,7 @@ class Plot:
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
         """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; empty if there is no
-        room."""
+        Returns words to the right or left of the range from ``low`` to ``high``; empty if there is no room."""
         length = 8 + len(words) * LABEL_LETTER_WIDTH
         if high + length < self.x.width:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)
@@ -300,15 +300,15 @@ class Plot:
         )
 
 
-# A picture as SVG, in three parts that a page lays side by side: the labels of the rows, the plot, and its axis.
+# A picture as SVG, in three parts that a page puts side by side: the row labels, the plot, and its axis.
 
 
 AXIS = 46
-"""Pixels: the height of the axis with its labels."""
+"""Height of the axis with its labels, in pixels."""
 _LABEL = 30
-"""Characters of a label of a row."""
+"""Most characters of a row's label."""
 _FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
-"""Words for a window that a trigger of the user's own fired otherwise than at an event in its turn."""
+"""Words for a window that a user's trigger fired other than at a tracked event."""
 _REJECTED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
 
 
@@ -328,7 +328,8 @@ class Drawing:
 
 
 def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
-    """Returns the picture as SVG. ``with_stories``: with the story of each row as the title that a pointer shows."""
+    """Returns the picture as SVG. ``with_stories``: True to add the text of each row as a title, which a pointer
+    shows."""
     height = (len(picture.moments) + 1) * ROW
     plot = Plot(picture, height, with_stories=with_stories)
     names = [_name(picture, moment) for moment in picture.moments]
@@ -354,7 +355,7 @@ def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
 
 
 def _name(picture: Picture, moment: RunMoment) -> str:
-    """Returns the name of a row: its time on the clock if that has moved, and the kind of moment."""
+    """Returns the name of a row: its clock time if that has moved, and the kind of moment."""
     before = picture.moments[moment.number - 1].clock if moment.number else None
     clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
     match moment.kind:
@@ -398,21 +399,21 @@ def _axis(picture: Picture) -> Iterator[str]:
     yield element("text", f"{name} →", class_="name", x=4, y=38)
 
 
-# A run as one file of SVG: its pictures below each other, each with its legend.
+# A run as one SVG file: its pictures below each other, each with its legend.
 
 
 _PAD, _LINE = 16, 20
 _NARROWEST = 700
 _STORIES = 6
-"""Maximum number of events described below a picture."""
+"""Most events that are described below a picture."""
 _TEXT_LETTER_WIDTH, _BOLD_LETTER_WIDTH = 7.1, 7.6
-"""Width of a letter of 12 pixels in the widest fonts that draw it, DejaVu Sans among them."""
+"""Width of a letter at 12 pixels in the widest fonts that draw it, such as DejaVu Sans."""
 _TEXT = 44
-"""Place where the text beside a sign begins."""
+"""Position where the text beside a sign begins."""
 
 
 def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
-    """Returns the run as SVG. ``palette``: a fixed one; without it the file follows the viewer's colour scheme."""
+    """Returns the run as SVG. ``palette``: fixed colours; without it the file follows the viewer's colour scheme."""
     all_pictures = pictures(scenario, answer)
     drawings = [drawn(picture, with_stories=True) for picture in all_pictures]
     width = max([_NARROWEST, *(drawing.gutter + drawing.width for drawing in drawings)]) + 2 * _PAD
@@ -434,7 +435,7 @@ def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None 
 def _parts(
     answer: Replayed, all_pictures: Sequence[Picture], drawings: Sequence[Drawing], width: int
 ) -> Iterator[tuple[str, float]]:
-    """Yields each part, and the room that it takes downwards."""
+    """Yields each part with its height."""
     letters, beside = _letters(width), _letters(width - _TEXT)
     verdict = {True: ("as expected", "good"), False: ("not as expected", "bad"), None: ("", "")}[answer.ok]
     yield (
@@ -466,12 +467,12 @@ def _parts(
 
 
 def _letters(width: float, letter: float = _TEXT_LETTER_WIDTH) -> int:
-    """Returns how many letters fit a picture of this width."""
+    """Returns how many letters fit into this width."""
     return int((width - 2 * _PAD) / letter)
 
 
 def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
-    """Yields the stories of the first events with an unusual outcome."""
+    """Yields texts about the first events with an unusual outcome."""
     unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
     for moment in unusual[:_STORIES]:
         lines = wrap(picture.stories[moment.number], letters)
@@ -488,11 +489,11 @@ def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, floa
 
 
 _ZOOM = 2
-"""Pixels of the image for each pixel of the SVG, as for screens of high resolution."""
+"""Pixels of the image for each pixel of the SVG, for high-resolution screens."""
 
 
 def check_png() -> None:
-    """Raise ConfigError if the package that draws images is missing."""
+    """Raises ConfigError if the package that draws images is missing."""
     if find_spec("resvg_py") is None:
         raise ConfigError(
             "--png needs the package resvg_py",
@@ -502,18 +503,18 @@ def check_png() -> None:
 
 
 def png(scenario: Scenario, answer: Replayed) -> bytes:
-    """Returns the run as PNG, in light colours. Raises ConfigError if the package that draws it is missing."""
+    """Returns the run as PNG, in light colours. Raises ConfigError if the package that draws images is missing."""
     check_png()
     import resvg_py
 
     return bytes(resvg_py.svg_to_bytes(svg_string=svg(scenario, answer, LIGHT), zoom=_ZOOM))
 
 
-# The part of a page that shows one bolt: its picture, what steps through it, the stories, and the legend.
+# The part of a page about one bolt: its picture, controls for stepping, texts, and the legend.
 
 
 _TOLD = 60
-"""Maximum number of events described beside a picture; the rest are in the list of everything that happened."""
+"""Most events that are described beside a picture; the rest are in the list of all moments."""
 _STEPS = (
     ("first", "|◀", "to the start (Home)"),
     ("back", "◀", "one step back (←)"),
@@ -526,7 +527,7 @@ _KEYS = "Arrows left and right step through time, up and down go from row to row
 
 
 def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
-    """Returns the HTML of one bolt. ``name`` is unique on the page; ``alone``: it needs no tab."""
+    """Returns the HTML of one bolt. ``name``: unique on the page. ``alone``: True if it needs no tab."""
     story = element("p", class_="when"), element("p", class_="what")
     beside = element("div", *story, class_="story", aria_live="polite", aria_atomic="true")
     return element(
@@ -580,7 +581,7 @@ def _controls(last: int) -> str:
 
 
 def _chart(name: str, picture: Picture, drawing: Drawing) -> str:
-    """Returns the three parts in a box that scrolls, so that labels and axis stay visible."""
+    """Returns the three parts in a scrolling box that keeps labels and axis visible."""
     gutter, width, height = drawing.gutter, drawing.width, drawing.height
     labels = _clipped(f"l{name}", gutter, height, drawing.labels)
     plot = _clipped(f"c{name}", width, height, drawing.plot) + element("path", class_="now", d=f"M0 0H{width}")
@@ -607,7 +608,7 @@ def _part(kind: str, width: int, height: int, content: str) -> str:
 
 
 def _clipped(name: str, width: int, height: int, content: str) -> str:
-    """Makes a drawing whose part above a row is hidden; the script of the page moves this edge."""
+    """Returns a drawing whose part above a row is hidden; the page's script moves this edge."""
     rect = element("rect", class_="upto", width=width, height=height)
     return element("clipPath", rect, id=name) + element("g", content, clip_path=f"url(#{name})")
 
@@ -652,7 +653,7 @@ def _legend(picture: Picture) -> str:
 
 
 def _all_that_happened(picture: Picture) -> str:
-    """Returns every moment in words: the picture as text; the script takes its stories from here."""
+    """Returns a description of every moment: the picture as text, from which the script takes its texts."""
     stories = [
         element(
             "li",
@@ -669,11 +670,11 @@ def _all_that_happened(picture: Picture) -> str:
     return element("details", element("summary", title), element("ol", *stories), class_="all")
 
 
-# Runs as one page of HTML that needs no network and no other file: pictures to look at, and to step through.
+# Runs on one HTML page that needs no network and no other file: pictures to look at, and to step through.
 
 
 _ROWS = 200
-"""Maximum number of rows shown of a sink."""
+"""Most rows of a sink that are shown."""
 _VERDICTS = {
     True: ("good", "✓", "as expected"),
     False: ("bad", "✗", "not as expected"),
@@ -686,7 +687,7 @@ _THEMES = {"": "as the system", "light": "light", "dark": "dark"}
 
 @dataclass(frozen=True)
 class PageItem:
-    """A scenario on the page; ``trace`` is the traceback of a scenario without an answer."""
+    """A scenario on the page; ``trace``: the traceback of a scenario without a result."""
 
     scenario: Scenario
     answer: Replayed
@@ -695,7 +696,7 @@ class PageItem:
 
 
 def page(items: Sequence[PageItem]) -> str:
-    """Returns the runs as HTML: one is shown at a time; if there are several, it is chosen from a list."""
+    """Returns the runs as HTML. One is shown at a time; if there are several, it is chosen from a list."""
     title = items[0].answer.name if len(items) == 1 else f"{len(items)} scenarios"
     head = element(
         "head",

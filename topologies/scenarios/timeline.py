@@ -57,23 +57,22 @@ from windowing.settings.panes import PaneMode
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, from_datetime, readable_time
 
-# The windows of each bolt of a run: which are only moments of a ready bolt, and which take back an earlier firing.
+# Special windows of a run: moments of ready-made bolts, and windows that retract an earlier firing.
 
 
 def moments(answer: Replayed) -> Counter[str]:
-    """Returns, for each ready-made bolt, the number of windows that are moments and not windows of the user: joins by
-    lifetime, unions, ``Deduplicate``, ``Silence`` and the like are called at each."""
+    """Returns, for each ready-made bolt, its number of windows that are mere moments: joins by lifetime, unions,
+    ``Deduplicate``, ``Silence`` and similar bolts are called at each."""
     return Counter({trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _by_moments(trace)})
 
 
 def at_moments(answer: Replayed) -> set[int]:
-    """Returns the places of these windows among all windows."""
+    """Returns the indices of mere moments among all windows."""
     return {place for trace in answer.traces if _by_moments(trace) for place in trace.windows}
 
 
 def retracted_windows(answer: Replayed) -> dict[int, list[int]]:
-    """Returns the windows whose rows a window takes back, by its place: of bolts that retract
-    (``mode="retracting"``)."""
+    """Returns the windows whose rows a window retracts, by its index; for bolts with ``mode="retracting"``."""
     found: dict[int, list[int]] = {}
     for trace in answer.traces:
         panes = trace.settings.panes
@@ -95,7 +94,7 @@ def _of_bolt(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
 
 
 def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> bool:
-    """True if a window is an earlier firing of another; sessions may have grown since, or have become one."""
+    """True if a window is an earlier firing of another. Sessions may have grown or merged meanwhile."""
     if any(earlier.get(name) != later.get(name) for name in ("task", "key", "kind")):
         return False
     if not sessions:
@@ -110,13 +109,13 @@ def _by_moments(trace: BoltTrace) -> bool:
     return any(kind.of_moments for kind in trace.settings.kinds)
 
 
-# The rows of a run, and the axis that they share: arrivals downwards, event time to the right.
+# The rows of a run, and their common axis: arrivals downwards, event time to the right.
 
 
 WINDOWED, LATE, PENDING, NOWHERE, INVALID = "●", "✗", "○", "·", "?"
 NEW, AGAIN = "◆", "●"
 _FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an arrival"}
-"""Words for a window that a trigger of the user's own fired otherwise than at an event in its turn."""
+"""Words for a window that a user's trigger fired other than at a tracked event."""
 
 
 class Chart:
@@ -143,12 +142,11 @@ class Chart:
         self.left_out = at_moments(answer) if scenario.topology is not None else set()
         self.retracted = retracted_windows(answer)
         self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
-        """Words for the owner of the watermark that ticks show, if there are several bolts."""
+        """Words for the owner of the watermarks in ticks, if there are several bolts."""
         self.rows = _elided(list(self._rows()))
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
-        """Yields the axis, and each row with its label and its note; those that are too long for their columns go on
-        below."""
+        """Yields the axis, and each row with its label and its note; long ones continue below."""
         left = min(max(len(row.label) for row in self.rows), max(12, width // 3)) + 1
         right = min(max((row.note.cell_len for row in self.rows), default=0), max(10, width * 3 // 10)) + 1
         axis = Axis([at for row in self.rows for at in row.times()], max(min(20, width // 3), width - left - right - 1))
@@ -219,7 +217,7 @@ class Chart:
         return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
 
     def _advanced_to(self, watermark: int | None) -> int | None:
-        """Advance the drawn watermark; returns it if it has advanced, None if it has not or no axis can show it."""
+        """Advances the drawn watermark. Returns it if it has advanced; None if it has not, or no axis can show it."""
         if watermark is None or self.by_arrival or (self.watermark is not None and watermark <= self.watermark):
             return None
         self.watermark = watermark
@@ -240,7 +238,7 @@ class Chart:
         return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
 
     def _decided(self, step: EventStep) -> tuple[str, str, str] | None:
-        """Returns symbol, style and word for a moved or rejected event, or a watermark; None for others."""
+        """Returns symbol, style and word for a moved or rejected event, or for a watermark; else None."""
         if self.scenario.is_watermark(step):
             return "", "cyan", "a watermark"
         taken = self.taken.get(step.id)
@@ -256,8 +254,7 @@ class Chart:
         return (LATE, "bold red", word) if word else None
 
     def _why_invalid(self, step: EventStep) -> str:
-        """Describes why an event could not be used. If it lacks the field of its time, names the field and a similar
-        one."""
+        """Describes why an event could not be used. If it lacks its time field, names the field and a similar one."""
         field = self.scenario.time_field
         if field is not None and field not in step.event:
             close = nearest(field, step.event, likeness=0.5)
@@ -277,7 +274,7 @@ class Chart:
                 for name in _known(window["events"])
             ),
         ]
-        further = window.get("step", self.first) != self.first  # what it holds was made later than what it was made of
+        further = window.get("step", self.first) != self.first  # its events were made after their inputs
         on_axis = (
             []
             if further
@@ -295,7 +292,7 @@ class Chart:
         )
 
     def _correction(self, number: int) -> Text:
-        """Names the windows whose rows the window takes back."""
+        """Names the windows whose rows the window retracts."""
         before = ", ".join(f"#{each}" for each in self.retracted.get(number, ()))
         return Text(f"takes back {before}; " if before else "", "bold yellow")
 
@@ -313,7 +310,7 @@ class Chart:
     def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
         opening, closing = window["brackets"]
         at_end = any(self._at(name) == window["end"] for name in _known(window["events"]))
-        return opening, "]" if at_end else closing  # a session that is cut holds an event at the cut
+        return opening, "]" if at_end else closing  # a session that was cut holds an event at the cut
 
     def _extent(self, window: AnswerWindow) -> str:
         opening, closing = self._brackets(window)
@@ -323,7 +320,7 @@ class Chart:
         if start is None:
             return f"..{self.show(end)}{closing}"
         if end == start + 1:
-            return f"at {self.show(end if opening == '(' else start)}"  # one moment: a microsecond
+            return f"at {self.show(end if opening == '(' else start)}"  # a single microsecond
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
 
 
@@ -342,7 +339,7 @@ def _elided(rows: list[ChartRow]) -> list[ChartRow]:
 
 
 def _members(window: AnswerWindow) -> Text:
-    """Returns the ids in a window: new ones with a plus, then those that it lost with a minus."""
+    """Returns the ids in a window: new ones with a plus, then removed ones with a minus."""
     events = window["events"]
     if events is None or None in events:
         return Text("ids not known" if events is None else f"{_number(events)}, ids not known", "italic")
@@ -384,11 +381,11 @@ def _whose(window: AnswerWindow) -> Text:
     return Text(f"{', '.join(names)}: " if names else "", "italic")
 
 
-# The rows that a sink was given, as a table.
+# The rows of a sink, as a table.
 
 
 MOST_ROWS = 20
-"""Maximum number of rows shown of each sink."""
+"""Most rows of each sink that are shown."""
 
 
 def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
@@ -398,7 +395,7 @@ def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:
 
 
 def sink_rows(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> RenderableType:
-    """Returns rows as a table; as names and values, if the table would not fit."""
+    """Returns rows as a table; as names and values, if the table would be too wide."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table()
     for column in columns:
@@ -424,7 +421,7 @@ def _cell(value: Any) -> str:
 
 
 def timeline(scenario: Scenario, answer: Replayed) -> Timeline:
-    """Returns the output (for rich) that shows a run: its events, watermarks, windows, outputs, and what differs."""
+    """Returns an object for rich that shows a run: its events, watermarks, windows, outputs, and differences."""
     return Timeline(scenario, answer)
 
 
@@ -477,7 +474,7 @@ def _headline(scenario: Scenario, answer: Replayed) -> Iterator[Text]:
 
 
 def _setting(value: object) -> object:
-    """Returns a setting on one line: the values of the file, without the names of types."""
+    """Returns a setting on one line: the file's values, without type names."""
     match value:
         case Enum():
             return value.value
@@ -504,8 +501,7 @@ def _not_drawn(answer: Replayed) -> Text:
 
 
 def _accounts(answer: Replayed) -> Iterator[Text]:
-    """Yields the accounts of the received events, as the sum that they must equal; for several bolts, a line for
-    each."""
+    """Yields the accounts of the received events, as the sum that they must equal; for several bolts, a line each."""
     if not answer.counts:
         return
     if len(answer.traces) < 2:
@@ -528,38 +524,38 @@ def _account_line(counts: Mapping[str, int]) -> Text:
     return Text(f"{text}; {', '.join(others)}" if any(others) else text, style)
 
 
-# A scenario and its answer as plain text: what a test prints that has failed.
+# A scenario and its result as plain text, printed by a failed test.
 
 
 _WIDTH = 110
 
 
 def picture(scenario: Scenario, answer: Replayed) -> str:
-    """Returns the timeline without colours; the differences from what was expected are its last part."""
+    """Returns the timeline without colours; it ends with the differences from the expectations."""
     file = StringIO()
     console = Console(
         file=file,
         width=_WIDTH,
         color_system=None,
         force_terminal=False,
-        force_jupyter=False,  # rich would show it in the notebook, and not write it
+        force_jupyter=False,  # rich would show it in the notebook instead
         legacy_windows=False,
     )
     console.print(timeline(scenario, answer))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-# The table of arrivals: how its times are written.
+# The table of arrivals: the form of its times.
 
 
 FEW = 3
-"""Maximum number of windows written out in a cell; of more, the first and the last are shown."""
+"""Most windows in a cell; of more, the first and the last are shown."""
 
 
 class TableTimes:
-    """Form of the times of a table: times of day, with dates and seconds if some of them need those.
+    """Form of the times of a table: times of day, with dates and seconds if some times need them.
 
-    If all that happens is on one ``day``, the times have no date.
+    If everything happens on one ``day``, the times have no date.
     """
 
     def __init__(self, times: Iterable[int], happening: Iterable[int]) -> None:
@@ -575,7 +571,7 @@ class TableTimes:
         return time_text(at, as_clock=self.as_clock, dated=at // DAY != self.day, seconds=self.seconds)
 
     def windows(self, windows: Sequence[tuple[int, int]]) -> str:
-        """Windows of a cell, by their start and end."""
+        """Returns the windows of a cell, by start and end."""
         shown = [self._window(start, end) for start, end in windows]
         return ", ".join(shown if len(shown) <= FEW else [shown[0], "...", shown[-1]])
 
@@ -589,7 +585,7 @@ class TableTimes:
 
 @dataclass
 class TableLine:
-    """Values of a row; times in microseconds, None if there is none."""
+    """Values of a row; times in microseconds, None for missing values."""
 
     event: str = ""
     stream: str = ""
@@ -597,22 +593,22 @@ class TableLine:
     clock: int | None = None
     arrival: int | None = None
     payload: dict[str, str] = field(default_factory=dict)
-    """Other values that the event carries: its key, its device."""
+    """Other values of the event: its key, its device."""
     assigned: int | None = None
     watermark: int | None = None
     mark: int | None = None
     own: list[tuple[int, int]] = field(default_factory=list)
     """Windows that hold the event."""
     open: list[tuple[int, int]] = field(default_factory=list)
-    """The windows that are open after it."""
+    """The windows that are open after the event."""
     lateness: int | None = None
-    """The watermark, less the allowed lateness."""
+    """The watermark minus the allowed lateness."""
     decision: str = ""
-    """Decision about the event; the table spells it ``action``, as answers do."""
+    """Decision about the event; the table's name for it is ``action``, as in results."""
 
     @property
     def style(self) -> str:
-        """Style of the row: dim without an event, bold for an event that was moved or turned away."""
+        """Style of the row: dim without an event, bold for a moved or rejected event."""
         if not self.event:
             return "dim"
         return "" if self.decision in ("", "accepted") else "bold"
@@ -624,12 +620,12 @@ class TableLine:
         yield from chain.from_iterable([*self.own, *self.open])
 
 
-# The columns of the table of arrivals: Azure's where there are rules about arrival, else Atlas's.
+# The columns of the table of arrivals: Azure's with rules about arrival, else Atlas's.
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column: its name, and the value of a row that it shows."""
+    """A column: its name, and its value in a row."""
 
     name: str
     of: str
@@ -646,7 +642,7 @@ class TableColumn:
 
 
 def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[TableColumn]:
-    """Yields the columns that a run's table may have, in order."""
+    """Yields the columns of a run's table, in order."""
     rules = scenario.rules
     by_arrival = rules.arrival is not None
     stepped = any(isinstance(step, ClockStep) for step in scenario.steps)
@@ -675,14 +671,14 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
         yield TableColumn("action", "decision")
 
 
-# How events were taken in, as a table: one to lay beside the tables by which the systems explain their watermarks.
+# A table of arrivals, to compare with the tables by which systems explain their watermarks.
 
 
 def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
-    """Returns the table of a run whose watermark comes with its events; None if it does not.
+    """Returns the table of a run whose watermark comes with events; else None.
 
-    With rules about arrival it has the columns of Azure's illustrated example, else those of Atlas's tables: there the
-    steps of the clock have rows as well.
+    With rules about arrival it has the columns of Azure's illustrated example; otherwise those of Atlas's tables, which
+    also have rows for clock steps.
     """
     if scenario.bolt is None or all(event["mark"] is None for event in answer.events):
         return None

@@ -23,7 +23,7 @@ from windowing.settings import WindowSettings
 from windowing.settings.rules import Aligned, Bounds
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime, written
 
-# A time as drawings write it.
+# Times in the form of drawings.
 
 
 SECOND = 1_000_000
@@ -31,8 +31,8 @@ DAY = 86_400 * SECOND
 
 
 def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> str:
-    """Returns a time, given in microseconds, as text: as a time of day, with date and seconds if they are asked for;
-    else, or if it cannot be a time of day, in milliseconds."""
+    """Returns a time in microseconds as text: a time of day, with date and seconds on request, or milliseconds if that
+    is impossible."""
     if at == FOREVER:
         return "+inf"
     if not as_clock or not EARLIEST <= at <= LATEST:
@@ -45,11 +45,11 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
 
 
 def are_of_a_clock(times: Collection[int]) -> bool:
-    """True if times are of today's world, and not counted from zero."""
+    """True if times are of the present era, not counted from zero."""
     return bool(times) and min(times) > 3 * 365 * DAY
 
 
-# How the times of an axis are written, and how far apart its labels are.
+# The form of an axis's times, and the distance of its labels.
 
 
 _STEPS_OF_TIME = [
@@ -58,15 +58,15 @@ _STEPS_OF_TIME = [
 ]
 
 _NUMBERS = 1_000_000
-"""Greatest number of an event on an axis of arrivals; below this a place is such a number."""
+"""Greatest number of an event on an axis of arrivals; smaller positions are such numbers."""
 
 
 class AxisTimes:
-    """Form in which times are shown: as times of day if they are of today's world, else in milliseconds."""
+    """Form of displayed times: times of day for the present era, else milliseconds."""
 
     def __init__(self, times: Sequence[int], scenario: Scenario, *, by_arrival: bool) -> None:
         clocks = [step.moved for step in scenario.steps if isinstance(step, EventStep | ClockStep)]
-        # By arrival, events stand at their numbers; the times among them are the ends of windows.
+        # On an axis of arrivals, positions are event numbers; its other times are the ends of windows.
         known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
         known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
         self.by_arrival = by_arrival
@@ -79,7 +79,7 @@ class AxisTimes:
         return time_text(at, as_clock=self.as_clock, dated=self.dated)
 
     def step(self, least: int) -> int:
-        """Returns the smallest round distance of labels that is not below this."""
+        """Returns the smallest round distance of labels that is not below ``least``."""
         if self.as_clock and SECOND <= least <= _STEPS_OF_TIME[-1]:
             return next(step for step in _STEPS_OF_TIME if step >= least)
         unit = 1 if self.by_arrival else DAY if self.as_clock and least > DAY else 1000
@@ -92,12 +92,12 @@ class AxisTimes:
             unit *= 10
 
 
-# Where an axis is cut: at stretches in which nothing happens, and which would squeeze the rest.
+# Cuts of an axis: stretches without events that would squeeze the rest.
 
 
 def cuts_of(points: Sequence[int]) -> list[int]:
-    """Returns the points before which to cut the axis: at most five gaps, each far longer than the others on
-    average."""
+    """Returns the points before which the axis is cut: at most five gaps, each far longer than the average of the
+    others."""
     gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
     total = points[-1] - points[0]
     cuts: list[int] = []
@@ -108,11 +108,11 @@ def cuts_of(points: Sequence[int]) -> list[int]:
     return sorted(cuts)
 
 
-# A row of the chart: what stands on the axis of a timeline, and the words beside it.
+# A row of the chart: its symbols on the axis, and the words beside them.
 
 
 EXPIRED = "◇"
-"""Symbol of an event that was in the window before this one; if a column is shared, other symbols replace it."""
+"""Symbol of an event that was in the previous window; another symbol in the same column replaces it."""
 
 
 @dataclass
@@ -125,25 +125,25 @@ class ChartRow:
     symbols: list[tuple[int, str, str]] = field(default_factory=list)
     """Time, symbol and style."""
     bar: tuple[int, int, str, str] | None = None
-    """Start, end, and the brackets (an empty one if the window has no such bound)."""
+    """Start, end, and the brackets; a bracket is empty if the window has no such bound."""
     upto: int | None = None
     """The watermark that this row reaches."""
     kind: str = "step"
 
     def times(self) -> list[int]:
-        """Returns the times that the axis must reach."""
+        """Returns the times that the axis must include."""
         ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
         return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
 
 
-# The label of a row of a timeline in as many lines as its column needs: bounds of a window part between the two.
+# The label of a row in as many lines as its column needs, broken between a window's bounds.
 
 
 _INDENT = "    "
 
 
 def label_lines(label: str, width: int) -> list[str]:
-    """Returns the label in lines of at most ``width`` characters; the further ones are indented."""
+    """Returns the label in lines of at most ``width`` characters; continuation lines are indented."""
     if len(label) <= width:
         return [label]
     parted = textwrap.wrap(
@@ -152,11 +152,11 @@ def label_lines(label: str, width: int) -> list[str]:
     return [line if line.startswith(_INDENT) else line.replace(" ..", "..") for line in parted]
 
 
-# Which rows of a long picture are drawn: its beginning and its end.
+# The rows of a long picture that are drawn: its beginning and its end.
 
 
 HEAD, TAIL = 80, 40
-"""Maximum number of rows drawn at the beginning of a run, and at its end."""
+"""Most rows that are drawn at the beginning of a run, and at its end."""
 
 DrawnRow = TypeVar("DrawnRow")
 
@@ -167,12 +167,11 @@ def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[Drawn
     return rows[:HEAD], rows[HEAD:tail], rows[tail:]
 
 
-# Where each event of a run stands on the axis of a timeline: at its time, where one is known.
+# Positions of events on the axis: their times, if known.
 
 
 def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """Returns the time of each event, by its id, in microseconds; None if only the order of arrival can place
-    events."""
+    """Returns the time of each event, by id, in microseconds; None if only the order of arrival can place events."""
     if scenario.is_event_time:
         return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
     if any(window["end"] is None for window in answer.windows):
@@ -185,8 +184,7 @@ def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
 
 
 def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
-    """Returns the times that the bolts of a topology give its events; None unless each event has one id and one
-    time."""
+    """Returns the times of events from the bolts of a topology; None unless each event has one id and one time."""
     names = [step.id for step in scenario.event_steps]
     if len(set(names)) < len(names) or not all(trace.event_time for trace in answer.traces):
         return None
@@ -212,7 +210,7 @@ def _times_of_clock(scenario: Scenario) -> dict[str, int]:
     return found
 
 
-# Text as wide as a terminal, and in the characters that it has.
+# Text with the width and characters of a terminal.
 
 
 _ASCII = str.maketrans("●✗○·◆◇─┬┊┄▌╱…✓–#", "*xo.+%-+:.|/~v-#")
@@ -232,7 +230,7 @@ def in_its_characters(text: Text, options: ConsoleOptions) -> Text:
     return copy
 
 
-# Aligned windows as the table of arrivals lists them: those that hold a moment, those that are open.
+# Aligned windows for the table of arrivals: those that contain a moment, and those that are open.
 
 
 @dataclass(frozen=True)
@@ -244,11 +242,11 @@ class WindowGrid:
     slide: int
     offset: int
     origin: int | None
-    """The moment before which no window begins; None if there is none."""
+    """The moment before which no window begins; None without one."""
 
     @staticmethod
     def of(rules: WindowSettings, first_clock: int) -> WindowGrid | None:
-        """Returns the aligned windows of a bolt; None for a bolt with other windows. ``first_clock``: of the run, in
+        """Returns the aligned windows of a bolt; None for other windows. ``first_clock``: of the run, in
         microseconds."""
         if rules.kinds or not isinstance(rules.length, Duration) or not isinstance(rules.slide, Duration):
             return None
@@ -263,14 +261,14 @@ class WindowGrid:
         return WindowGrid(rules.bounds, length, slide, origin + length, origin)
 
     def holding(self, at: int) -> list[tuple[int, int]]:
-        """Returns the windows that hold a moment, by start and end."""
+        """Returns the windows that contain a moment, by start and end."""
         one = np.array([at], np.int64)
         first = int(self.bounds.first_end(one, self.slide, self.offset)[0])
         last = int(self.bounds.last_end(one, self.length, self.slide, self.offset)[0])
         return self._between(first, last)
 
     def open(self, over: int, watermark: int) -> list[tuple[int, int]]:
-        """Returns the windows that have begun by the watermark, except for those that end by ``over``."""
+        """Returns the windows that have begun by the watermark, except those that end by ``over``."""
         first = (over - self.offset) // self.slide * self.slide + self.slide + self.offset
         last = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
         return self._between(first, last)
@@ -281,7 +279,7 @@ class WindowGrid:
         return [window for window in found if self.origin is None or window[0] >= self.origin]
 
 
-# The axis of a timeline: times as columns, and a row drawn on them.
+# The axis of a timeline: times as columns, and rows drawn on them.
 
 
 class Axis:
@@ -336,7 +334,7 @@ class Axis:
         yield Text("".join(ruler), "dim")
 
     def draw(self, row: ChartRow, watermark: int | None) -> Text:
-        """Draws a line of the chart; ``watermark`` is the present one."""
+        """Draws a line of the chart; ``watermark``: the present one."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
         if watermark is not None and row.upto is None:
             cells[self.column(watermark)] = ("┊", "cyan dim")
@@ -362,7 +360,7 @@ class Axis:
             cells[last] = (closing, "green")
 
     def _symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
-        """Draws the symbols: events of one column are counted; on the column of a bracket they replace it."""
+        """Draws the symbols. Events in the same column are counted; in the column of a bracket they replace it."""
         together = Counter(self.column(at) for at, symbol, _ in symbols if symbol != EXPIRED)
         for at, symbol, style in symbols:
             column = self.column(at)

@@ -269,8 +269,8 @@ class KafkaRanges:
     def read(
         self, ranges: Mapping[str, Sequence[OffsetRange] | None], context: Context
     ) -> Iterator[dict[str, list[RecordFile]] | None]:
-        """The records of a batch in files, by spout, in order of topic and partition; the files are deleted at the end
-        of the block. None if Spark must read them."""
+        """Yields the records of a batch in files, by spout, in order of topic and partition; the files are deleted at
+        the end of the block. Yields None if Spark must read them."""
         store = context.store
         if not self._usable or not isinstance(store, FileSegments) or store.uri is not None:
             yield None

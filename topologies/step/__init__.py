@@ -1,4 +1,4 @@
-"""The aggregation step: events are collected by key until a trigger fires, and rules turn them into new events."""
+"""The aggregation step: collects events by key until a trigger fires; then rules turn them into new events."""
 
 from topologies.step.rule_values import DECLINE, PASSTHROUGH, Aggregation, Event, Out, Outputs, RuleError
 from topologies.step.rules import NamedRule, Rule, load_rule

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from windowing.events import Tuple
 
 
-# The rules of a step: where each is defined, and how it is called with messages.
+# The rules of a step: where each is defined, and calling it with messages.
 
 
 def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
@@ -110,9 +110,9 @@ def rules_of(step: Step, *, files: bool) -> dict[str, NamedRule]:
 
 
 def event_of(row: MessageRow, messages: MessageFormat) -> Event:
-    """Returns the message of a row as rules see it. Raises Unreadable if it cannot be read."""
+    """Returns the message of a row in the form for rules. Raises Unreadable if it cannot be read."""
     pairs, key = row["headers"], row["key"]
-    if not pairs:  # as with most messages
+    if not pairs:  # most messages have no headers
         value = messages.read(row["value"])
         return Event(value, row["topic"] or "", None if key is None else decoded(key), {})
     value = messages.read(row["value"], header_bytes(pairs))
@@ -120,8 +120,8 @@ def event_of(row: MessageRow, messages: MessageFormat) -> Event:
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
-    """Returns the trigger of a step's windows (UH-14 to UH-23). ``rule``: the rule of the trigger or the time, if it
-    has one."""
+    """Returns the trigger of a step's windows (UH-14 to UH-23). ``rule``: the rule for the trigger or the time, if
+    there is one."""
     match step.trigger:
         case CountTriggerSection() as section:
             return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
@@ -174,7 +174,7 @@ class AskTrigger(ColumnRule):
 
 @dataclass(frozen=True)
 class AskTime(ColumnRule):
-    """Calls the rule for the time of day at which the window of an event is to fire (UH-23)."""
+    """Calls the rule for the time of day when the window of an event must fire (UH-23)."""
 
     messages: MessageFormat
     rule: Rule
@@ -205,8 +205,8 @@ _PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
 
 
 def _settled(answer: Any, call: TriggerCall) -> str | None:
-    """Returns the answer of a trigger's rule as plain text, and its cache as JSON restores it: nothing of the rule's
-    own runs later. None for an answer that is no text."""
+    """Returns the result of a trigger's rule as plain text, None if it is not text. Makes its cache what JSON would
+    restore, so that no code of the rule runs later."""
     call.cache = kept_json(call.cache)[1]
     return str.__str__(answer) if isinstance(answer, str) else None
 
@@ -219,29 +219,28 @@ def _read_event(event: Tuple, messages: MessageFormat) -> Read:
 
 
 def _storable_error(error: WindboltError, details: Details) -> RuleError:
-    """Returns the error with only the text that may be stored: the caller has the whole error."""
+    """Returns the error with only the text that may be stored; the caller has the whole error."""
     return RuleError(reason_of(error, details))
 
 
-# Turns what rules made into messages: where each goes, with which key, headers and bytes (UH-24 to UH-32).
+# Turns results of rules into messages: the destination, key, headers and bytes of each (UH-24 to UH-32).
 
 
 class Unsendable(RuleError):
-    """Raised for the result of a rule that cannot be sent."""
+    """Raised for a rule's result that cannot be sent."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Way of messages: to a topic, or to the next step of the run."""
+    """Route of messages: to a topic, or to the next step of the run."""
 
     topic: str
-    """The topic of messages for which the rules give no TargetTopic."""
+    """The topic of messages for which the rules set no TargetTopic."""
     stream: str = DEFAULT_STREAM
     limit: int | None = None
-    """Maximum size of a message in bytes, with key and headers; None for no limit, as for messages that do not go to
-    Kafka."""
+    """Most bytes in a message, with key and headers; None for no limit, as for messages that do not go to Kafka."""
     sources: frozenset[str] = frozenset()
-    """Topics that the first step reads, and to which rules must not send on this way."""
+    """Topics that the first step reads, to which rules must not send on this route."""
 
 
 @dataclass(frozen=True)
@@ -250,20 +249,21 @@ class Sender:
 
     messages: MessageFormat
     way: Way
-    """The main way."""
+    """The main route."""
     branches: Mapping[str, Way] = field(default_factory=dict)
     """The branches, by name."""
 
     def message(self, out: Out) -> tuple[str, MessageRow]:
-        """Returns the stream and the message of an event. Raises Unwritable or Unsendable if there is none."""
+        """Returns the stream and the message of an event. Raises Unwritable or Unsendable for an event that cannot be a
+        message."""
         way, topic = self._way(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)
         return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
 
     def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
-        """Returns the incoming message with the changes of the rules (UH-27); its bytes stay if the format is the same,
-        and the schema that the headers name.
+        """Returns the incoming message with the changes of the rules (UH-27). Its bytes stay if the format, and the
+        schema in the headers, are the same.
 
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
@@ -305,8 +305,8 @@ class Sender:
 
 
 def _small(row: MessageRow, limit: int | None) -> MessageRow:
-    """Returns the message, if Kafka accepts its size. Raises Unsendable otherwise: a message that is too large would
-    stop every run."""
+    """Returns the message if Kafka accepts its size. Raises Unsendable otherwise, because a message that is too large
+    would stop every run."""
     if limit is not None and (size := size_of(row)) > limit:
         raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
     return row
@@ -320,15 +320,14 @@ def _encoded(key: str | None) -> bytes | None:
 
 
 _Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
-"""The messages of rules, by stream; their cache; the counters to raise; and True if the messages are the incoming
-ones."""
+"""The messages of rules, by stream; their cache; the counters to raise; and True if these are the incoming messages."""
 
 
 class AggregateMessages(StatefulWindowedBolt):
-    """Calls the rules with the messages of a window, and writes the messages that they make: all of them, or none.
+    """Calls the rules with the messages of a window, and writes all resulting messages, or none.
 
-    If any of that fails, the window's messages go to the stream ``failed``, each with the reason, and the rules' cache
-    stays as it was.
+    On any failure, the window's messages go to the stream ``failed``, each with the reason, and the rules' cache stays
+    unchanged.
     """
 
     state_types: ClassVar = {"caches": dict, "run": str}
@@ -346,7 +345,7 @@ class AggregateMessages(StatefulWindowedBolt):
         step: str = "",
     ) -> None:
         """``variables``: loadedVariables. ``keeps_cache``: True if the cache survives restarts (UH-30). ``details``:
-        how much to report of exceptions. ``step``: the name of the step of this bolt."""
+        the part of exceptions that is reported. ``step``: the name of the bolt's step."""
         self.read, self.rule, self.sender = read, rule, sender
         self.variables = dict(variables or {})
         self.keeps_cache, self.details, self.step = keeps_cache, details, step
@@ -360,23 +359,23 @@ class AggregateMessages(StatefulWindowedBolt):
 
     @property
     def counts_answers(self) -> bool:
-        """True: the bolt counts the answers of its rules."""
+        """Returns True, because the bolt counts the results of its rules."""
         return True
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """Returns the streams: messages of the destination, of each branch, and failed ones."""
+        """Returns the streams: messages for the destination, for each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))
         streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
         return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
 
     def prepare(self, context: TaskContext) -> None:
-        """Called before the first window of a batch. A cache that is not kept is lost at a restart."""
+        """Called before the first window of a batch. A cache that is not kept is lost in a restart."""
         self.counters = context.counters
         if not self.keeps_cache and self.state["run"] != context.run:
             self.state = {**self.initial_state(), "run": context.run}
 
     def forget(self, key: str) -> None:
-        """Called when a key is forgotten after being empty for long enough (UH-22): its cache is dropped."""
+        """Called when a key is forgotten after being empty for long enough (UH-22); drops its cache."""
         self.state["caches"].pop(key, None)
 
     def execute(self, window: TupleWindow) -> EmittedRows:
@@ -405,13 +404,13 @@ class AggregateMessages(StatefulWindowedBolt):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
     def _call_rule(self, window: TupleWindow, call: Aggregation) -> _Made:
-        """Returns the messages that the rules make from the messages of a window."""
+        """Returns the messages that the rules make of a window's messages."""
         events = self.events.of(window)
         call.count = len(events)
         return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
 
     def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
-        """Returns the messages of an answer."""
+        """Returns the messages of a rule's result."""
         made = as_outputs(returned, call, events)
         return list(self._messages(window, made)), _as_stored(call.cache), made.counted, made.unchanged
 
@@ -421,13 +420,12 @@ class AggregateMessages(StatefulWindowedBolt):
             return
         same = self.read == self.sender.messages
         for row, out in zip(message_rows(window.table), made.outs, strict=True):
-            event = event_of(row, self.read)  # read again: rules may have modified what they were given
+            event = event_of(row, self.read)  # read again, since rules may have modified their events
             yield self.sender.unchanged(out, row, event, same_format=same)
 
 
 def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
-    """Returns ids, for tracing, of the messages made from others: ``e1+e2``; if there are several, ``e1+e2.1`` and so
-    on."""
+    """Returns ids, for tracing, of messages made from others: ``e1+e2``; for several messages ``e1+e2.1`` and so on."""
     if unchanged:
         return ids
     made = "+".join(ids)
@@ -435,7 +433,7 @@ def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
 
 
 def _as_stored(cache: object) -> dict[str, Any]:
-    """Returns the cache in the form that its checkpoint restores. Raises Unsendable if it cannot be stored."""
+    """Returns the cache as the checkpoint would restore it. Raises Unsendable if it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache
     if not isinstance(cache, dict):
@@ -446,19 +444,19 @@ def _as_stored(cache: object) -> dict[str, Any]:
         raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
 
 
-# Handles failed messages (UH-31): they are passed on unchanged with the reason, or they stop the run.
+# Handles failed messages (UH-31): passes them on unchanged with the reason, or stops the run.
 
 
 class DeadLetters(BatchBolt):
     """Sends failed messages to the error section's topic or step, unchanged except for additional headers.
 
-    ``windbolt-reason`` says why, and ``windbolt-topic``, ``-partition`` and ``-offset`` where the message came from. A
-    message that is larger than the topic accepts is cut (``topologies.io.kafka.fit_to_limit``).
+    ``windbolt-reason`` is the reason; ``windbolt-topic``, ``-partition`` and ``-offset`` are the message's origin. A
+    message larger than the topic accepts is cut (``topologies.io.kafka.fit_to_limit``).
     """
 
     def __init__(self, topic: str, limit: int | None = None, *, again: bool = False) -> None:
-        """``limit``: maximum size of a message there in bytes; None for no limit. ``again``: all messages have failed
-        before, in another step, and already name their origin."""
+        """``limit``: most bytes in a message there; None for no limit. ``again``: True if all messages have already
+        failed in another step, and name their origin."""
         self.topic, self.limit, self.again = topic, limit, again
         self.columns = parse_schema(MESSAGE)
 
@@ -467,7 +465,7 @@ class DeadLetters(BatchBolt):
         return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """Messages to be sent."""
+        """Returns the columns of messages to be sent."""
         return {DEFAULT_STREAM: sent(self.columns)}
 
     def execute(self, batch: pa.Table) -> EmittedRows:

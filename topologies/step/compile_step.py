@@ -1,4 +1,5 @@
-"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way out."""
+"""Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a route of
+their own."""
 
 from __future__ import annotations
 
@@ -56,15 +57,15 @@ if TYPE_CHECKING:
     from topologies.io.messages import AvroSchema, MessageFormat
 
 
-# Finds what a step names: a file, or one on the class path, which is the folder of the step and Python's module
+# Finds what a step names: a file, or a file on the class path, which is the folder of the step and Python's module
 # folders.
 
 
 def find(place: Place) -> Path:
-    """Returns the file of a place. On the class path a leading / is its top.
+    """Returns the file of a place. On the class path a leading / means its top.
 
-    ``source: file`` may be any file, even if rules may not be files (``--no-file-rules``), because it has only schemas
-    and variables, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
+    ``source: file`` may be any file, even if rules must not be files (``--no-file-rules``), because it contains only
+    schemas and variables, no code. Paths and links that lead out of the class path are refused, as for rules. Raises
     ConfigError if the file does not exist.
     """
     if place.source == "file":
@@ -84,7 +85,7 @@ def find(place: Place) -> Path:
 
 
 def read_text(place: Place) -> str:
-    """Returns the text of the file of a place. Raises ConfigError if it cannot be read."""
+    """Returns the text of a place's file. Raises ConfigError if it cannot be read."""
     file = find(place)
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -93,7 +94,7 @@ def read_text(place: Place) -> str:
 
 
 def read_variables(place: Place) -> dict[str, Any]:
-    """Returns the variables in a JSON file. Raises ConfigError if it holds something else."""
+    """Returns the variables in a JSON file. Raises ConfigError for other content."""
     text = read_text(place)
     try:
         variables = json.loads(
@@ -106,7 +107,7 @@ def read_variables(place: Place) -> dict[str, Any]:
     return variables
 
 
-# Creates the message formats that a step's file names.
+# Makes the message formats that a step's file names.
 
 
 FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
@@ -138,7 +139,7 @@ def schema_of(place: AvroSchemaPlace) -> AvroSchema:
         raise ConfigError(f"{place.path}: {error.what}", why=error.why, do=error.do) from error
 
 
-# What a run needs and the step's file lacks: its surroundings, which may be given in a file of their own.
+# Sections that a run needs and the step's file lacks; another file may add them.
 
 
 def missing(config: StepConfig) -> list[str]:
@@ -150,7 +151,7 @@ def missing(config: StepConfig) -> list[str]:
 
 
 def check_complete(config: StepConfig) -> None:
-    """Raise ConfigError, with the missing parts, if a step cannot be run."""
+    """Raises ConfigError, with the missing parts, if a step cannot be run."""
     gaps = missing(config)
     if gaps:
         raise ConfigError(
@@ -161,7 +162,7 @@ def check_complete(config: StepConfig) -> None:
 
 
 def snippet(config: StepConfig) -> str:
-    """Returns an example, as HOCON, of what to add to the step so that it can be run."""
+    """Returns an example, in HOCON, of the missing parts without which a step cannot be run."""
     lines: list[str] = []
     unknown = list(_unknown_places(config))
     for connection in unknown:
@@ -183,7 +184,7 @@ def snippet(config: StepConfig) -> str:
 
 
 def _unknown_places(config: StepConfig) -> Iterator[str]:
-    """Yields the missing named connections, each once."""
+    """Yields the missing connections that the step names, each once."""
     used = [to.config.name for _, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         used.append(config.source.config.name)
@@ -196,8 +197,8 @@ def _unknown_places(config: StepConfig) -> Iterator[str]:
 def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> list[StepProblem]:
     """Returns all problems with the files that a step names.
 
-    ``load``: rules are loaded, that is, their files are run, but no rule is called; otherwise only their text is
-    checked. ``complete``: a setting that a run needs and the step does not have is a problem, too.
+    ``load``: True if rules are loaded, which runs their files but calls no rule; otherwise only their text is checked.
+    ``complete``: True if missing settings that a run needs are problems too.
     """
     file = str(config.file)
     problems = [*_problems(config, load), *(_gaps(config) if complete else ())]
@@ -212,8 +213,8 @@ def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
-    """Yields missing named connections; nothing if the step has no connections at all, because they are then given
-    elsewhere."""
+    """Yields the missing connections that variables name; none if the step has no connections at all, because another
+    file then adds them."""
     uses = [(dotted(location), to.config.name) for location, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))
@@ -231,7 +232,7 @@ def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
 
 
 def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
-    """Yields the problems with the files that one of the steps names, with their places in its section."""
+    """Yields the problems with the files that one step names, with their places in its section."""
     if step.environment_variables:
         yield from _tried("environmentVariables", read_variables, step.environment_variables)
     for name, given in (("input", step.format.input), ("output", step.format.output)):
@@ -255,7 +256,7 @@ def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[
         yield path, str(error).rstrip(".")
 
 
-# Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a way of
+# Compiles steps into a topology: each reads, collects by key, aggregates and sends; failed messages have a route of
 # their own.
 
 
@@ -265,7 +266,7 @@ UNREAD = "unread"
 
 @dataclass(frozen=True)
 class Parts:
-    """Names of a step's components: fixed for the first step, prefixed with the step's name for others."""
+    """Names of a step's components: fixed for the first step, with the step's name as prefix for others."""
 
     read: str = READ
     aggregate: str = AGGREGATE
@@ -283,25 +284,23 @@ def named_by(name: str) -> str:
     """Returns the name of a step or branch in a form that is valid within names of components and streams; a changed
     name gets a digest.
 
-    Different names stay different: a checkpoint identifies a step by this.
+    Different names stay different, because a checkpoint identifies a step by this name.
     """
     slug = _slug(name)
     return slug if slug == name else f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def failed_at(component: str) -> str:
-    """Returns the aggregating component of a step, given the component of its failures; any other component
-    unchanged."""
+    """Returns the aggregating component of a step for the component of its failures; other components unchanged."""
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
 
 def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: bool = True) -> Graph:
     """Returns the topology of a step, and of the steps that follow it.
 
-    ``feed`` replaces the source, and the connections are replaced with in-memory sinks, one for each destination: for
-    trying out a step. ``load``: True if rules are loaded now, so that problems with them are found before the run;
-    without it none of their files is run. Raises ConfigError if the step is incomplete, or if a part that it names
-    cannot be used.
+    ``feed``: replaces the source, to try out a step; sinks in memory then replace the connections, one for each
+    destination. ``load``: True if rules are loaded now, so that their problems are found before the run; otherwise none
+    of their files is run. Raises ConfigError if the step is incomplete, or a part that it names cannot be used.
     """
     if feed is None:
         check_complete(config)
@@ -321,7 +320,7 @@ class _Route:
 
 
 class _Building:
-    """Builds a step and those that follow it, each from its own components."""
+    """Builds a step and the steps that follow it, each from its own components."""
 
     def __init__(self, config: StepConfig, feed: AnySpout | None, load: bool) -> None:
         self.config, self.feed, self.load = config, feed, load
@@ -350,9 +349,10 @@ class _Building:
     def _add(
         self, step: Step, parts: Parts, before: Stream, failing: Sequence[Stream] = (), *, again: bool = False
     ) -> list[str]:
-        """Add a step that reads a stream, and those that follow it; returns the names of their components.
+        """Adds a step that reads a stream, and the steps that follow it; returns the names of their components.
 
-        ``failing``: streams of messages that failed before the step. ``again``: its input has failed in another step.
+        ``failing``: streams of messages that failed before the step. ``again``: True if its input has failed in another
+        step.
         """
         made_of = load_rule if self.load else look_at_rule
         rules = rules_of(step, files=self.config.allow_file_rules)
@@ -397,7 +397,7 @@ class _Building:
         return names
 
     def _way(self, to: Destination | Step, stream: str) -> Way:
-        """Returns where messages go; the size limits of Kafka do not apply between steps."""
+        """Returns the route of messages; Kafka's size limits do not apply between steps."""
         if isinstance(to, Step):
             return Way(to.name, stream)
         if self.feed is not None:
@@ -406,7 +406,7 @@ class _Building:
         return Way(to.topic, stream, largest(self.config, to), sources)
 
     def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
-        """Add the handling of messages that fail in a step, or before it."""
+        """Adds the handling of messages that fail in a step, or before it."""
         match step.error:
             case None:
                 bolt: DeadLetters | StopAtFailure = StopAtFailure(step.name)
@@ -424,7 +424,7 @@ class _Building:
 
 
 def largest(config: StepConfig, destination: Destination) -> int | None:
-    """Maximum size of a message for a destination in bytes; None if that is a folder."""
+    """Returns the most bytes in a message for a destination; None for a folder."""
     connection = config.connections[destination.config.name]
     return connection.largest if isinstance(connection, KafkaConnection) else None
 
@@ -464,21 +464,20 @@ def source_of(config: StepConfig) -> AnySpout:
 
 
 def branch_streams(step: Step) -> dict[str, str]:
-    """Returns the streams of the branches, by branch name: ``branch-alerts``. Different names have different
-    streams."""
+    """Returns the stream of each branch, by branch name: ``branch-alerts``. Different names have different streams."""
     return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
 
 
 class _Sinks:
-    """The sinks of all steps; destinations at the same place share one."""
+    """The sinks of all steps; equal destinations share a sink."""
 
     def __init__(self, builder: GraphBuilder, config: StepConfig, taken: Collection[str]) -> None:
-        """``taken``: names that are already used."""
+        """``taken``: names that are already in use."""
         self.builder, self.config = builder, config
         self.names: set[str] = set(taken)
 
     def send(self, routes: Iterable[_Route]) -> None:
-        """Send each stream to its destination."""
+        """Sends each stream to its destination."""
         places: dict[tuple[str, str | Undeliverable | None], list[_Route]] = {}
         for route in routes:
             known_as = route.to.config.name
@@ -506,8 +505,7 @@ class _Sinks:
                 )
 
     def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
-        """Returns the sink for messages of a missing topic: the topic of the step's error, if it is on the same
-        Kafka."""
+        """Returns the topic for messages of a missing topic: that of the step's errors, if it is on the same Kafka."""
         error = step.error
         if not isinstance(error, Destination):
             return None
@@ -516,8 +514,8 @@ class _Sinks:
         return Undeliverable(error.topic, largest(self.config, error))
 
     def keep(self, routes: Iterable[_Route]) -> None:
-        """Keep each stream in memory, under the name of its destination; streams of equal destination and format share
-        a sink."""
+        """Keeps each stream in memory, under the name of its destination; streams with equal destination and format
+        share a sink."""
         places: dict[tuple[Destination, str], list[_Route]] = {}
         for route in routes:
             places.setdefault((route.to, repr(route.step.format.output)), []).append(route)
@@ -538,11 +536,11 @@ class _Sinks:
 
 
 def _folder_in(place: str, name: str) -> str:
-    """Returns the path of a folder within another place; if this is in a store, its options stay at the end."""
+    """Returns the path of a folder within a place; the options of a store stay at the end."""
     folder, sign, options = place.partition("?") if has_query(place) else (place, "", "")
     return f"{os.path.join(folder, name)}{sign}{options}"
 
 
 def _slug(name: str) -> str:
-    """Returns the name in a form that is valid for a component and within file names."""
+    """Returns the name in a form that is valid for components and file names."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "x"

@@ -1,4 +1,4 @@
-"""The sections of a step's file (UH-1), and how their values may be written."""
+"""The sections of a step's file (UH-1), and the notation of their values."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from windowing.daytimes import DayTime, DayTimePattern
 
 
-# The values of a step's file, and how they may be written.
-#
-# A number, or true and false, may be given as a text (``"100"``), because substitutions of the environment are texts.
-# A number is not accepted for a text: its spelling in the file (``1.10``) is no longer known. A time is a whole number
-# of milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``, ``2 minutes``).
+# Values in a step's file, and their notation.
+# 
+# A number, or true and false, may be given as a text (``"100"``), because substitutions of the environment are texts. A
+# number is not accepted for a text, because its spelling in the file (``1.10``) is lost. A time is a whole number of
+# milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``, ``2 minutes``).
 
 
 Details = Literal["full", "type"]
-"""Part of an exception that is reported: all of it, or its type and origin, without its text."""
+"""Part of an exception that is reported: everything, or its type and origin without its text."""
 
 
 class PathText(str):
-    """A path as given in a file, which remembers the folder of that file."""
+    """A path from a file; remembers the folder of that file."""
 
     folder: Path
 
@@ -79,8 +79,8 @@ class FilePath:
 
     @property
     def location(self) -> str:
-        """The location, for readers that also support folders, patterns and other file systems: only a pattern that the
-        user wrote is a pattern."""
+        """The path for readers that support folders, patterns and other file systems: only the user's own pattern
+        characters have a meaning."""
         if _names_its_system(self.text) or os.path.isabs(self.text):
             return self.text
         return f"{literal(str(self.folder))}/{self.text}"
@@ -113,7 +113,7 @@ _UNITS = {
     **dict.fromkeys(("hour", "hours"), "h"),
     **dict.fromkeys(("day", "days"), "d"),
 }
-"""The units of a time by HOCON's longer names for them."""
+"""HOCON's longer names of time units, with windbolt's."""
 _NAMED_UNIT = re.compile(rf"\s*([0-9]+)\s*({'|'.join(_UNITS)})\s*")
 
 
@@ -128,8 +128,7 @@ def _whole(value: object) -> int:
 
 
 def at_most(limit: int, why: str) -> AfterValidator:
-    """Returns a validator for the upper bound of a whole number: a larger one is a typing error, or would cost too
-    much."""
+    """Returns a validator for the upper bound of a whole number; a larger one is a typing error, or too expensive."""
 
     def check(number: int) -> int:
         if number > limit:
@@ -188,7 +187,7 @@ Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """A mapping of a step's file. Unknown keys are errors; names are those of the file, such as ``stateFull``, at all
+    """A mapping of a step's file. Unknown keys are errors. Names are those of the file, such as ``stateFull``, at all
     levels."""
 
     model_config = ConfigDict(
@@ -203,7 +202,7 @@ class Section(BaseModel):
 
 
 class Place(Section):
-    """The place of rules, a schema or variables: a file, or on the path of Python's modules (``classpath``)."""
+    """The place of rules, a schema or variables: a file, or a path below Python's module folders (``classpath``)."""
 
     source: Literal["classpath", "file"] = "classpath"
     path: File = Field(description='where it is: path: "rules/aggregate.py"')
@@ -242,7 +241,7 @@ class CsvSection(Section):
 
     @property
     def messages(self) -> CsvMessages:
-        """The format with which such messages are read and written."""
+        """The format of such messages."""
         from topologies.io.messages import CsvMessages
 
         return CsvMessages(tuple(self.field_names), self.column_separator, self.field_types)
@@ -260,11 +259,11 @@ class AvroSchemaPlace(Place):
     """The place of an Avro schema."""
 
     default: Flag = False
-    """True if it is used for messages without the header schemaName."""
+    """True if it applies to messages without the header schemaName."""
 
 
 class AvroSection(Section):
-    """A message is an Avro record, of the schema that its header schemaName names (UH-3)."""
+    """A message is an Avro record, with the schema in its header schemaName (UH-3)."""
 
     type: Literal["avro"]
     schemas: Annotated[
@@ -285,7 +284,7 @@ class AvroSection(Section):
 
 
 def _named(value: object) -> object:
-    """Accept ``json`` for ``{type: json}``; the formats that need more are mappings."""
+    """Accepts ``json`` for ``{type: json}``; formats with more keys are mappings."""
     if isinstance(value, str):
         if value not in ("json", "xml"):
             raise ValueError(f'expected "json", "xml", or a mapping of type csv or avro, found {brief(value)}')
@@ -299,18 +298,18 @@ MessageSection: TypeAlias = Annotated[
 
 
 class Formats(Section):
-    """The formats of incoming and of outgoing messages."""
+    """The formats of incoming and outgoing messages."""
 
     input: MessageSection = Field(description='what the messages that come in are: input: "json"')
     output: MessageSection = Field(description='what the messages that go out are: output: "json"')
 
 
-# Where events come from and where they go: the source, destinations, and the connections that both name.
+# Source and destinations of events, and the connections that both name.
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._\-]{1,249}")
 _DEFAULT_REQUEST_BYTES = 1_048_576
-"""Default maximum request size of Kafka's producers in bytes."""
+"""Default maximum size in bytes of a request by Kafka's producers."""
 _CONNECTION = 'the connection by its name: config: {type: "kafka", name: "output"}'
 
 
@@ -339,7 +338,7 @@ class ConnectionName(Section):
 
 
 class Destination(Section):
-    """A topic of a connection, to which events are sent."""
+    """A topic of a connection to which events are sent."""
 
     name: Text = Field(description="the name of this next step: name: output")
     type: Literal["destination"] = "destination"
@@ -354,14 +353,14 @@ class KafkaSource(Section):
     topics: Topics = Field(description="the topics to read: topics: [orders]")
     config: ConnectionName = Field(description=_CONNECTION)
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    """Offsets at which a run without a checkpoint begins."""
+    """Offsets where a run without a checkpoint begins."""
     max_offsets_per_trigger: Messages | None = None
-    """Maximum number of messages per batch."""
+    """Most messages in a batch."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_topic(cls, value: Any) -> Any:
-        """Accept ``topic: orders`` for ``topics: [orders]``."""
+        """Accepts ``topic: orders`` for ``topics: [orders]``."""
         if isinstance(value, Mapping) and "topic" in value and "topics" not in value:
             return {**{key: item for key, item in value.items() if key != "topic"}, "topics": value["topic"]}
         return value
@@ -382,9 +381,9 @@ class FilesSource(Section):
     topic: Topic | None = None
     """The topic of messages whose envelope names none."""
     files_per_batch: Files | None = None
-    """Maximum number of files per batch."""
+    """Most files in a batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
-    """Action for a listed file that is missing when it is read."""
+    """Action for a listed file that no longer exists when it is read."""
     on_change: Literal["warn", "error", "ignore"] = "warn"
     """Action for a file that was changed after it was read."""
 
@@ -411,11 +410,11 @@ class KafkaConnection(Section):
         alias="bootstrap.servers", description='Kafka\'s servers: bootstrap.servers: "host:9092"'
     )
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
-    """Kafka properties. They may contain passwords: no error and no description shows their values."""
+    """Kafka properties. They may contain passwords, so no error and no description shows their values."""
 
     @property
     def options(self) -> dict[str, str]:
-        """The properties in the form of Spark's connector: Kafka's own, which have no capitals, are prefixed with
+        """The properties in the form of Spark's connector: Kafka's own, which are in lower case, get the prefix
         ``kafka.``."""
         return {
             name if name.startswith("kafka.") or not name.islower() else f"kafka.{name}": value
@@ -424,15 +423,15 @@ class KafkaConnection(Section):
 
     @property
     def largest(self) -> int:
-        """Maximum size of a message in bytes, by ``max.request.size``."""
+        """Most bytes in a message, by ``max.request.size``."""
         given = self.options.get("kafka.max.request.size", "")
         return int(given) if given.isdigit() else _DEFAULT_REQUEST_BYTES
 
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, value: Any) -> Any:
-        """Flatten ``security { protocol: SSL }``, which is HOCON for ``security.protocol: SSL``; all properties are
-        beside ``type``."""
+        """Flattens ``security { protocol: SSL }``, HOCON's form of ``security.protocol: SSL``; all properties are next
+        to ``type``."""
         if not isinstance(value, Mapping):
             return value
         flat = dict(_flattened(value))
@@ -488,7 +487,7 @@ def _property(name: str, value: object) -> str:
     raise ValueError(f"{name}: expected a text, found {found}; put it in quotes")
 
 
-# The section that says how the key of an event is computed (UH-5 to UH-8).
+# The section about the key of an event (UH-5 to UH-8).
 
 
 ALGORITHMS = {
@@ -503,13 +502,13 @@ ALGORITHMS = {
     "SHA3-384": "sha3_384",
     "SHA3-512": "sha3_512",
 }
-"""Java's names of hash algorithms, and Python's."""
+"""Java's names of hash algorithms, with Python's."""
 
 _LOOSELY = {"".join(filter(str.isalnum, name)).lower(): name for name in ALGORITHMS} | {"sha": "SHA-1"}
 
 
 def _algorithm(value: object) -> str:
-    """Java's name of an algorithm, case-insensitive; SHA256 is accepted for SHA-256."""
+    """Returns Java's name of an algorithm. Accepts any case, and SHA256 for SHA-256."""
     name = _LOOSELY.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
     if name is None:
         raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {brief(value)}")
@@ -517,7 +516,7 @@ def _algorithm(value: object) -> str:
 
 
 class MessageKey(Section):
-    """The key of the message is the key."""
+    """The message's key is the key."""
 
     type: Literal["key"]
 
@@ -542,7 +541,7 @@ class HashKey(Section):
 
 
 class DslKey(Place):
-    """The result of the rules is the key (UH-8)."""
+    """A rule returns the key (UH-8)."""
 
     type: Literal["dsl"]
 
@@ -550,7 +549,7 @@ class DslKey(Place):
 KeySection: TypeAlias = Annotated[MessageKey | HeadersKey | HashKey | DslKey, Field(discriminator="type")]
 
 
-# The section that says when the collected events of a key go to the rules (UH-14 to UH-23).
+# The section about when the collected events of a key go to the rules (UH-14 to UH-23).
 
 
 _TIMEOUT = 'how long after the last event of a key its window fires: timeout: 100 (milliseconds), or "5s"'
@@ -589,7 +588,7 @@ ByteLimit = Annotated[
     Whole, at_most(MOST_BYTES, "the messages of a window go to one call, whose columns have less than 2^31 bytes")
 ]
 LARGEST = 256 << 20
-"""Default maximum size of a window in bytes: as Python objects, in one call of the rules, that is gigabytes."""
+"""Default maximum size of a window in bytes. As Python objects, in one call of the rules, that is gigabytes."""
 _MAX_EVENTS = "how many events a window holds at most, whatever its trigger says: maxEvents: 100000"
 _MAX_BYTES = "how many bytes of values, keys and headers a window holds at most: maxBytes: 67108864"
 
@@ -616,7 +615,7 @@ class CountTriggerSection(Section):
 
 
 class DslTriggerSection(Place):
-    """Fires as the rules decide after each event, or after a timeout (UH-15 to UH-19)."""
+    """Fires when a rule says so after an event, or after a timeout (UH-15 to UH-19)."""
 
     type: Literal["dsl"]
     timeout: TimeSetting = Field(description=_TIMEOUT)
@@ -626,7 +625,7 @@ class DslTriggerSection(Place):
 
 
 class TimeTriggerSection(Section):
-    """Fires once a day at a time (UH-20 to UH-22)."""
+    """Fires once a day at a fixed time (UH-20 to UH-22)."""
 
     type: Literal["time"]
     time: Text = Field(description='the time of day at which all windows fire: time: "11:05:00+03:00"')
@@ -651,7 +650,7 @@ class TimeTriggerSection(Section):
 
 
 class TimeFromEventTriggerSection(Place):
-    """Fires once a day at a time that rules take from the events (UH-23)."""
+    """Fires once a day at a time that a rule takes from the events (UH-23)."""
 
     type: Literal["timeFromEvent"]
     time_pattern: _PatternText = Field(description=_PATTERN)
@@ -662,7 +661,7 @@ class TimeFromEventTriggerSection(Place):
 
     @property
     def pattern(self) -> DayTimePattern:
-        """The pattern of the times of rules."""
+        """The pattern of the rule's times."""
         return _pattern(self.time_pattern, self.zone)
 
 

@@ -1,4 +1,4 @@
-"""The file of an aggregation step: its permitted content, overlays, and all its problems at once."""
+"""The file of an aggregation step: reading, overlays, and all its problems at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from topologies.step.config import (
 from windowing.durations import millis
 from windowing.errors import ConfigError
 
-# Problems of a step's file: each with its place there, and all of them as one error.
+# Problems of a step's file, each with its place, reported as one error.
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class StepConfigError(ConfigError):
 
 
 _WRITTEN, _PLAIN = re.compile(r'["{}\[\]$\n]'), re.compile(r"\s*[-+.\w][-+.\w\s]*")
-"""Match values of assignments that are HOCON: with signs of its own in them, or numbers and words."""
+"""Match values of assignments that are HOCON: values with HOCON's signs, and numbers and words."""
 
 SET = "--set"
-"""The origin of values assigned on the command line."""
+"""The origin of values from the command line."""
 
 
 class Merged:
-    """The trees of several files, merged: mappings merge, everything else is replaced.
+    """The trees of several files, merged: mappings merge, other values are replaced.
 
-    A mapping with another ``type`` replaces too; ``null`` removes what an earlier file gave.
+    A mapping with another ``type`` also replaces. ``null`` removes the value of an earlier file.
     """
 
     def __init__(self, first: str) -> None:
@@ -89,11 +89,11 @@ class Merged:
         self._origins: dict[tuple[str, ...], str] = {}
 
     def lay(self, tree: Mapping[str, Any], origin: str) -> None:
-        """Lay a tree over the present one."""
+        """Lays a tree over the present one."""
         self._lay(self.tree, tree, origin, ())
 
     def origin(self, path: tuple[str | int, ...]) -> str:
-        """Returns the file that gives the value at a path, or the mapping around it; the first file if none does."""
+        """Returns the file with the value at a path, or with the mapping around it; the first file if there is none."""
         names = tuple(str(part) for part in path)
         for length in range(len(names), 0, -1):
             if names[:length] in self._origins:
@@ -118,15 +118,15 @@ class Merged:
 
 
 def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
-    """True if a mapping has another type than the mapping that it overlays; a topic may omit its type."""
+    """True if a mapping has another type than the mapping under it; a topic may omit its type."""
     before = under.get("type", "destination" if key in ("destination", "error") else None)
     return before is not None and "type" in value and before != value["type"]
 
 
 def assigned(key: str, value: str) -> Tree:
-    """Returns an assignment such as ``trigger.timeout`` and ``5s`` as a mapping.
+    """Returns an assignment, such as ``trigger.timeout`` and ``5s``, as a mapping.
 
-    The value is read as HOCON, which includes JSON. A value without quotes, brackets, braces and references is a plain
+    The value is read as HOCON, which includes JSON. A value without quotes, brackets, braces and references is plain
     text, so that ``localhost:9092`` needs no quotes within the quotes of the shell.
     """
     from topologies.io.hocon import HoconError, parse_hocon
@@ -141,13 +141,13 @@ def assigned(key: str, value: str) -> Tree:
     return assignment
 
 
-# The files of a step as plain mappings: HOCON, YAML and JSON.
+# Files of steps as plain mappings: HOCON, YAML and JSON.
 
 
 Tree = dict[str, Any]
 
 ENDINGS = (".conf", ".hocon", ".yaml", ".yml", ".json")
-"""The suffixes of files that are steps."""
+"""File suffixes of steps."""
 
 
 def read_tree(path: Path) -> Tree:
@@ -176,7 +176,7 @@ def read_tree(path: Path) -> Tree:
 
 
 def with_folders(value: Any, folder: Path) -> Any:
-    """Returns the value, in which each text under a key ``path`` remembers its folder."""
+    """Returns the value; each text under a key ``path`` remembers its folder."""
     if isinstance(value, Mapping):
         return {
             str(key): PathText.of(item, folder)
@@ -191,7 +191,7 @@ def _unreadable(path: Path, text: str) -> StepConfigError:
     return StepConfigError(path, [StepProblem(str(path), "", text)])
 
 
-# The model of a step's file (UH-1); names are the file's, in Python's spelling.
+# The model of a step's file (UH-1); names are those of the file, in Python's spelling.
 
 
 Tasks = Annotated[Whole, at_most(1_000, "each task has state and work of its own in every batch")]
@@ -204,15 +204,14 @@ T = TypeVar("T")
 
 
 class Placed(NamedTuple, Generic[T]):
-    """A part of the file, and its place."""
+    """A part of the file, with its place."""
 
     place: Location
     part: T
 
 
 def _kind(value: object) -> str:
-    """Returns the kind of a section that names a destination of messages: a topic, unless its type is that of a
-    step."""
+    """Returns the kind of a section for a destination: a topic, unless its type is that of a step."""
     kind = value.get("type", "destination") if isinstance(value, Mapping) else getattr(value, "type", "destination")
     return kind if isinstance(kind, str) else brief(kind)
 
@@ -224,12 +223,12 @@ Next: TypeAlias = Annotated[
 
 
 class Step(Section):
-    """A step: its processing of messages, and their destinations. A further step is one such section."""
+    """A step: its processing of messages, and their destinations. Further steps are such sections too."""
 
     name: Text = Field(description='what the step is called: name: "orders"')
     type: Literal["aggregation"] = Field(description='what the step does: type: "aggregation"')
     environment_variables: Place | None = None
-    """A JSON file, which the rules see as loadedVariables (UH-29)."""
+    """A JSON file that rules see as loadedVariables (UH-29)."""
     format: Formats = Field(
         description='the formats of messages that come in and go out: format: {input: "json", output: "json"}'
     )
@@ -251,18 +250,18 @@ class Step(Section):
     error: Next | None = None
     """Destination of failed events (UH-31); without it they stop the run."""
     error_details: Details = "full"
-    """Part of an exception that the reason of a failed event reports: its text may contain parts of messages."""
+    """Part of an exception in the reason of a failed event, because its text may contain parts of messages."""
     branches: list[Next] = Field(default_factory=list)
-    """Destinations and steps that the rules choose by name (BranchName, UH-32)."""
+    """Destinations and steps that rules choose by name (BranchName, UH-32)."""
     parallelism: Tasks = 2
     """Number of tasks that share the keys."""
     rule_time_limit: TimeSetting = millis(5_000)
-    """Maximum duration of a call of the rules."""
+    """Longest duration of a call of the rules."""
 
     @property
     def targets(self) -> Iterator[tuple[Location, Destination | Step]]:
-        """Yields the targets of its messages, each with its place in the step: the main target, the branches, and the
-        target of errors."""
+        """Yields the destinations of its messages, with their places in the step: the main one, the branches, and that
+        of errors."""
         yield ("destination",), self.destination
         for index, branch in enumerate(self.branches):
             yield ("branches", index), branch
@@ -287,7 +286,7 @@ class StepConfig(Step):
     allow_loops: Flag = False
     """True if messages may be sent to topics that the step itself reads."""
     allow_file_rules: Flag = True
-    """True if rules may be read from files; otherwise they come only from the path of Python's modules."""
+    """True if rules may be read from files; otherwise they come only from Python's module folders."""
 
     _file: Path = PrivateAttr(default_factory=Path)
 
@@ -298,7 +297,7 @@ class StepConfig(Step):
 
     @property
     def steps(self) -> list[Placed[Step]]:
-        """Returns all steps: the first one, and after each step its followers: the main one, the branches, the step of
+        """Returns all steps: the first one, each followed by its next steps: the main one, the branches, that of
         errors."""
         return list(_steps((), self))
 
@@ -314,14 +313,14 @@ class StepConfig(Step):
 
     @property
     def last(self) -> tuple[Step, Destination]:
-        """The last step on the chain of main destinations, and its topic."""
+        """The last step in the chain of main destinations, and its topic."""
         step: Step = self
         while isinstance(step.destination, Step):
             step = step.destination
         return step, step.destination
 
     def without_file_rules(self) -> StepConfig:
-        """Returns the step with rules from files forbidden."""
+        """Returns the step without permission to read rules from files."""
         return self.model_copy(update={"allow_file_rules": False})
 
 
@@ -332,7 +331,7 @@ def _steps(location: Location, step: Step) -> Iterator[Placed[Step]]:
             yield from _steps((*location, *place), to)
 
 
-# Loads a step: its file, overlays, single assignments, and a check of the result.
+# Loads a step: its file, overlays and single assignments; checks the result.
 
 
 Further = Callable[[StepConfig], Iterable[StepProblem]]
@@ -350,14 +349,13 @@ def load_step(
     assignments: Mapping[str, str] | None = None,
     further: Further | None = None,
 ) -> StepConfig:
-    """Load the step of a file (HOCON, YAML or JSON, by its suffix).
+    """Loads the step of a file (HOCON, YAML or JSON, by its suffix).
 
-    ``overlays`` are files laid over it, in order: mappings merge unless their ``type`` differs, other values are
-    replaced, ``null`` removes one. ``assignments`` are laid over these: ``{"trigger.timeout": "5s"}``, with values read
-    as HOCON. Relative paths are relative to the folder of the file that contains them (included files belong to the
-    including one), and to the current folder in assignments. Files that the step names are not read here, but
-    ``further`` may check them: it is given the step, or as much of it as is valid, and its problems are reported with
-    the rest.
+    ``overlays``: files laid over it, in order. Mappings merge unless their ``type`` differs, other values are replaced,
+    and ``null`` removes one. ``assignments``: laid over these, ``{"trigger.timeout": "5s"}``, with values read as
+    HOCON. Relative paths are relative to the folder of their file (included files belong to the including one), and in
+    assignments to the current folder. Files that the step names are not read here, but ``further`` may check them: it
+    gets the step, or its valid parts, and returns problems, which are reported with the rest.
 
     Raises StepConfigError with all problems.
     """
@@ -379,8 +377,7 @@ def load_step(
 
 
 def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
-    """Returns the step that a mapping describes, with paths relative to a folder. Raises StepConfigError as
-    ``load_step`` does."""
+    """Returns the step in a mapping, with paths relative to a folder. Raises StepConfigError as ``load_step`` does."""
     merged = Merged("step")
     merged.lay(with_folders(tree, folder.absolute()), "step")
     return _checked(folder / "step", merged)
@@ -413,7 +410,7 @@ def _checked(path: Path, merged: Merged, further: Further | None = None) -> Step
 
 
 _DEEPEST = 50
-"""Maximum number of nested steps: each is three bolts of one topology, one after another in every batch."""
+"""Most nested steps: each is three bolts of one topology, one after another in every batch."""
 
 
 def _depth(tree: object) -> int:
@@ -438,11 +435,11 @@ _PLACEHOLDERS: Mapping[str, Any] = {
     "dsl": {"path": "rules.py"},
     "destination": {"name": "output", "topic": "output", "config": {"name": "output"}},
 }
-"""Placeholders for invalid sections, so that the others can be checked; other sections have none."""
+"""Placeholders for invalid sections, so that the others can be checked; other kinds of section have none."""
 
 
 def _section(tree: Mapping[str, Any], path: Location) -> Location:
-    """Returns the section of a step that contains a place; the steps around it are still checked."""
+    """Returns the section of a step that contains a place; the steps around it can still be checked."""
     if not path:
         return path
     inner: Any = tree.get(str(path[0]))
@@ -480,19 +477,18 @@ def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str,
 
 
 def _lies_in(path: str, place: str) -> bool:
-    """True if a place of the file lies within another one, or equals it."""
+    """True if a place of the file is inside another one, or equal to it."""
     return path == place or path.startswith((f"{place}.", f"{place}["))
 
 
 def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
-    """Yields inconsistencies: names, formats, types of connections, and loops. ``broken``: places that hold
-    placeholders."""
+    """Yields inconsistencies: names, formats, types of connections, and loops. ``broken``: places with placeholders."""
     for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
         yield StepProblem(merged.origin(path), dotted(path), text)
 
 
 def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Steps of equal names: their windows, counts and errors could not be distinguished."""
+    """Yields steps with equal names, whose windows, counts and errors could not be distinguished."""
     seen: dict[str, Location] = {}
     for location, step in config.steps:
         if step.name in seen:
@@ -502,8 +498,8 @@ def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
 
 
 def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
-    """Yields steps whose input has no message that they can read. Steps for errors also get messages that were
-    unreadable elsewhere."""
+    """Yields steps whose input has no message that they can read. Steps for errors also get messages that other steps
+    could not read."""
     for location, step in config.steps:
         for place, to in step.targets:
             if not isinstance(to, Step) or place == ("error",) or dotted((*location, "format")) in broken:
@@ -522,7 +518,7 @@ def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Loca
 
 
 def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Yields connections whose type differs from what their users expect."""
+    """Yields connections of another type than their users expect."""
     uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
     for path, use in uses:
         connection = config.connections.get(use.name)
@@ -534,7 +530,7 @@ def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
 
 
 def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
-    """Destinations that the first step itself reads: each message would produce another one, without end."""
+    """Yields destinations that the first step itself reads: each message would produce another one, without end."""
     source = config.source
     if config.allow_loops or not isinstance(source, KafkaSource):
         return

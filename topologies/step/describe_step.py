@@ -29,8 +29,8 @@ from windowing.durations import Duration
 
 
 def step_text(config: StepConfig) -> str:
-    """Returns the step as text: where events come from, key, window, rules, and where results and failures go; then the
-    same for each following step."""
+    """Returns the step as text: its source, key, window and rules, and the destinations of results and failures; then
+    the same for each following step."""
     blocks = [[f"step {config.name} ({config.file})"]]
     for name, described in _all_blocks(config).items():
         if name != config.name:
@@ -40,7 +40,7 @@ def step_text(config: StepConfig) -> str:
 
 
 def summary(config: StepConfig) -> str:
-    """Returns a few lines that say that a step is valid, and describe it; missing parts that a run still needs are a
+    """Returns a few lines that confirm that a step is valid, and describe it. Parts that a run still needs are a
     remark, not a problem."""
     lines = [f"{config.file}: ok"]
     for location, step in config.steps:
@@ -74,7 +74,7 @@ def as_mermaid(config: StepConfig) -> str:
 
 
 def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
-    """Yields the nodes of a step and their outgoing edges; those of later steps have the step's number."""
+    """Yields the nodes of a step and their outgoing edges; nodes of later steps have the step's number."""
     sign = signs[step.name]
     key, window, rules = (f"{component}{sign}" for component in ("key", "window", "rules"))
     yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
@@ -98,8 +98,8 @@ def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> I
 
 
 def to_json(config: StepConfig) -> dict[str, Any]:
-    """Returns the step as plain JSON, with the parts that a run still needs; of properties of connections, which may be
-    secret, only the names."""
+    """Returns the step as plain JSON, with the parts that a run still needs. Properties of connections may be secret,
+    so only their names are included."""
     data = config.model_dump(mode="json", by_alias=True, exclude_none=True)
     for connection in data["connections"].values():
         if "properties" in connection:
@@ -114,7 +114,7 @@ def to_json(config: StepConfig) -> dict[str, Any]:
 
 
 def source_in_words(config: StepConfig) -> str:
-    """Says where a step's events come from."""
+    """Describes the source of a step's events."""
     match config.source:
         case None:
             return "not given"
@@ -140,7 +140,7 @@ def key_in_words(step: Step) -> str:
 
 
 def trigger_in_brief(step: Step) -> str:
-    """Says when windows fire, in one line, and their capacity, if the step gives one."""
+    """Describes when windows fire, in one line, and their capacity, if the step has one."""
     largest = None if step.trigger.max_bytes == LARGEST else step.trigger.max_bytes
     most = capacity_in_words(step.trigger.max_events, largest)
     return _trigger_in_brief(step) + (f", at most {most}" if most else "")
@@ -160,7 +160,7 @@ def _trigger_in_brief(step: Step) -> str:
 
 
 def destination_in_words(config: StepConfig, destination: Destination | Step) -> str:
-    """Says where a destination's messages go."""
+    """Describes the destination of messages."""
     if isinstance(destination, Step):
         return f"the step {destination.name}"
     name = destination.config.name
@@ -204,8 +204,8 @@ def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
 def _blocks(
     config: StepConfig, step: Step, came: str | None, *, has_place: bool
 ) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yields the description of one step. ``came``: the step that its messages come from; None for the source.
-    ``has_place``: True if its messages were on a topic, or failed after they were."""
+    """Yields the description of a step. ``came``: the step before it; None for the source. ``has_place``: True if its
+    messages were on a topic, or failed after that."""
     yield "source", _source(config, step, came)
     yield "key", iter([key_in_words(step)])
     yield "window", _window(step)
@@ -215,7 +215,7 @@ def _blocks(
 
 
 def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
-    """``came``: the step from which the messages come; None for the source."""
+    """Yields the description of the input. ``came``: the step before; None for the source."""
     yield source_in_words(config) if came is None else came
     yield f"messages are {format_in_words(step.format.input)}"
     yield from _schemas(step.format.input)

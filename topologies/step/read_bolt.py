@@ -1,4 +1,4 @@
-"""The first bolt of a step: each message is read, and its key computed (UH-4 to UH-9)."""
+"""The first bolt of a step: it reads each message and computes its key (UH-4 to UH-9)."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from windowing.window import EventSource
 
 
-# Columns of the streams between the parts of a step.
+# Columns of the streams between the components of a step.
 
 
 MESSAGE = format_schema(RECORD)
-"""Columns of a message as received, from Kafka or from a file."""
+"""Columns of a received message, from Kafka or from a file."""
 MESSAGE_NAMES = tuple(RECORD.names)
 WEIGHED = ("key", "value", "headers")
-"""Columns whose bytes count towards the capacity of a window."""
+"""Columns whose bytes count for the capacity of a window."""
 
 KEY = "aggregation_key"
 REASON = "_reason"
 """Column with the reason why a message failed."""
 
 FAILED = f"{MESSAGE}, {KEY} string, {REASON} string"
-"""Columns of a message that failed early, with the reason."""
+"""Columns of a message that failed before aggregation, with the reason."""
 
 OUTPUT = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
 """Columns of a message to be sent."""
@@ -60,10 +60,11 @@ ENVELOPE = (
     "topic string, key string, key_base64 binary, value string, value_base64 binary, "
     "headers array<struct<key: string, value: string, value_base64: binary>>"
 )
-"""Columns of a message to be written to a file: keys and values that are not text as base64."""
+"""Columns of a message to be written to a file; keys and values that are not text are base64."""
 
 UNREADABLE, REFUSED, FAILING = "unreadable", "refused", "failed"
-"""The streams of failed messages: when they are read, by the rules of the trigger, and when they are aggregated."""
+"""The streams of failed messages: unreadable ones, those on which the trigger's rule failed, and those on which
+aggregation failed."""
 
 ID = "id"
 """Id of a message, for tracing; only messages of scenarios have it."""
@@ -74,11 +75,11 @@ Pairs = list[dict[str, Any]]
 
 
 ASKED = ("topic", "key", "value", "headers")
-"""The columns from which a message, as rules see it, is made."""
+"""The columns from which the event for a rule is made."""
 
 
 def sent(columns: pa.Schema) -> pa.Schema:
-    """Returns the columns of outgoing messages, by the columns of incoming ones."""
+    """Returns the columns of outgoing messages, from those of incoming messages."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
 
@@ -93,15 +94,14 @@ ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
 
 
 def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
-    """Returns the bolt with the columns of its inputs, which are all alike: either all have an id column, or none
-    has."""
+    """Returns the bolt with the columns of its inputs. These are equal: either all have an id column, or none has."""
     bound = copy(bolt)
     bound.columns = next(iter(inputs.values()))
     return bound
 
 
 def message_rows(table: pa.Table) -> list[MessageRow]:
-    """Returns the messages of a table as rows of these columns; faster than using all its columns."""
+    """Returns the messages of a table as dicts of these columns, which is faster than using all columns."""
     columns = [_values(table.column(name)) for name in ASKED]
     return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -114,41 +114,41 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
-    """Returns the headers by name; of repeated ones the last. Headers without a value are empty."""
+    """Returns the headers by name; a repeated name has the last value. Headers without a value are empty."""
     return {pair["key"]: pair["value"] or b"" for pair in pairs or ()}
 
 
 def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
-    """Returns the headers as rules see them; of repeated ones the last. See ``header_text``."""
+    """Returns the headers in the form for rules; a repeated name has the last value. See ``header_text``."""
     return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
 
 
 def decoded(value: bytes) -> str:
-    """Bytes as text; invalid UTF-8 is escaped."""
+    """Returns bytes as text; invalid UTF-8 is escaped."""
     return value.decode("utf-8", "backslashreplace")
 
 
 def reason_of(error: Exception, details: Details = "full") -> str:
-    """Returns the reason why a message failed, on one line that can be stored in a column and a header.
+    """Returns the reason why a message failed, on one line that fits into a column and a header.
 
-    With "type" nothing of the exception's text is included: only its type and, for an exception of the rules, the place
-    in the rules.
+    With "type" the exception's text is left out: only its type and, for an exception of a rule, the place in the rule
+    are included.
     """
     text = str(error) if details == "full" else error.brief if isinstance(error, RuleError) else type(error).__name__
     return " ".join(text.split()).rstrip(".").encode("utf-8", "backslashreplace").decode()[:1_000]
 
 
-# Reads files of lines, each line as a row of one binary column; the content is interpreted elsewhere.
+# Reads files line by line; each line is a row with one binary column. Other code interprets the content.
 
 
 _BLOCK = 4 << 20
 _LONGEST = 64 << 20
-"""Maximum size of a line in bytes: a message of maximum size, and its envelope."""
+"""Most bytes in a line: a message of maximum size, and its envelope."""
 
 
 @dataclass(frozen=True)
 class LinesFormat(OneSplit):
-    """Reads the lines of a file, plain or gzipped, without their ends; blank lines are no rows."""
+    """Reads the lines of a file, plain or gzipped, without line ends; blank lines are skipped."""
 
     name: ClassVar[str] = "lines"
 
@@ -183,13 +183,12 @@ def _chunk(lines: list[bytes], row: int, schema: pa.Schema) -> Chunk:
     )
 
 
-# Messages in files: one JSON envelope per line, with Kafka's fields of a message beside its value.
-#
+# Messages in files: one JSON envelope per line, with the fields of a Kafka message.
+# 
 # ``{"topic": "orders", "key": "7", "value": {"id": 1}, "headers": {"shop": "a"}}``; also ``partition``, ``offset``,
-# ``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any other JSON value, whose text is then the
-# message; or ``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``; headers are an object, or a
-# list of ``{"key": ..., "value": ...}`` where a name is repeated. A line that is not an envelope is an unreadable
-# event.
+# ``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any other JSON value, whose text is then the message;
+# or ``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``. Headers are an object, or a list of
+# ``{"key": ..., "value": ...}`` if a name is repeated. A line that is not an envelope is an unreadable event.
 
 
 _NAMES = {*MESSAGE_NAMES, "key_base64", "value_base64"}
@@ -255,7 +254,7 @@ class UnreadLines(BatchBolt):
         self.topic = topic
 
     def execute(self, batch: pa.Table) -> EmittedRows:
-        """Called with error rows of the source. Of a line there is the beginning, of a file nothing."""
+        """Called with error rows of the source; these have the beginning of a line, or nothing for a file."""
         for row in batch.to_pylist():
             at = row["_source"] if row["_row"] is None else f"{row['_source']}, row {row['_row']}"
             data = row["_data"]
@@ -313,8 +312,7 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
 
 
 def _name(name: str, value: object) -> str:
-    """Returns a text that a column can hold; raises ValueError for others, because JSON may escape single
-    surrogates."""
+    """Returns a text that a column can hold. Raises ValueError for others, since JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {brief(value)}")
@@ -355,19 +353,19 @@ def _headers(value: object) -> Iterator[MessageRow]:
         yield {"key": _name("headers", header.get("key")), "value": _bytes(header, "value")}
 
 
-# Messages in columns as the events that rules see: many are read at once, and each becomes an object only here.
+# Messages in columns as events for rules: many are read at once, and they become objects only here.
 
 
 Read: TypeAlias = Event | Unreadable
-"""A message as rules see it, or the error with which it cannot be read."""
+"""A message as an event for rules, or the error of reading it."""
 
 _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
-"""Maximum number of messages that become objects at once, and of their bytes at average size: few enough that they
-stay in the processor's cache."""
+"""Most messages that become objects at once, and most bytes of them at average size: few enough to stay in the
+processor's cache."""
 
 
 def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
-    """Returns the messages of a table, which has at least the columns ``ASKED``; each is read when asked for."""
+    """Yields the messages of a table, which has at least the columns ``ASKED``; each is read on demand."""
     return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
 
 
@@ -378,7 +376,7 @@ def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:
 
 
 def readable(read: Iterable[Read]) -> list[Event]:
-    """Returns the events. Raises Unreadable for the first message that is not one."""
+    """Returns the events. Raises Unreadable for the first message that could not be read."""
     events = list(read)
     for event in events:
         if type(event) is Unreadable:
@@ -387,7 +385,7 @@ def readable(read: Iterable[Read]) -> list[Event]:
 
 
 class WindowEvents:
-    """The messages of consecutive windows: those of many small windows are read at once.
+    """The messages of consecutive windows; those of many small windows are read at once.
 
     Each event is returned once, because rules may modify their events.
     """
@@ -402,7 +400,7 @@ class WindowEvents:
     def of(self, window: TupleWindow) -> list[Event]:
         """Returns the messages of a window. Raises Unreadable for the first that cannot be read."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
-            return readable(read_messages(window.table, self._messages))  # there is nothing behind it to read
+            return readable(read_messages(window.table, self._messages))  # there are no messages after it to read
         members = window.members
         if (
             window.source is not self._source
@@ -445,7 +443,7 @@ def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> lis
 
 
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
-    """Bytes as texts; invalid UTF-8 is escaped."""
+    """Returns bytes as texts; invalid UTF-8 is escaped."""
     try:
         return objects_of(column.cast(pa.string()))
     except pa.ArrowInvalid:
@@ -462,11 +460,11 @@ def _at_once(table: pa.Table) -> int:
 
 
 class NoKey(ValueError):
-    """Raised if no key can be computed for a message; ``str()`` gives the reason."""
+    """Raised if a message has no key; ``str()`` gives the reason."""
 
 
 def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) -> str:
-    """Returns the key of a message. ``by_rules`` is called where rules compute it. Raises NoKey if there is none."""
+    """Returns the key of a message. ``by_rules``: computes it, if rules do. Raises NoKey if there is none."""
     match section:
         case MessageKey():
             return _message_key(row)
@@ -483,7 +481,7 @@ def key_of(section: KeySection, row: MessageRow, by_rules: Callable[[], str]) ->
 
 
 def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
-    """Returns the keys of all messages of a table, if each is the text key of the message; None otherwise."""
+    """Returns the keys of all messages of a table, if they are the text keys of the messages; else None."""
     if not isinstance(section, MessageKey) or table.column("key").null_count:
         return None
     try:
@@ -501,11 +499,11 @@ def _message_key(row: MessageRow) -> str:
         raise NoKey(f"the message's key is not text: {error}") from None
 
 
-# The first bolt of a step: each message is read, and its key computed (UH-4 to UH-9).
+# The first bolt of a step: it reads each message and computes its key (UH-4 to UH-9).
 
 
 class ReadMessages(BatchBolt):
-    """Gives messages their key; unreadable ones, and those without a key, go to another stream. The bytes stay
+    """Gives messages their key. Unreadable messages, and those without a key, go to another stream. The bytes stay
     unchanged."""
 
     refused_stream = UNREADABLE
@@ -513,7 +511,7 @@ class ReadMessages(BatchBolt):
     def __init__(
         self, messages: MessageFormat, key: KeySection, rule: Rule | None = None, details: Details = "full"
     ) -> None:
-        """``rule`` computes keys of type dsl. ``details``: how much to report of exceptions."""
+        """``rule``: computes keys of type dsl. ``details``: the part of exceptions that is reported."""
         self.messages, self.key, self.rule, self.details = messages, key, rule, details
         self.columns = parse_schema(MESSAGE)
 
@@ -522,7 +520,7 @@ class ReadMessages(BatchBolt):
         return with_columns_of(self, inputs)
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """Returns the incoming columns with the key; for failed messages, with the reason as well."""
+        """Returns the incoming columns with the key; for failed messages, also with the reason."""
         keyed = self.columns.append(pa.field(KEY, pa.string()))
         return {DEFAULT_STREAM: keyed, UNREADABLE: keyed.append(pa.field(REASON, pa.string()))}
 
@@ -547,7 +545,7 @@ class ReadMessages(BatchBolt):
         return [Emit(keyed.take(pa.array(good))), Emit(refused, stream=UNREADABLE)]
 
     def _keys(self, batch: pa.Table) -> Iterator[str | Callable[[Event], str]]:
-        """Returns the key of each message, or a function that returns it for the event, and may raise NoKey or
+        """Yields the key of each message, or a function that computes it from the event, and may raise NoKey or
         RuleError."""
         if isinstance(self.key, DslKey):
             return repeat(self._by_rule, batch.num_rows)

@@ -1,4 +1,4 @@
-"""The values that rules are given and return: events, headers, targets and results."""
+"""The arguments and results of rules: events, headers, targets and outputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from windowing.reprs import of_fields
 
 
 def shown(value: object, longest: int = 80) -> str:
-    """Returns a value of a rule as text for an error, even if its ``repr`` fails, as for a number with too many
-    digits."""
+    """Returns a rule's value as text for an error, even if its ``repr`` fails, as for a number with too many digits."""
     try:
         return repr(value)[:longest]
     except Exception:
@@ -26,22 +25,22 @@ def shown(value: object, longest: int = 80) -> str:
 
 
 class RuleError(WindboltError):
-    """Raised if a rule failed, took too long, or returned something invalid; the error is attributed to the events with
-    which the rule was called. Its text is one line: the rule, the line in its file, and the problem."""
+    """Raised if a rule failed, took too long, or returned something invalid. The error concerns the events in the call
+    of the rule. Its text is one line: the rule, the line in its file, and the problem."""
 
     def __init__(self, what: str, *, why: str = "", do: str = "", brief: str = "") -> None:
-        """``brief``: the error without the text of an exception and its quotations; "" for the name of the class."""
+        """``brief``: the error without the text of an exception and without quotations; "" for the class name."""
         super().__init__(what, why=why, do=do)
         self.brief = brief or type(self).__name__
 
 
-# An event as the rules see it.
+# An event in the form for rules.
 
 
 @checked_on_failure
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event that came in (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""
+    """An incoming event (UH-9, UH-19, UH-29); ``Event({"id": "42"})`` is enough for a test."""
 
     value: Any
     """The content of the message, read by the step's format (IN)."""
@@ -52,7 +51,7 @@ class Event:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of its Kafka message (kafka.headers).
 
-    Headers that are not UTF-8 text, or have no value, are shown as text, and keep their bytes when copied
+    Headers that are not UTF-8 text, or have no value, appear as text, and keep their bytes when they are copied
     (``HeaderText``).
     """
 
@@ -61,7 +60,7 @@ class Event:
 
 
 class _Bare:
-    """An event while it is made: setting the fields of a frozen one costs three times as much."""
+    """An event under construction, because setting the fields of a frozen one costs three times as much."""
 
     __slots__ = ("headers", "key", "topic", "value")
 
@@ -79,7 +78,7 @@ def events_of(
     return events
 
 
-# Headers of messages as rules see and make them: texts that remember their original bytes.
+# Headers of messages in the form for rules: texts that remember their original bytes.
 
 
 HeaderValue = str | bytes | None
@@ -87,7 +86,7 @@ HeaderValue = str | bytes | None
 
 
 class HeaderText(str):
-    r"""The text of a header that is not text: of bytes that are not UTF-8 (shown as ``\xff``), or of no value (empty).
+    r"""The text of a header that is not text: bytes that are not UTF-8 (shown as ``\xff``), or no value (empty).
 
     It behaves like any other text, but if it is sent unchanged, the header keeps its original bytes.
     """
@@ -103,7 +102,7 @@ class HeaderText(str):
 
 
 def header_text(raw: bytes | None) -> str:
-    """Returns a header as rules see it: a text, and a HeaderText where plain text would lose the original."""
+    """Returns a header in the form for rules: a text, or a HeaderText if plain text would lose the original."""
     try:
         return HeaderText.of(None) if raw is None else raw.decode()
     except UnicodeDecodeError:
@@ -111,7 +110,7 @@ def header_text(raw: bytes | None) -> str:
 
 
 def header_raw(value: HeaderValue) -> bytes | None:
-    """Returns the bytes of a header in a message: the bytes of its text, the original bytes, or None for no value."""
+    """Returns the bytes of an outgoing header: those of its text, the original bytes, or None for no value."""
     if isinstance(value, HeaderText):
         return value.raw
     return value.encode() if isinstance(value, str) else value
@@ -122,7 +121,7 @@ def header_pairs(headers: Mapping[str, HeaderValue] | None) -> list[dict[str, st
     return [{"key": name, "value": header_raw(value)} for name, value in (headers or {}).items()]
 
 
-# What the aggregation rule is given besides the events, and what it may fill in.
+# The second argument of the aggregation rule: facts about the call, and fields that the rule may fill.
 
 
 @checked_on_failure
@@ -131,9 +130,9 @@ class Aggregation:
     """A call of the aggregation rule (UH-29); ``Aggregation()`` is enough for a test."""
 
     key: str = ""
-    """The key that the events have in common (AggregationKey)."""
+    """The key that the events share (AggregationKey)."""
     window_ms: int = 0
-    """Time that the window has been open, in milliseconds (AggregationWindowTimeMs)."""
+    """How long the window has been open, in milliseconds (AggregationWindowTimeMs)."""
     count: int = 0
     """The number of events of this call (AggregationEventCount)."""
     cache: dict[str, Any] = field(default_factory=dict)
@@ -141,9 +140,9 @@ class Aggregation:
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The content of the file ``environmentVariables`` (loadedVariables)."""
     full: bool = False
-    """True if the window fires only because it reached its capacity (maxEvents, maxBytes) and is cut off here."""
+    """True if the window fires only because it is full (maxEvents, maxBytes)."""
     out: Any = None
-    """One event or a list of events (OUT, UH-24), for rules that fill it instead of returning events; None: not
+    """An event or a list of events (OUT, UH-24), for rules that fill it instead of returning events; None: not
     filled."""
     headers: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None
     """Destination of the events (HEADERS, UH-25): TargetTopic, TargetKey, kafka, BranchName; for several events a list
@@ -153,7 +152,7 @@ class Aggregation:
         return of_fields(self)
 
 
-# HEADERS of the aggregation rule: where events go, and with which key and headers (UH-25).
+# HEADERS of the aggregation rule: the destination, key and headers of events (UH-25).
 
 
 _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
@@ -161,7 +160,7 @@ _NAMES = ("TargetTopic", "TargetKey", "kafka", "BranchName")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Destination of an event; None fields are left open."""
+    """Destination of an event; None means unset."""
 
     topic: str | None = None
     key: str | None = None
@@ -197,19 +196,19 @@ def targets(headers: Any, count: int, *, one_for_all: bool = False) -> list[Targ
 
 
 def checked_key(name: str, value: Any) -> str | None:
-    """Returns a key: a text, or a whole number as text; None stays None."""
+    """Returns a key as text; a whole number is converted, None stays None."""
     return None if value is None else checked_text(name, value)
 
 
 def checked_name(name: str, value: Any) -> str | None:
-    """Returns the name of a topic or a step; None if there is none."""
+    """Returns the name of a topic or a step; None without one."""
     if value is None or (isinstance(value, str) and value):
         return None if value is None else str.__str__(value)
     raise RuleError(f"{name} is {shown(value)}", do="give a name, or leave it out")
 
 
 def checked_text(name: str, value: Any) -> str:
-    """Returns a text, or a whole number as text. Raises RuleError for anything else, and for text that cannot be
+    """Returns a text; a whole number is converted. Raises RuleError for other values, and for text that cannot be
     encoded."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         try:
@@ -218,7 +217,7 @@ def checked_text(name: str, value: Any) -> str:
             raise RuleError(f"{name} is a whole number with too many digits", do="make it a text") from None
     if not isinstance(value, str):
         raise RuleError(f"{name} is {shown(value)}", why="it must be a text or a whole number", do="make it a text")
-    text = str.__str__(value)  # a subclass may have another one of its own
+    text = str.__str__(value)  # a subclass may override it
     if not text.isascii():
         try:
             text.encode()
@@ -264,13 +263,13 @@ def _target(headers: Any) -> Target:
     )
 
 
-# The results of the aggregation rule: events, and where each goes.
+# The results of the aggregation rule: events with their destinations.
 
 
 DECLINE: Final = "decline"
 """Returned by the aggregation rule to produce nothing from these events (UH-26)."""
 PASSTHROUGH: Final = "passthrough"
-"""Returned by the aggregation rule: the events are passed on unchanged; ``call.headers`` may redirect them (UH-27)."""
+"""Returned by the aggregation rule to pass the events on unchanged; ``call.headers`` may redirect them (UH-27)."""
 
 DECLINED: Final = "declined"
 """Counter of windows that the rule declined."""
@@ -286,11 +285,11 @@ UNKNOWN_STATUS: Final = "unknown_status"
 class Out:
     """An outgoing event: ``Out({"n": 2}, key="k")``; a plain value is the same as an Out with nothing else.
 
-    A text that is to be an event needs an Out, because a returned text is a status.
+    An event that is a text needs an Out, because a returned text is a status.
     """
 
     value: Any
-    """The value that the step's format writes; None: no value, a tombstone for its key, whatever the format is."""
+    """The value, which the step's format writes; None: no value, a tombstone for its key in every format."""
     key: str | None = None
     """The key of its Kafka message (TargetKey); None: none."""
     headers: Mapping[str, HeaderValue] | None = field(default_factory=dict)
@@ -310,20 +309,21 @@ class Outputs:
 
     outs: list[Out]
     unchanged: bool = False
-    """True if each result is the incoming event at its index, whose value is passed on unchanged (UH-27)."""
+    """True if each result is the incoming event at its index, with its value unchanged (UH-27)."""
     counted: tuple[str, ...] = ()
-    """Counters to raise for the answer: DECLINED, EMPTIED, UNKNOWN_STATUS."""
+    """Counters to raise for the result: DECLINED, EMPTIED, UNKNOWN_STATUS."""
 
     def __repr__(self) -> str:
         return of_fields(self)
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:
-    """Returns the results of an aggregation rule, from its return value or its filled call (UH-24 to UH-28).
+    """Returns the results of an aggregation rule, from its return value or from the call that it filled (UH-24 to
+    UH-28).
 
-    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, nothing
-    if it is not filled. A list, tuple or generator: an event of each element. Anything else: one event.
-    ``call.headers`` applies to plain values, and fills the gaps of an Out.
+    DECLINE: nothing. PASSTHROUGH: the events themselves. None or any other text: the content of ``call.out``, or
+    nothing if it is not filled. A list, tuple or generator: an event for each element. Any other value: one event.
+    ``call.headers`` applies to plain values, and fills unset fields of an Out.
 
     Raises RuleError for values that cannot be an event, and for headers that do not fit.
     """
@@ -353,11 +353,11 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
 
 
 def collected(returned: Iterator[Any]) -> Any:
-    """Returns the items of a generator as a list; a status that it returns at its end takes precedence. A generator
-    that yields nothing counts as its return value, None."""
+    """Returns the items of a generator as a list; a status as its return value takes precedence. A generator that
+    yields nothing counts as its return value, or as None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
-        for value in returned:  # no list(returned), which nothing could interrupt
+        for value in returned:  # list(returned) could not be interrupted
             values.append(as_yielded(value))  # noqa: PERF401
         return values
     while True:
@@ -375,7 +375,7 @@ def collected(returned: Iterator[Any]) -> Any:
 
 
 def as_yielded(value: Any) -> Any:
-    """Returns an event that a rule yields, which may be a dict that it fills anew for the next one."""
+    """Returns a yielded event, copied if it is a dict, which the rule may reuse."""
     if isinstance(value, Out):
         headers = dict(value.headers) if isinstance(value.headers, dict) else value.headers
         return replace(value, value=own_value(value.value), headers=headers)
@@ -395,7 +395,7 @@ def _out(value: Any) -> Out:
 
 
 def _sent(out: Out, place: Target) -> Out:
-    """Returns an event with its open fields filled from HEADERS."""
+    """Returns an event with unset fields filled from HEADERS."""
     if place == _OPEN:
         return out
     return Out(
@@ -408,7 +408,7 @@ def _sent(out: Out, place: Target) -> Out:
 
 
 def _changed(out: Out, change: Target) -> Out:
-    """Returns an event passed on with the changes of HEADERS; its other headers stay."""
+    """Returns a passed-on event with the changes of HEADERS; its other headers stay."""
     if change == _OPEN:
         return out
     key = out.key if change.key is None else change.key
@@ -419,13 +419,13 @@ def _changed(out: Out, change: Target) -> Out:
 _OPEN = Target()
 
 
-# Checks what the rules of key and time return.
+# Checks the results of rules for keys and times.
 
 
 def as_key(returned: Any) -> str:
-    """Returns the key that a rule returned (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
+    """Returns a rule's key (UH-8): a text, possibly empty, or a whole number as text (42 is "42").
 
-    Raises RuleError for anything else: without a key an event is in no window.
+    Raises RuleError for other values, because an event without a key is in no window.
     """
     if type(returned) is str and returned.isascii():
         return returned
@@ -435,8 +435,8 @@ def as_key(returned: Any) -> str:
 
 
 def as_time(returned: Any, pattern: DayTimePattern) -> DayTime:
-    """Returns the time of day that a rule returned (UH-23), as a text in the step's ``timePattern``. Raises RuleError
-    for anything else."""
+    """Returns a rule's time of day (UH-23), given as a text in the step's ``timePattern``. Raises RuleError for other
+    values."""
     try:
         return pattern.read(returned)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""The rules of the aggregation step: Python functions that give the key, the trigger, the time and the events."""
+"""The rules of the aggregation step: Python functions for the key, the trigger, the time and the outgoing events."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ __all__ = [
 ]
 
 
-# The class path of a step: its folder, and Python's module folders. Everything it names lies below one of these.
+# The class path of a step: its folder, and Python's module folders. All files that it names are below these.
 
 
 def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) -> tuple[str | None, list[str]]:
     """Returns the file of a path below one of ``roots`` or of ``sys.path``, None if there is none; and the files that
     were tried.
 
-    A leading / is the top of the class path. Raises ConfigError for a path, or a link, that leads out of it; ``what``
-    names the path in errors.
+    A leading / means the top of the class path. Raises ConfigError for a path or link that leads out of it; ``what``:
+    describes the path in errors.
     """
     inside = path.lstrip("/")
     if os.pardir in inside.replace("\\", "/").split("/") or os.path.isabs(inside) or os.path.splitdrive(inside)[0]:
@@ -88,11 +88,11 @@ def file_below(roots: Iterable[str | os.PathLike[str]], path: str, what: str) ->
     return None, tried
 
 
-# The functions that rules are expected to be, and the errors for those that are something else.
+# The functions that rules must be, and errors for other ones.
 
 
 class _Form(NamedTuple):
-    """The expected function of a rule: its default name and its parameters."""
+    """The expected form of a rule's function: its default name and its parameters."""
 
     name: str
     parameters: tuple[str, ...]
@@ -114,7 +114,7 @@ FORMS: dict[str, _Form] = {
 
 
 def unclear_error(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
-    """Returns the error for a file without the named function, or without one that could be meant."""
+    """Returns the error for a file without the named function, or without an unnamed function that is clearly meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
         why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
@@ -128,7 +128,7 @@ def unfit_error(kind: Kind, place: str, name: str, line: int | None, why: str) -
     return ConfigError(f"{where}: {name!r} cannot be the {kind} rule", why=why, do=f"write {FORMS[kind].named(name)}")
 
 
-# Makes modules of files of rules: compiled from their text, wherever it came from.
+# Makes modules of rule files, compiled from their text, wherever it came from.
 
 
 _LOADED: dict[tuple[str, str], ModuleType] = {}
@@ -136,9 +136,9 @@ _LOADING = threading.RLock()
 
 
 def module_of(file: str, source: str) -> ModuleType:
-    """Returns the module of a file of rules, run once per process; the file itself need not exist.
+    """Returns the module of a rule file, which is run once per process; the file itself need not exist.
 
-    Tracebacks show its lines nevertheless. Its folder, if it exists, is appended to ``sys.path``: a file of rules may
+    Tracebacks show its lines nevertheless. Its folder, if it exists, is appended to ``sys.path``: a rule file may
     import its neighbours, but none of them hides an installed module. Raises ConfigError for a file that cannot be
     compiled or run.
     """
@@ -152,7 +152,7 @@ def module_of(file: str, source: str) -> ModuleType:
 
 
 def line_in(error: BaseException, file: str) -> int | None:
-    """Returns the line of a file at which an exception was raised: the innermost in its traceback."""
+    """Returns the line of a file where an exception was raised: the innermost in its traceback."""
     line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == file:
@@ -194,7 +194,7 @@ def _run(file: str, source: str) -> ModuleType:
 
 
 def broken(file: str, error: BaseException) -> ConfigError:
-    """Returns the error for a file of rules that cannot be compiled or run."""
+    """Returns the error for a rule file that cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
             f"{file}, line {error.lineno}: this is not valid Python",
@@ -209,8 +209,7 @@ def broken(file: str, error: BaseException) -> ConfigError:
     )
 
 
-# A rule of the aggregation step: a function that can be found again in every process, and is called under a time
-# limit.
+# A rule of the aggregation step: a function that every process can find, called with a time limit.
 
 
 Kind = Literal["key", "trigger", "time", "dsl"]
@@ -223,9 +222,9 @@ Converted = TypeVar("Converted")
 class Rule:
     """A function of a file or a module, created by ``load_rule``.
 
-    It can be sent to other processes: the text of the file is sent along, so that the file need not exist there. Its
-    imports must exist: neighbours of the file are found in its folder, on the machine where the rule was loaded; for
-    the workers of a cluster, pass them to Spark (``--py-files``) or install them.
+    It can be sent to other processes, with the text of its file, so that the file need not exist there. Its imports
+    must exist: neighbours of the file are found in its folder, on the machine where the rule was loaded. For the
+    workers of a cluster, pass them to Spark (``--py-files``) or install them.
     """
 
     kind: Kind
@@ -236,7 +235,7 @@ class Rule:
     source: str | None = None
     """The text of the file; None for a module."""
     limit_seconds: float = LIMIT_SECONDS
-    """Maximum duration of a call. A call into C, such as ``time.sleep``, is interrupted only when it returns."""
+    """Longest duration of a call. A call into C, such as ``time.sleep``, is interrupted only when it returns."""
 
     def __post_init__(self) -> None:
         limit = self.limit_seconds
@@ -253,10 +252,10 @@ class Rule:
         return f"{self.kind} rule {self.place}:{self.name}"
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function and return its result; a generator of an aggregation rule is collected.
+        """Calls the function and returns its result; collects the generator of an aggregation rule.
 
-        Raises RuleError for whatever it raises except KeyboardInterrupt, and if it takes too long; raises ConfigError
-        if it cannot be found in this process.
+        Raises RuleError for every exception except KeyboardInterrupt, and if the call takes too long. Raises
+        ConfigError if this process cannot find the function.
         """
         function = self._function or self._imported()  # type: ignore[attr-defined]
         try:
@@ -267,7 +266,8 @@ class Rule:
             raise self._failed(error) from error
 
     def converted(self, convert: Callable[..., Converted], *arguments: Any) -> Converted:
-        """Converts a result of the rule. Raises RuleError for any exception: an object may run its own code there."""
+        """Converts a result of the rule. Raises RuleError for any exception, because an object may run code of its
+        own."""
         try:
             return convert(*arguments)
         except KeyboardInterrupt:
@@ -277,11 +277,11 @@ class Rule:
 
     @property
     def file(self) -> str:
-        """The file that the function is in."""
+        """The file of the function."""
         return self.place if self.source is not None else str(getattr(self._module(), "__file__", self.place))
 
     def blame(self, error: BaseException) -> RuleError:
-        """Returns the error for an invalid result of the rule, with its file and the line in which it begins."""
+        """Returns the error for an invalid result of the rule, with its file and first line."""
         place = self._place(None)
         reason = str(error) if isinstance(error, WindboltError) else self._reason(error)
         return RuleError(f"{place}: {reason}", brief=f"{place}: {type(error).__name__}")
@@ -316,7 +316,7 @@ class Rule:
     def _failed(self, error: BaseException) -> RuleError:
         line, cause = line_in(error, self.file), error
         while line is None and isinstance(cause, TooLong) and cause.__context__ is not None:
-            # Raised again on its way here.
+            # It was raised again on its way here.
             cause = cause.__context__
             line = line_in(cause, self.file)
         place = self._place(line)
@@ -335,7 +335,7 @@ class Rule:
 
 
 def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function of an aggregation, with generators collected under its limit."""
+    """Returns the function of an aggregation rule with its generators collected, under the rule's time limit."""
 
     def collecting(events: Any, call: Any) -> Any:
         returned = function(events, call)
@@ -348,7 +348,7 @@ def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
     return collecting
 
 
-# A rule as a configuration names it, and where that is.
+# A rule as a configuration names it, and its place.
 
 
 Path = str | os.PathLike[str]
@@ -358,9 +358,9 @@ Path = str | os.PathLike[str]
 class NamedRule:
     """A rule as a configuration names it; it need not exist.
 
-    The suffix .tr, of rules of the original, stands for .py. ``file.py:name`` names the function; without a name it is
-    the function with the default name of the kind (key, trigger, time, aggregate), or the only public one that the file
-    defines.
+    The suffix .tr, of rules of the original, means .py. ``file.py:name`` names the function. Without a name it is the
+    function with the default name of the kind (key, trigger, time, aggregate), or the only public function that the
+    file defines.
     """
 
     kind: Kind
@@ -369,17 +369,17 @@ class NamedRule:
     path: str
     """Path of the rule. For a ``file``: relative to the first of ``roots``, the folder of the configuration. For the
     ``classpath``: ``package.module:function``, or a file below one of ``roots`` or of ``sys.path``, with or without a
-    leading ``/``, and never above them."""
+    leading ``/``; paths above them are refused."""
     roots: Sequence[Path] = ()
     allow_files: bool = True
-    """False for configurations from elsewhere: they may use only the classpath, that is files below ``roots`` and
-    installed modules. A file that is a link to somewhere else is always refused."""
+    """False for configurations from elsewhere, which may use only the classpath: files below ``roots`` and installed
+    modules. A file that is a link out of these is always refused."""
     limit_seconds: float = LIMIT_SECONDS
-    """Maximum duration of a call."""
+    """Longest duration of a call."""
 
 
 def find_rule(named: NamedRule) -> tuple[str, str | None, bool]:
-    """Returns the file or module of a rule, the named function, and whether it is a file. Nothing of it is run."""
+    """Returns the file or module of a rule, the named function, and True for a file. Runs no code of the rule."""
     kind, source, path, roots = named.kind, named.source, named.path, named.roots
     if kind not in get_args(Kind):
         raise ConfigError(f"{kind!r} is not a kind of rule", do=f"use one of {get_args(Kind)}")
@@ -416,7 +416,7 @@ def _file(kind: Kind, place: str, roots: Sequence[Path]) -> str:
 
 
 def _below(kind: Kind, place: str, roots: Sequence[Path]) -> str:
-    """Returns the file of a path on the classpath: below one of its folders."""
+    """Returns the file of a path on the classpath, below one of its folders."""
     file, tried = file_below(roots, _python(place), f"the {kind} rule {place!r}")
     if file is None:
         raise _missing(kind, place, tried)
@@ -443,7 +443,7 @@ def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
     )
 
 
-# Checks by its text whether a rule can be what a configuration names; nothing of it is run.
+# Checks from a rule's text whether it can be the rule of a configuration, without running its code.
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -452,8 +452,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def look_at_rule(named: NamedRule) -> Rule:
     """Returns the rule that ``load_rule`` would load, without running its file or module.
 
-    It checks the file, its syntax, the function and its parameters. Only loading shows missing imports, and names that
-    are bound at run time. Raises ConfigError if one of these checks fails.
+    Checks the file, its syntax, the function and its parameters. Only loading shows missing imports, and names that are
+    bound at run time. Raises ConfigError if a check fails.
     """
     kind, (place, name, in_file) = named.kind, find_rule(named)
     file = place if in_file else _file_of(kind, place)
@@ -469,7 +469,7 @@ class _Names:
     functions: dict[str, _Function] = field(default_factory=dict)
     classes: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
-    """Imported or assigned names: whether they are functions is unknown."""
+    """Imported or assigned names, which may be functions or not."""
 
     def take(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
@@ -512,8 +512,7 @@ def _names(file: str) -> _Names:
 
 
 def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
-    """Returns the name of the function of a rule. Raises ConfigError if the text shows that it is missing or
-    unfit_error."""
+    """Returns the name of a rule's function. Raises ConfigError if the text shows that it is missing or unfit."""
     own = [candidate for candidate in names.functions if not candidate.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
     if name is None:
@@ -545,7 +544,7 @@ def _misfit(kind: Kind, function: _Function) -> str | None:
 
 
 def _own_nodes(function: _Function) -> Iterator[ast.AST]:
-    """Yields the nodes of a function without those of nested functions."""
+    """Yields the nodes of a function, without those of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -555,7 +554,7 @@ def _own_nodes(function: _Function) -> Iterator[ast.AST]:
 
 
 def _file_of(kind: Kind, module: str) -> str | None:
-    """Returns the Python file of a module; None if it has none. Enclosing packages are found, but not imported."""
+    """Returns the Python file of a module; None if it has none. Enclosing packages are located, not imported."""
     folders: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     parts = module.split(".")
@@ -580,7 +579,7 @@ def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
     return None
 
 
-# Loads the rules that a configuration names: runs their files or modules, and checks their functions.
+# Loads a configuration's rules: runs their files or modules, and checks their functions.
 
 
 def load_rule(named: NamedRule) -> Rule:
@@ -600,7 +599,7 @@ def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
 
 
 def text_of(file: str) -> str:
-    """Returns the text of a file of rules. Raises ConfigError if it cannot be read."""
+    """Returns the text of a rule file. Raises ConfigError if it cannot be read."""
     try:
         with open(file, "rb") as opened:
             return importlib.util.decode_source(opened.read())
@@ -641,7 +640,7 @@ def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> s
 
 
 def _own_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yields the public functions that a module defines itself."""
+    """Yields the public functions that a module defines itself, not imported ones."""
     for name, value in vars(module).items():
         if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == module.__name__:
             yield name, value
