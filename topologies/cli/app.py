@@ -1,4 +1,4 @@
-"""The command ``windbolt``, with ``windbolt new``, a small project that runs as it is, and ``windbolt demo``."""
+"""The command ``windbolt``, including ``windbolt new``, which makes a small project, and ``windbolt demo``."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from windowing.errors import ConfigError
 
 _MARKER = ".windbolt-demo.json"
 _COMMAND = "WINDBOLT_COMMAND"
-"""Environment variable with which ``./run demo`` names the command: it is installed in an environment that is not the
-user's own."""
+"""Environment variable with which ``./run demo`` names the command, which is installed in an environment that is not
+the user's own."""
 
 
 def demo(
@@ -54,7 +54,7 @@ def demo(
         if engine is Engine.LOCAL:
             refuse_for_spark({"--master": master or None}, "--engine local")
         waited = parse_duration(lag)
-        # Remarks about the run go where they do not mix with JSON.
+        # Remarks about the run must not mix with JSON.
         console = err() if as_json else out()
         folder = DemoFolder(output)
         folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
@@ -95,7 +95,7 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
 
     try:
         console.print(show_results(folder.output))
-    except ConfigError:  # stopped before the first window fired
+    except ConfigError:  # it was stopped before the first window fired
         say(console, Text("No window has fired yet, so there are no results: run the demo again, and it continues."))
     console.print()
     command = os.environ.get(_COMMAND, "windbolt")
@@ -133,7 +133,7 @@ class DemoFolder:
 
     @property
     def topology(self) -> Path:
-        """The file that names the topology, for the other commands."""
+        """The file with the topology's reference, for the other commands."""
         return self.path / "demo_topology.py"
 
     @property
@@ -142,7 +142,7 @@ class DemoFolder:
         return self.path / "example.yaml"
 
     def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:
-        """Create the folder, or report what happens to an earlier demo in it."""
+        """Creates the folder, or reports what happens to an earlier demo in it."""
         if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
             raise ConfigError(
                 f"{str(self.path)!r} holds something other than results of the demo",
@@ -161,7 +161,7 @@ class DemoFolder:
         self._write({**settings, "finished": False})
 
     def write_sources(self, lag: Duration) -> None:
-        """Write the topology's reference and the example scenario; an edited one is kept."""
+        """Writes the topology's reference and the example scenario; keeps an edited one."""
         folders = f"{str(self.input.absolute())!r}, {str(self.output.absolute())!r}"
         self.topology.write_text(
             '"""The topology of the demo, for `windbolt describe` and `windbolt run`."""\n\n'
@@ -174,7 +174,7 @@ class DemoFolder:
             shutil.copyfile(Path(__file__).with_name("example.yaml"), self.example)
 
     def finished(self) -> None:
-        """Record that the demo has completed, so that the next one starts afresh."""
+        """Records that the demo has completed, so that the next one starts afresh."""
         self._write({**self._read(), "finished": True})
 
     def _ours(self) -> bool:
@@ -191,14 +191,14 @@ class DemoFolder:
         (self.path / _MARKER).write_text(json.dumps(state), encoding="utf-8")
 
 
-# ``windbolt new``: a small project that runs, tests and type-checks as it is.
+# ``windbolt new``: a small project that runs, passes its tests and type-checks unchanged.
 
 
 TEMPLATES = Path(__file__).with_name("project")
 
 
 class Example(StrEnum):
-    """Example that a new project contains."""
+    """Example in a new project."""
 
     WINDOWS = "windows"
     JOIN = "join"
@@ -228,7 +228,7 @@ _OF_EACH = {
     ),
 }
 FILES = {example: {**{path: f"{example.value}/{path}" for path in _OF_EACH[example]}, **_OF_ALL} for example in Example}
-"""The files of a new project, and the template of each, by example."""
+"""The files of a new project, with their templates, by example."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -258,9 +258,9 @@ def new(
 
 
 def make_project(folder: Path, example: Example = Example.WINDOWS) -> None:
-    """Make a project in a folder that does not exist, or is empty; its name becomes that of the topology.
+    """Makes a project in a folder that does not exist, or is empty. Its name becomes that of the topology.
 
-    Raises ConfigError for a name that no topology can have, a folder that holds something, or one that cannot be made.
+    Raises ConfigError for a name that no topology can have, and for a folder that is not empty or cannot be made.
     """
     name = folder.resolve().name
     if not _NAME.fullmatch(name):
@@ -297,7 +297,7 @@ _ADDRESS = re.compile(r"(\S*:)?\d+")
 
 
 def with_page_port(args: Sequence[str]) -> list[str]:
-    """Returns the words of a command with a port behind each ``--ui`` that has none: it may stand alone."""
+    """Returns the words of a command with a port after each ``--ui``, whose port is optional."""
     following = [*args, ""][1:]
     return [
         word
@@ -307,7 +307,7 @@ def with_page_port(args: Sequence[str]) -> list[str]:
 
 
 class Command(TyperCommand):
-    """A command that takes each option once: of two values the last would silently win."""
+    """A command that accepts each option once, because the last of two values would silently win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Called with the words after the command."""
@@ -370,10 +370,10 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; called by the ``windbolt`` script."""
+    """Runs the command; called by the ``windbolt`` script."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # characters that the terminal lacks must not fail
     app(prog_name="windbolt")
 
 

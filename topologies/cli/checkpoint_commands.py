@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from topologies.checkpoints.stored_tasks import StoredState
 
 
-# ``windbolt checkpoint``: what is in a checkpoint, whether it is whole, and back to an earlier batch.
+# ``windbolt checkpoint``: the content and integrity of a checkpoint, and going back to an earlier batch.
 
 
 def checkpoint(
@@ -98,7 +98,7 @@ def _show(console: Console, look: CheckpointInspection) -> None:
 
 
 def _show_batch(console: Console, batch: BatchInspection) -> None:
-    """A line for a batch, and one for each bolt."""
+    """Prints a line for a batch, and one for each bolt."""
     state = f"{batch.sections} section{'' if batch.sections == 1 else 's'}, {_size(batch.size)}"
     say(console, _named(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))
     for name, bolt in batch.to_json()["bolts"].items():
@@ -137,7 +137,7 @@ def _size(size: int) -> str:
     return f"{size} bytes"
 
 
-# ``windbolt rescale``: other numbers of tasks for the bolts of a checkpoint.
+# ``windbolt rescale``: changes the numbers of tasks in a checkpoint.
 
 
 def rescale(
@@ -185,7 +185,7 @@ def rescale(
 
 
 def tasks_of(given: Sequence[str]) -> dict[str, int]:
-    """Returns numbers of tasks as the command line gives them."""
+    """Returns numbers of tasks from the command line."""
     wanted: dict[str, int] = {}
     for each in given:
         name, sign, number = each.rpartition("=")
@@ -224,7 +224,7 @@ def _rescaled_as_json(done: Rescaled) -> dict[str, object]:
     }
 
 
-# ``windbolt reset``: bolts of a checkpoint start over, by another topology.
+# ``windbolt reset``: resets bolts of a checkpoint, to another topology.
 
 
 def reset(
@@ -267,7 +267,7 @@ def reset(
         say(out(), Text(f"This is the state {after}; the next run continues from there."))
 
 
-# ``windbolt savepoint``: the state of a checkpoint at another place, whole.
+# ``windbolt savepoint``: copies the state of a checkpoint to another place.
 
 
 def savepoint(
@@ -317,7 +317,7 @@ def _folders(given: str) -> tuple[str, str]:
     return before, now
 
 
-# ``windbolt state``: what a checkpoint holds, as tables.
+# ``windbolt state``: the content of a checkpoint as tables.
 
 
 _ROWS = 20
@@ -415,8 +415,8 @@ def _tell_state(console: Console, found: StoredState, rows: int) -> None:
 
 
 def _print(console: Console, table: pa.Table, rows: int) -> None:
-    """Prints the first rows, without columns that are empty. Where the terminal is too narrow for all columns they come
-    as several tables, each of which begins with the first column."""
+    """Prints the first rows, without empty columns. If the terminal is too narrow, prints several tables, each
+    beginning with the first column."""
     shown = table.slice(0, rows)
     filled = [name for name in shown.column_names if shown.column(name).null_count < shown.num_rows]
     columns = [[name, *(_cell(value) for value in shown.column(name).to_pylist())] for name in filled]
@@ -435,8 +435,8 @@ def _aligned(column: list[str]) -> list[str]:
 
 
 def _side_by_side(columns: list[list[str]], width: int) -> list[list[list[str]]]:
-    """Returns the columns in groups that fit a line, the first column in each; a column that is too wide has a group of
-    its own."""
+    """Returns the columns in groups that fit a line, each with the first column; a column that is too wide has its own
+    group."""
     first, *others = columns
     groups, used = [[first]], _width(first)
     for column in others:
@@ -462,7 +462,7 @@ def _cell(value: object) -> str:
     return printable(str(value))[:60]
 
 
-# ``windbolt ui``: a run on a page, from its checkpoint.
+# ``windbolt ui``: a run's page, from its checkpoint.
 
 
 def ui(
@@ -484,7 +484,7 @@ def ui(
             wait()
 
 
-# ``windbolt why``: what a window waits for, from the checkpoint alone.
+# ``windbolt why``: explains from a checkpoint why a window has not fired.
 
 
 def why(

@@ -1,4 +1,4 @@
-"""The consoles of commands: results and progress to standard output, errors with exit status to standard error."""
+"""The consoles of commands: results and progress go to standard output, errors with exit status to standard error."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from windowing.errors import (
 )
 from windowing.reprs import printable
 
-# Lines of a description, none of which ends within a type such as ``array<struct<name: string>>`` where it fits.
+# Lines of a description: where possible, none ends within a type such as ``array<struct<name: string>>``.
 
 
 _HELD = "\ue000"
-"""Private-use character that stands for a space at which no line may end, while lines are made."""
+"""Private-use character that replaces a space where no line may end, while lines are made."""
 _OPEN, _CLOSE = "<([", ">)]"
 _TYPES = "string|long|int|short|byte|double|float|boolean|binary|timestamp|date|duration|decimal|array|struct|map"
 _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
@@ -53,13 +53,14 @@ def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
 
 
 def _with_fixed_spaces(text: str, width: int) -> str:
-    """Returns the text with marks for the spaces at which no line may end; a part that is wider than a line is not
-    marked."""
+    """Returns the text with marks for the spaces where no line may end; a part that is wider than a line gets no
+    marks."""
     return " ".join(piece.replace(" ", _HELD) if len(piece) <= width else piece for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yields the pieces of the text between its spaces, except for spaces within brackets and before types."""
+    """Yields the pieces of the text between spaces where lines may end, which are not within brackets or before
+    types."""
     depth = begin = 0
     before_types = {match.start() for match in _BEFORE_TYPE.finditer(text)}
     for place, letter in enumerate(text):
@@ -70,11 +71,11 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
-# Where commands write: results and progress to standard output, everything else to standard error.
+# Outputs of commands: results and progress to standard output, everything else to standard error.
 
 
 _BEGINNING = re.compile(r" *(?:(?:why|do): *|\d+\. |\S+(?: \S+)? {2,})?")
-"""Text at the beginning of a line: its indent, and the word or number before the text proper."""
+"""Matches the beginning of a line: its indent, and a word or number before the text proper."""
 WIDTH = 120
 """Line width if there is no terminal and COLUMNS is not set."""
 
@@ -90,10 +91,11 @@ def err() -> Console:
 
 
 def say(console: Console, text: Text, *, whole_types: bool = False, always: bool = False) -> None:
-    """Prints text: in a terminal wrapped between words, with further lines indented as the first; else unchanged.
+    """Prints text. A terminal wraps it between words, with continuation lines indented as the first; otherwise it is
+    unchanged.
 
-    ``whole_types``: lines are not wrapped within a column and its type, nor within brackets, if these fit. ``always``:
-    wrap lines elsewhere too, to the width of the console.
+    ``whole_types``: if possible, lines do not end within a column and its type, nor within brackets. ``always``: wrap
+    lines without a terminal too, to the width of the console.
     """
     if not console.is_terminal and not always:
         console.print(text, soft_wrap=True)
@@ -111,26 +113,26 @@ def say(console: Console, text: Text, *, whole_types: bool = False, always: bool
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """Print a warning, to standard error if no console is given."""
+    """Prints a warning, by default to standard error."""
     say(console or err(), Text.assemble(("warning: ", "bold yellow"), printable(text)))
 
 
 def remark(text: str) -> None:
-    """Print a remark that is not part of the results."""
+    """Prints a remark that is not part of the results."""
     say(err(), Text(text))
 
 
 @contextmanager
 def survive_closed_output() -> Iterator[None]:
-    """Lets a run continue when the reader of its output ends (``| head -1``, a log's pipe): the rest is dropped, and a
-    warning says so if standard error is still read."""
+    """Lets a run continue when the reader of its output ends (``| head -1``, a log's pipe). The rest of the output is
+    dropped; a warning says so if standard error is still read."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_unbroken_stream(stream) for stream in before)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(ValueError):  # closed by somebody
+            with suppress(ValueError):  # already closed
                 stream.flush()
         sys.stdout, sys.stderr = before
 
@@ -143,10 +145,10 @@ def _unbroken_stream(stream: TextIO) -> TextIO:
     except (OSError, ValueError):
         number = -1
     if number not in (1, 2) or not isinstance(stream, io.TextIOWrapper):
-        return stream  # a test, or a program, has replaced it
+        return stream  # replaced by a test or a program
     raw = _UnreadPipe(number, "wb", closefd=False)
     return io.TextIOWrapper(
-        # Nothing is buffered where the stream itself buffers nothing, as PYTHONUNBUFFERED asks.
+        # Unbuffered if the stream is unbuffered, as with PYTHONUNBUFFERED.
         raw if stream.write_through else io.BufferedWriter(raw),
         stream.encoding,
         stream.errors,
@@ -156,7 +158,7 @@ def _unbroken_stream(stream: TextIO) -> TextIO:
 
 
 class _UnreadPipe(io.FileIO):
-    """Standard output or standard error, which becomes the null device when nobody reads it any more."""
+    """Standard output or standard error; becomes the null device when its reader has ended."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -171,15 +173,15 @@ class _UnreadPipe(io.FileIO):
 
 
 def warn_unread() -> None:
-    """Warns that nobody reads standard output any more."""
+    """Warns that standard output has no reader any more."""
     warn("nobody reads standard output any more; the run goes on, and what it would write there is dropped")
 
 
 @contextmanager
 def only_json() -> Iterator[Callable[[Any], bool]]:
-    """Yield a function that prints a value as a line of JSON, and returns True if anybody still reads.
+    """Yields a function that prints a value as a line of JSON, and returns True if there still is a reader.
 
-    All other output meanwhile, by users' code or by processes that Spark starts, goes to standard error.
+    All other output, by users' code or by processes that Spark starts, goes to standard error meanwhile.
     """
     with _standard_output_kept() as file, redirect_stdout(sys.stderr):
         closed = False
@@ -199,14 +201,14 @@ def only_json() -> Iterator[Callable[[Any], bool]]:
 
 @contextmanager
 def _standard_output_kept() -> Iterator[TextIO]:
-    """Reserve standard output: other writes to its descriptor go to standard error meanwhile."""
+    """Reserves standard output: other writes to its descriptor go to standard error meanwhile."""
     real = sys.stdout
     real.flush()
     try:
         same = real.fileno() == 1 and sys.stderr.fileno() == 2
     except (OSError, ValueError):
         same = False
-    if not same:  # a test, or a program, has replaced them
+    if not same:  # replaced by a test or a program
         yield real
         return
     ours = os.dup(1)
@@ -231,13 +233,13 @@ def _console(file: TextIO) -> Console:
 
 
 FAILED = 1
-"""Exit status: something failed while running, or differs from what was expected."""
+"""Exit status: something failed while running, or differs from the expectations."""
 UNUSABLE = 2
-"""Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or something is not installed."""
+"""Exit status: unusable input (an option, a topology, a checkpoint, a scenario), or a missing installation."""
 TAKEN_OVER = 3
 """Exit status: the checkpoint now belongs to another run."""
 TRANSIENT = os.EX_TEMPFAIL
-"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass without help, so the same may succeed later."""
+"""Exit status (75, EX_TEMPFAIL of sysexits.h): a failure that may pass by itself, so that a retry may succeed."""
 
 _UNUSABLE = (ConfigError, TopologyError, ScenarioError, CheckpointError, EnvironmentMissing)
 
@@ -246,11 +248,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @contextmanager
 def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
-    """Print windbolt's errors and exit with their status; other exceptions keep their traceback. They are defects; in a
-    run they may be of a kind that passes, and then have its status.
+    """Prints windbolt's errors and exits with their status. Other exceptions are defects and keep their traceback; in a
+    run they may be transient, and then have that exit status.
 
-    ``restart``: True if a run may be started again by itself, None for what is not a run. The exit status is told where
-    somebody may have to start it again, or must not.
+    ``restart``: True if the run may be restarted automatically, None for commands without a run. The exit status is
+    printed if a user may have to restart the run, or must not.
     """
     try:
         yield
@@ -296,12 +298,12 @@ _NOT_THE_USERS = (
     "<",
 )
 _EXAMPLES = f"{_HOME / 'topologies/examples'}/"
-"""Folder of the examples: their code counts as users' code."""
+"""Folder of the examples, whose code counts as users' code."""
 
 
 def users_line(error: BaseException) -> Text:
-    """Returns the line of the user's own code that gave a wrong value, to follow the error; empty if there is no such
-    line."""
+    """Returns the line of the user's code that gave a wrong value, as an addition to the error; empty if there is no
+    such line."""
     if isinstance(error, TopologyError) or not isinstance(error, ConfigError | SchemaError):
         return Text()
     for raised in (error, error.__cause__):

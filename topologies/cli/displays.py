@@ -39,7 +39,7 @@ from windowing.reprs import printable
 from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import FOREVER, show
 
-# Counts of the time rules per bolt and input stream, as a table and as text (AZ-23, AZ-24).
+# Counts of the time rules for each bolt and input stream, as a table and as text (AZ-23, AZ-24).
 
 
 FOUND = {
@@ -50,15 +50,15 @@ FOUND = {
     "truncated": "truncated",
     "dropped": "dropped",
 }
-"""The counters and their titles."""
+"""The counters with their titles."""
 FRESH = 86_400_000_000
 """Age of input, in microseconds (a day), above which the watermark delay is not shown."""
 
 
 def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
-    """Returns a row for each bolt with a watermark, and one for each of its input streams if it has several.
+    """Returns a row for each bolt with a watermark, and for each of its input streams if it has several.
 
-    None if there is nothing to show. A counter that is zero everywhere has no column.
+    None if there is nothing to show. A counter that is zero in all rows has no column.
     """
     rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
     if not rows:
@@ -78,7 +78,7 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
-    """Returns the counts of one bolt, without zeros: title and value."""
+    """Returns the non-zero counts of one bolt, by title."""
     words = {"watermark delay": delay} if (delay := _delay(bolt)) else {}
     counted = _time_findings(bolt)
     counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
@@ -86,7 +86,7 @@ def time_words(bolt: BoltReport) -> dict[str, str]:
 
 
 def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
-    """Returns the counters of bolts and of their triggers' rules: a line for each bolt that has some."""
+    """Returns the counters of bolts and of their triggers' rules: a line for each bolt with counters."""
     return [
         f"{name}: {', '.join(f'{what} {count}' for what, count in words.items())}"
         for name, bolt in bolts.items()
@@ -95,12 +95,12 @@ def counter_words(bolts: Mapping[str, BoltReport]) -> list[str]:
 
 
 def counters_of(bolt: BoltReport) -> dict[str, str]:
-    """Returns the counters of one bolt: title and value."""
+    """Returns the counters of one bolt, by title."""
     return {what.replace("_", " "): number(count) for what, count in bolt.counters.items()}
 
 
 def start_words(report: BatchReport) -> list[str]:
-    """Describes where a run started, and the input that it skipped for that; empty if it started with its input."""
+    """Describes where a run started, and the input that it skipped; empty if it started with its input."""
     if report.first_output is None:
         return []
     start = "all input was read" if report.read_from is None else f"input was read from {show(report.read_from)} on"
@@ -131,25 +131,24 @@ def _counted(count: int, what: str) -> str:
 
 
 def _delay(bolt: BoltReport) -> str:
-    """Returns the watermark delay; empty if there is none, or if the input is old, because the delay then only says how
-    old it is."""
+    """Returns the watermark delay; empty without one, and for old input, where the delay only tells its age."""
     micros = bolt.delay
     if micros is None or micros > FRESH:
         return ""
     return spoken(micros) if micros >= 0 else f"{spoken(-micros)} ahead"
 
 
-# Complaints about input in a terminal: each once, with its first file, and at the end how many more there were.
+# Complaints about input in a terminal: each once, with its first file; at the end, the number of further ones.
 
 
 class Complaints:
-    """Complaints during a run; two complaints are the same if only their files differ."""
+    """Complaints during a run; two are the same if they differ only in their files."""
 
     def __init__(self) -> None:
         self._times: Counter[tuple[str, str]] = Counter()
 
     def tell(self, report: BatchReport, console: Console | None = None) -> None:
-        """Warns of each complaint of a batch that comes for the first time."""
+        """Warns of each complaint of a batch that is new in this run."""
         for complaint in report.complaints:
             same = _without_file(complaint)
             self._times[same] += 1
@@ -171,19 +170,19 @@ def _without_file(complaint: str) -> tuple[str, str]:
     return component, reason.replace(repr(source), "").strip() if reason else rest
 
 
-# The end of a run: what it did, where the events are, and where the state is.
+# The end of a run: its work, the accounts of events, and the place of the state.
 
 
 _T = TypeVar("_T")
 _CLOSED = " The open windows have been closed"
 _FIRST_COLUMN, _GAP, _NARROWEST = 16, 3, 9
-"""Widths of a table of accounts, in characters: of its first column, between two, and of a number."""
+"""Widths in characters in a table of accounts: of its first column, between two columns, and of a number."""
 
 
 def print_summary(console: Console, topology: Graph, summary: Summary, checkpoint: str | None) -> None:
-    """Print the end of a run: its work, the accounts of each bolt and spout, and the place of its state.
+    """Prints the end of a run: its work, the accounts of each bolt and spout, and the place of its state.
 
-    If there were earlier runs on the checkpoint, the figures of this run and of all runs are shown separately.
+    After earlier runs on the checkpoint, the figures of this run and of all runs are printed separately.
     """
     closing = summary.last is not None and summary.last.closing and summary.batches > 0
     count = summary.batches - int(closing)
@@ -237,7 +236,7 @@ def _state_words(topology: Graph, summary: Summary, checkpoint: str) -> str:
 
 
 def _still_pending(topology: Graph, bolts: dict[str, BoltReport]) -> Iterator[str]:
-    """Yields a sentence for each bolt that has events in no window at the end of the streams, with the reason."""
+    """Yields a sentence for each bolt with events in no window at the end of the streams, with the reason."""
     for name, bolt in bolts.items():
         pending = bolt.accounts.get("pending", 0)
         if pending and name in topology.windowed:
@@ -246,9 +245,9 @@ def _still_pending(topology: Graph, bolts: dict[str, BoltReport]) -> Iterator[st
 
 
 def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
-    """Returns the accounts as a table that can be checked: received = windowed + late + ... + pending.
+    """Returns the accounts as a table whose sum can be checked: received = windowed + late + ... + pending.
 
-    ``of_all``: the end of its title, if the table is about several runs.
+    ``of_all``: the end of its title, if the table covers several runs.
     """
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
@@ -277,7 +276,7 @@ def rate(rows: int, seconds: float) -> str:
 
 
 def _this_run_table(bolts: dict[str, BoltTotals]) -> Group:
-    """Makes a table of this run alone; an account that is zero everywhere has no row."""
+    """Returns a table for this run only; an account that is zero for all bolts has no row."""
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     for name in dict.fromkeys(name for account in accounts for name in account):
@@ -304,7 +303,7 @@ def _table(bolts: Iterable[str]) -> Table:
 
 
 def _titled(title: str, table: Table) -> Group:
-    """Returns a table under a title that may be longer than it is wide."""
+    """Returns a table under a title that may be wider than the table."""
     return Group(Text(title, "italic"), table)
 
 
@@ -331,7 +330,7 @@ def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
 
 
 def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
-    """Yields the bolts in groups whose columns fit into the width, at least one in each."""
+    """Yields the bolts in groups whose columns fit into the width, at least one bolt in each."""
     group: dict[str, _T] = {}
     room = width - _FIRST_COLUMN
     for name, bolt in bolts.items():
@@ -351,7 +350,7 @@ def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
 HEARTBEAT = 30.0
 """Seconds without output after which a line says that the run is in progress."""
 LINE = 80
-"""Maximum length of a line if there is no terminal, except for names that are longer."""
+"""Longest line without a terminal, except for longer names."""
 _MAY_BE_ABSENT = ("behind", "late", "pending", "invalid")
 
 
@@ -362,8 +361,8 @@ class ProgressDisplay(Protocol):
         """Called after each batch."""
 
     def note(self, text: str, *, until_batch: bool = False) -> None:
-        """Called with a remark about the run, for example that it is being stopped. ``until_batch``: the remark holds
-        until the next batch is done."""
+        """Called with a remark about the run, for example that it is being stopped. ``until_batch``: True if the remark
+        holds until the next batch is done."""
 
     def beat(self) -> None:
         """Called several times a second, from the thread that waits for the run."""
@@ -374,7 +373,7 @@ class ProgressDisplay(Protocol):
 
 @contextmanager
 def shown_progress(topology: Graph, *, as_json: bool) -> Iterator[ProgressDisplay]:
-    """The progress display that suits standard output."""
+    """Yields the progress display that suits standard output."""
     if as_json:
         with only_json() as write:
             yield JsonProgress(write)
@@ -387,7 +386,7 @@ def shown_progress(topology: Graph, *, as_json: bool) -> Iterator[ProgressDispla
 
 @dataclass
 class JsonProgress:
-    """Prints a JSON object per batch, each on its own line, as long as somebody reads them."""
+    """Prints a JSON object per batch, each on its own line, while there is a reader."""
 
     write: Callable[[Any], bool]
     complaints: Complaints = field(default_factory=Complaints, repr=False, compare=False)
@@ -405,7 +404,7 @@ class JsonProgress:
         warn(text)
 
     def beat(self) -> None:
-        """Does nothing: nothing is written between two batches."""
+        """Does nothing: there is no output between two batches."""
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended."""
@@ -414,8 +413,8 @@ class JsonProgress:
 
 
 class LineProgress:
-    """Prints a line of text per batch, with the time of day, and below it a line per bolt; if no batch comes for a
-    while, a line that says so."""
+    """Prints a line of text per batch, with the time of day, and below it a line per bolt. If no batch comes for a
+    while, prints a line that says so."""
 
     def __init__(
         self,
@@ -424,7 +423,7 @@ class LineProgress:
         clock: Clock = system_clock,
         passed: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``clock`` is the time of day in microseconds, ``passed`` a count of seconds that never goes back."""
+        """``clock``: returns the time of day in microseconds; ``passed``: returns seconds that never go back."""
         self.topology, self.console, self.speed = topology, console, _Speed()
         self.clock, self.passed = clock, passed
         self.started = self.reported = self.spoke = passed()
@@ -463,7 +462,7 @@ class LineProgress:
         self.console.print(Text(f"{at} {line}"), soft_wrap=True)
 
     def _bolt(self, name: str, bolt: BoltReport) -> list[str]:
-        """Returns a bolt in one line, or in several if one would be too long; zeros are left out."""
+        """Returns lines about a bolt: one, or several if one would be too long; zeros are left out."""
         cells = _cells(self.topology, name, bolt)
         time = " ".join(part for part in (cells.pop("watermark"), f"({cells.pop('behind')})") if part != "()")
         cells = {what: value for what, value in cells.items() if value != "0"} | time_words(bolt) | counters_of(bolt)
@@ -474,7 +473,7 @@ class LiveProgress:
     """Shows a live display."""
 
     def __init__(self, topology: Graph, console: Console | None = None) -> None:
-        """``console``: the console of warnings, if they share the terminal with the display."""
+        """``console``: the console for warnings, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
         self.last: BatchReport | None = None
@@ -482,7 +481,7 @@ class LiveProgress:
         self.ended = False
         self.complaints = Complaints()
         self.in_words = False
-        """True if a table was once too wide: sentences are shown from then on, so that the display does not switch
+        """True if a table was once too wide: from then on sentences are shown, so that the display does not switch
         back."""
 
     def report(self, report: BatchReport) -> None:
@@ -501,14 +500,14 @@ class LiveProgress:
         """Does nothing: the display shows how long the run takes."""
 
     def end(self, summary: Summary) -> None:
-        """Called when the run has ended: the summary that follows says the rest."""
+        """Called when the run has ended; the summary that follows has all results."""
         self.complaints.end(self.console)
         self.remark, self.ended = "", True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich each time the display is refreshed."""
         if self.ended and self.last is None:
-            return  # it would say for ever that the run is starting
+            return  # otherwise the run would seem to be starting for ever
         yield self._headline()
         if self.last is not None:
             table = self._bolts(self.last)
@@ -534,7 +533,7 @@ class LiveProgress:
         ]
 
     def _bolts(self, report: BatchReport) -> Table:
-        """Returns a table with a row for each bolt. A column that is zero everywhere is left out, so that the others
+        """Returns a table with a row for each bolt. A column that is zero for all bolts is left out, so that the others
         fit into 80 characters."""
         rows = {name: _cells(self.topology, name, bolt) for name, bolt in report.bolts.items()}
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -552,7 +551,7 @@ class LiveProgress:
         return table
 
     def _bolts_in_words(self, report: BatchReport) -> Group:
-        """Two lines for each bolt, if a table would be too wide."""
+        """Returns two lines for each bolt, if a table would be too wide."""
         lines = []
         for name, bolt in report.bolts.items():
             cells = _cells(self.topology, name, bolt)
@@ -568,7 +567,7 @@ class LiveProgress:
 
 @contextmanager
 def _live(topology: Graph) -> Iterator[LiveProgress]:
-    # Output on standard error appears above the display only where both are the same terminal.
+    # Output on standard error appears above the display only if both are the same terminal.
     console, shared = out(), sys.stderr.isatty()
     display = LiveProgress(topology, console if shared else None)
     with Live(display, console=console, refresh_per_second=4, redirect_stderr=shared):
@@ -576,7 +575,7 @@ def _live(topology: Graph) -> Iterator[LiveProgress]:
 
 
 class _Speed:
-    """Rows per second: of a batch, and since the first one began."""
+    """Rows per second, of a batch and since the first batch began."""
 
     def __init__(self) -> None:
         self.rows, self.began = 0, 0.0
@@ -593,7 +592,7 @@ class _Speed:
 
 
 def _filled(parts: Sequence[str]) -> list[str]:
-    """Joins the parts to lines of up to 80 characters, which end only between two parts."""
+    """Joins the parts to lines of up to 80 characters, which end only between parts."""
     lines = [f"  {parts[0]}"]
     for part in parts[1:]:
         if len(lines[-1]) + len(part) + 3 <= LINE:
@@ -632,15 +631,15 @@ def _cells(topology: Graph, name: str, bolt: BoltReport) -> dict[str, str]:
     }
 
 
-# The report of ``windbolt check`` on a topology.
+# The report of ``windbolt check`` about a topology.
 
 
 _EXAMPLE = "such as"
-"""Word of a fact that is data, of which only the first line is shown."""
+"""Word that introduces data, of which only the first line is shown."""
 
 
 def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
-    """Checks the surroundings of a topology, and prints the findings; returns True if all is well.
+    """Checks the surroundings of a topology, and prints the findings; returns True if there are no problems.
 
     ``strict``: warnings count as problems.
     """
@@ -682,7 +681,7 @@ def _print_part(console: Console, part: Described, *found: Findings) -> None:
 
 
 def _print_sinks(console: Console, topology: Graph, found: Sequence[Mapping[str, Findings]]) -> None:
-    """Print a line or two for each sink; ``windbolt describe`` has their columns."""
+    """Prints a line or two for each sink; ``windbolt describe`` has their columns."""
     if not topology.sinks:
         return
     console.print()

@@ -1,4 +1,4 @@
-"""``windbolt replay``: answers scenarios, draws them, compares the answers with their expectations, and records."""
+"""``windbolt replay``: replays scenarios, draws them, compares results with expectations, and records scenarios."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from windowing.timestamps import from_datetime, readable_time, show
 
 @dataclass(frozen=True)
 class PictureFiles:
-    """Files to which pictures are written; None for those that are not asked for."""
+    """Files for pictures; None for pictures that are not requested."""
 
     html: str | None = None
     svg: str | None = None
@@ -63,12 +63,12 @@ class PictureFiles:
 
     @property
     def options(self) -> list[str]:
-        """The options for pictures that were given."""
+        """The options for pictures on the command line."""
         given = {"--html": self.html, "--svg": self.svg, "--png": self.png}
         return [name for name, path in given.items() if path is not None]
 
     def check(self, items: Sequence[Loaded | Problem]) -> None:
-        """Raise ConfigError, before anything runs, if a file cannot be written, or cannot hold so many scenarios."""
+        """Raises ConfigError, before anything runs, if a file cannot be written, or cannot hold this many scenarios."""
         for name, path in (("--html", self.html), ("--svg", self.svg), ("--png", self.png)):
             if path is None:
                 continue
@@ -93,7 +93,7 @@ class PictureFiles:
             check_png()
 
     def write(self, shown: Sequence[tuple[Loaded, Outcome]]) -> None:
-        """Writes the requested files; nothing if no scenario could be answered."""
+        """Writes the requested files; nothing without a result."""
         if not shown or not self.options:
             return
         from topologies.scenarios.svg import PageItem, page, png, svg
@@ -117,7 +117,7 @@ def _write(path: str, content: bytes) -> None:
         ) from None
 
 
-# Replaying again at every save: which files matter, and a process of its own for each replay.
+# Replaying at every save: the relevant files, and a new process for each replay.
 
 
 _KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
@@ -129,9 +129,9 @@ FileTimes = dict[Path, tuple[int, int]]
 
 
 def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int:
-    """Run a ``windbolt`` command now, and again at every change in these folders, until Ctrl-C.
+    """Runs a ``windbolt`` command now, and again at every change in these folders, until Ctrl-C.
 
-    Each time in a new process, so that it imports the files as they were saved. Returns the last exit status.
+    Each run is a new process, so that it imports the saved files. Returns the last exit status.
     """
     status, watched, pause = 0, sorted(set(folders)), threading.Event()
     try:
@@ -147,7 +147,7 @@ def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int
 
 
 def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topology: str | None) -> set[Path]:
-    """Returns the folders of scenarios, and of the topologies' files that they name."""
+    """Returns the folders of scenarios, and of the files of the topologies that they name."""
     found = {file if file.is_dir() else file.parent for file in files}
     named = [located(item.scenario, item.place.path).topology for item in items if isinstance(item, Loaded)]
     for reference in {*named, topology} - {None}:
@@ -157,7 +157,7 @@ def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topolog
 
 
 def state_of(folders: Iterable[Path]) -> FileTimes:
-    """Returns the files in folders and below them that a replay may depend on."""
+    """Returns the files in folders and below them on which a replay may depend."""
     state: FileTimes = {}
     for folder in folders:
         for top, inner, names in os.walk(folder):
@@ -181,11 +181,11 @@ def _say_waiting(folders: Sequence[Path]) -> None:
     say(out(), Text(f"Waiting for a change in {names}; Ctrl-C ends.", "dim"))
 
 
-# ``windbolt replay``: answers scenarios, draws them, and compares the answers with their expectations.
+# ``windbolt replay``: replays scenarios, draws them, and compares results with expectations.
 
 
 FEW = 5
-"""Maximum number of scenarios that are all drawn."""
+"""Most scenarios that are all drawn."""
 DRAWN = 3
 """Number of failing scenarios that are drawn if there are more."""
 
@@ -260,9 +260,9 @@ def replay(
 
 
 def _record(reference: str, inputs: Sequence[str]) -> int:
-    """Print the scenario of a topology's input; the exit status says whether it comes out the same again."""
+    """Prints the scenario of a topology's input; the exit status tells whether a replay gives the same results."""
     topology = loaded(reference)
-    with redirect_stdout(sys.stderr):  # what bolts print is not part of it
+    with redirect_stdout(sys.stderr):  # prints of bolts are not part of the scenario
         made = recorded(reference, topology, inputs)
     sys.stdout.write(made.text)
     if made.unreadable:
@@ -297,18 +297,18 @@ def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
 
 
 def _watch(files: Sequence[Path], topology: str | None) -> int:
-    """Replay until Ctrl-C, with the options that were given."""
+    """Replays until Ctrl-C, with the options of the command line."""
     command = [argument for argument in sys.argv[1:] if argument != "--watch"]
     return replay_at_every_save(command, folders_of(files, _all(files), topology))
 
 
 class _Output(Protocol):
-    """Shows answers."""
+    """Shows results of scenarios."""
 
     def show(self, item: Loaded, outcome: Outcome) -> None: ...
 
     def malformed(self) -> None:
-        """Count one more scenario that cannot be answered; the problem has been reported."""
+        """Counts another scenario without a result, whose problem has been reported."""
 
 
 @contextmanager
@@ -331,13 +331,13 @@ def _check_output_options(*, draw: bool, quiet: bool, as_json: bool) -> None:
 
 @dataclass
 class _Report:
-    """Report on scenarios, which are answered and shown in the order of the files; it keeps the worst exit status."""
+    """Report on scenarios, which are replayed and shown in the order of the files; keeps the worst exit status."""
 
     output: _Output
     debug: bool
     status: int = 0
     shown: list[tuple[Loaded, Outcome]] = field(default_factory=list)
-    """Answered scenarios, for the files of pictures."""
+    """Replayed scenarios, for the files of pictures."""
 
     def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Graph | None) -> None:
         scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
@@ -372,7 +372,7 @@ class _Report:
 
 @dataclass
 class _Objects:
-    """Shows a JSON object for each answer."""
+    """Shows a JSON object for each result."""
 
     write: Callable[[Any], bool]
 
@@ -394,7 +394,7 @@ def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
 
 @dataclass
 class _Pictures:
-    """Shows timelines of few scenarios; for many, a line each, and timelines of some that fail."""
+    """Shows timelines of few scenarios; for many, a line each, and timelines of some failing ones."""
 
     console: Console
     few: bool
@@ -466,7 +466,7 @@ def _verdict(item: Loaded, outcome: Outcome) -> Text:
 
 
 MOST_ROWS = 10_000
-"""Maximum number of events of a scenario, because people have to read it."""
+"""Most events of a scenario, because people have to read it."""
 
 
 @dataclass(frozen=True)
@@ -477,18 +477,18 @@ class RecordedScenario:
     """The file as YAML text."""
     events: int
     unreadable: int
-    """Number of unreadable rows, which are not in it."""
+    """Number of unreadable rows, which are left out."""
     differences: tuple[str, ...]
-    """Differences that appear when the file is replayed; none if it is a test that holds."""
+    """Differences when the file is replayed; none if it holds as a test."""
 
 
 def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> RecordedScenario:
     """Returns the scenario of a topology that reads these inputs, with their results as expectations.
 
-    ``inputs``: folders, files or patterns; with several spouts each as ``spout=path``. A spout without one reads its
-    own files or rows. A watermark follows each batch, cut as in a run; then the streams end.
+    ``inputs``: folders, files or patterns; with several spouts each as ``spout=path``. A spout without an input reads
+    its own files or rows. A watermark follows each batch, cut as in a run; then the streams end.
 
-    Raises ConfigError for inputs that cannot be used, and for more than 10,000 rows.
+    Raises ConfigError for unusable inputs, and for more than 10,000 rows.
     """
     chosen = _by_spout(topology, inputs)
     steps: list[dict[str, Any]] = []
@@ -515,7 +515,7 @@ def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> Recorded
 
 
 def _by_spout(topology: Graph, inputs: Sequence[str]) -> dict[str, str]:
-    """Returns the input of each spout that is given one."""
+    """Returns the inputs by spout."""
     found: dict[str, str] = {}
     for given in inputs:
         name, sign, path = given.partition("=")
@@ -553,8 +553,8 @@ def _batches(node: SpoutNode, path: str | None) -> Iterator[Pieces]:
 
 
 def _reader(node: SpoutNode, path: str | None) -> FileSpout:
-    """Returns the reader of a spout's input: a spout of files, at ``path`` if that is given; for another spout, files
-    at ``path`` with its columns."""
+    """Returns a file spout for a spout's input: with files at ``path``, if one is given, and the columns of the
+    spout."""
     spout = node.spout
     if isinstance(spout, FileSpout):
         if spout.merge_by is not None:
@@ -603,7 +603,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Returns a value as a scenario has it, with times in ISO 8601."""
+    """Returns a value in the form of scenario files, with times in ISO 8601."""
     match value:
         case datetime():
             return readable_time(from_datetime(value))
@@ -615,7 +615,7 @@ def _value(value: Any) -> Any:
 
 
 def _expected(answer: Replayed) -> dict[str, Any]:
-    """Turns an answer into expectations: windows, late events, rows of sinks, and the accounts."""
+    """Turns a result into expectations: windows, late events, rows of sinks, and the accounts."""
     if answer.ok is False:
         raise ScenarioError(f"the input cannot be replayed: {'; '.join(answer.differences)}")
     found: dict[str, Any] = {"counts": {name: number for name, number in answer.counts.items() if number}}

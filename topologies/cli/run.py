@@ -44,11 +44,11 @@ from windowing.durations import as_duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.reprs import error_text, printable
 
-# Keeps the page of a run after the end of the run, if somebody sits at a terminal.
+# Keeps the page of a run open after the run has ended, if a user is at a terminal.
 
 
 class RunOfPage:
-    """The run whose page may stay."""
+    """The run whose page may stay open."""
 
     def __init__(self) -> None:
         self._options: RunOptions | None = None
@@ -61,7 +61,7 @@ class RunOfPage:
 
     @property
     def address(self) -> Address | None:
-        """Address of the page that may stay after the run; None if the run has no page, or was stopped."""
+        """Address of the page that may stay open after the run; None if the run has no page, or was stopped."""
         if self._options is None or self._options.stop.is_set():
             return None
         address = self._options.page_address
@@ -70,8 +70,8 @@ class RunOfPage:
 
 @contextmanager
 def staying(*, as_json: bool) -> Iterator[RunOfPage]:
-    """Waits after the block, also after a run that failed, for Ctrl-C if the page is served and there is a terminal to
-    end it from. Otherwise it does not wait: a run in a script ends when it has ended."""
+    """After the block, even after a failed run, waits for Ctrl-C if the page is served and there is a terminal.
+    Otherwise does not wait, so that a script ends with its run."""
     page = RunOfPage()
     try:
         yield page
@@ -85,7 +85,7 @@ def staying(*, as_json: bool) -> Iterator[RunOfPage]:
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], object]]:
-    """Returns a function that waits for Ctrl-C, also for one that has come since the block began."""
+    """Yields a function that waits for Ctrl-C, including one since the block began."""
     pressed = SimpleQueue[None]()  # unlike an event, it may be used by a handler that interrupts its use
     before = signal.signal(signal.SIGINT, lambda *_: pressed.put(None))
     try:
@@ -99,7 +99,7 @@ def tell_page(address: Address, words: str) -> None:
     say(err(), Text.assemble((f"http://{address}/", "bold cyan"), f"  {words}"))
 
 
-# Command-line options that lay settings over a step's file, such as its surroundings.
+# Command-line options that overlay a step's file, for example with its surroundings.
 
 
 With = Annotated[
@@ -134,7 +134,7 @@ class StepOptions:
         return cls(tuple(overlays or ()), tuple(assignments or ()), not no_file_rules)
 
     def load(self, reference: str, further: Further | None = None) -> StepConfig:
-        """Returns the step of a file, with these options laid over it; ``further`` as in ``load_step``."""
+        """Returns the step of a file, overlaid with these options; ``further``: as in ``load_step``."""
         if not is_step(reference):
             raise ConfigError(
                 f"{reference!r} is not a step",
@@ -152,11 +152,11 @@ class StepOptions:
         return config if self.file_rules else config.without_file_rules()
 
     def refuse(self, reference: str) -> None:
-        """Raise ConfigError if there are options for a step although the reference names a topology in Python."""
+        """Raises ConfigError if there are options for a step although the reference names a topology in Python."""
         self._refuse(f"with {reference!r}", do="leave them out")
 
     def refuse_without_step(self) -> None:
-        """Raise ConfigError if there are options for a step although no file of one is named."""
+        """Raises ConfigError if there are options for a step without a step's file."""
         self._refuse("without a step", do="name its file with --topology, or leave them out")
 
     def _refuse(self, where: str, do: str) -> None:
@@ -187,7 +187,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 
 def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Graph:
-    """Returns a user's topology. Output of its file while loading is not a result, and goes to standard error."""
+    """Returns a user's topology. Output of its file during loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
         if is_step(reference):
             from topologies.step.compile_step import step_problems, step_topology
@@ -199,14 +199,14 @@ def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Graph:
 
 
 def end_at_sigterm_in_a_container() -> None:
-    """Lets SIGTERM end this process, as it ends others, until a run handles it: the kernel drops a signal without a
-    handler for the first process of a container, which would then be killed after its grace period."""
+    """Lets SIGTERM end this process as usual, until a run handles it. The kernel drops a signal without a handler for
+    the first process of a container, which would then be killed after its grace period."""
     if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
 
 
 def run_watched(topology: Graph, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
-    """Run with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
+    """Runs with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
     with shown_progress(topology, as_json=as_json) as progress:
 
         def tell(coming: ComingRestart) -> None:
@@ -219,14 +219,14 @@ def run_watched(topology: Graph, runner: Runner, options: RunOptions, *, as_json
 
 
 def restart_in_words(coming: ComingRestart) -> str:
-    """Describes a restart that is to come, on one line."""
+    """Describes a coming restart, on one line."""
     why = coming.error.what if isinstance(coming.error, WindboltError) else error_text(coming.error)
     number = f"{coming.in_a_row} of at most {coming.most} without a batch"
     return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")
 
 
 def _in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:
-    """Run in another thread, so that signals reach this one at once, and Spark does not take them over."""
+    """Runs in another thread, so that signals reach this one at once, and Spark does not take them over."""
     with _signals(options.stop, progress):
         run = Run(name, runner, options)
         while not run.end_within(0.2):
@@ -236,12 +236,12 @@ def _in_background(name: str, runner: Runner, options: RunOptions, progress: Pro
 
 @contextmanager
 def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
-    """Handle signals: the first asks the run to stop, the second ends the process with status 128 + its number."""
+    """Handles signals: the first asks the run to stop, the second ends the process with status 128 + its number."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             if os.isatty(1):
-                os.write(1, b"\x1b[?25h\n")  # show the cursor that the display has hidden
+                os.write(1, b"\x1b[?25h\n")  # shows the cursor that the display has hidden
             os._exit(128 + number)
         stop.set()
         progress.note("finishing the batch, then stopping; once more (Ctrl-C) to force it")
@@ -257,7 +257,7 @@ def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]
             signal.signal(number, handler)
 
 
-# ``windbolt describe``: what a topology is made of.
+# ``windbolt describe``: the parts of a topology.
 
 
 def describe(
@@ -294,7 +294,7 @@ def describe(
             say(out(), Text(text), whole_types=True)
 
 
-# ``windbolt check``: whether a topology or a step can run, and all that is wrong with it.
+# ``windbolt check``: can a topology or a step run, and what are all its problems?
 
 
 def check(
@@ -355,7 +355,7 @@ def _step(reference: str, options: StepOptions, *, load: bool, strict: bool) -> 
     from topologies.step.compile_step import missing, step_problems, step_topology
     from topologies.step.describe_step import summary
 
-    with redirect_stdout(sys.stderr):  # output of rules while they are loaded is no result
+    with redirect_stdout(sys.stderr):  # prints of loading rules are no results
         config = options.load(reference, lambda config: step_problems(config, load=load))
         if not missing(config):
             step_topology(config, load=load)
@@ -499,7 +499,7 @@ def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -
 
 
 def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:
-    """Returns the restarts that the command line asks for; None for none."""
+    """Returns the restart rules from the command line; None without restarts."""
     given = {"--restart-attempts": attempts, "--restart-max-backoff": max_backoff}
     if not wanted:
         names = [name for name, value in given.items() if value is not None]
@@ -531,7 +531,7 @@ def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) 
 
 
 def settings_of(conf: Sequence[str]) -> dict[str, str]:
-    """Returns settings of Spark as the command line gives them."""
+    """Returns settings of Spark from the command line."""
     settings = {}
     for given in conf:
         key, sign, value = given.partition("=")

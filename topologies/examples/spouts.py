@@ -1,4 +1,4 @@
-"""Spouts of one's own, ready to copy: a table of a database, a stream of Redis, a web service, a folder of mails."""
+"""Users' spouts, ready to copy: a database table, a Redis stream, a web service, a mail folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from windbolt import PartitionedSpout, Spout
 
 
 class Orders(Spout):
-    """Reads a table of SQLite to which others add rows, by its growing id.
+    """Reads an SQLite table, to which others add rows, by its increasing id.
 
-    For another database ``open`` differs, and a driver that returns datetimes needs no ``fromisoformat``. DuckDB lets
-    one process have a file: connect and close in ``read``.
+    For another database, ``open`` differs, and a driver that returns datetimes needs no ``fromisoformat``. DuckDB lets
+    only one process have a file open: there, connect and close in ``read``.
 
-    A database in which many write at once may show a row after one with a greater id: there, read only rows that are
+    If many write to a database at once, a row may appear after a row with a greater id. Then read only rows that are
     some seconds old.
     """
 
@@ -45,10 +45,9 @@ class Orders(Spout):
 
 
 class OrdersByShop(PartitionedSpout):
-    """Reads a table of SQLite in ranges of ids, shop by shop: several tasks at a time, and again after a crash.
+    """Reads an SQLite table in ranges of ids, shop by shop: several tasks in parallel, and again after a crash.
 
-    The table has an index on (shop, id), and rows are neither changed nor deleted. For another database the same
-    differs as in ``Orders``.
+    The table has an index on (shop, id), and rows are neither changed nor deleted. For other databases, see ``Orders``.
     """
 
     schema = "id long, shop string, ts timestamp, amount double"
@@ -76,9 +75,10 @@ class OrdersByShop(PartitionedSpout):
 
 
 class Clicks(Spout):
-    """Reads a stream of Redis or Valkey, by the ids of its entries, which begin with the time at which they were added.
+    """Reads a Redis or Valkey stream by the ids of its entries, which begin with the time of adding.
 
-    The checkpoint has the last id: no group of consumers is needed. What Redis trims before it was read is lost.
+    The checkpoint has the last id, so no consumer group is needed. Entries that Redis trims before they were read are
+    lost.
     """
 
     schema = "ts timestamp, user string, page string"
@@ -104,8 +104,8 @@ class Clicks(Spout):
 
 
 class Quotes(Spout):
-    """Reads a web service that answers with the events after a number, as JSON; if it had none, it is asked again after
-    some seconds."""
+    """Reads a web service that returns the events after a number, as JSON. If there were none, it asks again some
+    seconds later."""
 
     schema = "number long, ts timestamp, symbol string, price double"
 
@@ -125,10 +125,10 @@ class Quotes(Spout):
 
 
 class Mails(Spout):
-    """Reads the new mails of a Maildir. They are deleted when they are in a batch that is committed, and cannot be read
+    """Reads the new mails of a Maildir. Once a batch with them is committed they are deleted, so they cannot be read
     again.
 
-    The offset is the names of those that have been read and not yet been deleted.
+    The offset has the names of the mails that were read and not yet deleted.
     """
 
     schema = "ts timestamp, sender string, subject string"

@@ -1,1 +1,1 @@
-"""The live page of a run: what holds time, what happened to events, and whether the run is well, in a browser."""
+"""The live page of a run in a browser: the inputs that hold back time, the accounts of events, and the run's health."""

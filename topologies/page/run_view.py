@@ -1,4 +1,4 @@
-"""The parts of a run's page: its bolts, sinks, graph, remarks, and what happened over time."""
+"""The parts of a run's page: its bolts, sinks, graph and remarks, and its history."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from topologies.run.summary import spoken
 from windowing.reprs import one_line
 from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
-# The part of a page about a run that its checkpoint has noted.
+# A recorded run, as a part of its checkpoint's page.
 
 
 def run_view(note: RunNote) -> dict[str, Any]:
-    """Returns a run as plain JSON; without a noted end, it is unknown whether it is in progress or died."""
+    """Returns a run as plain JSON. Without a recorded end, the run may be in progress or dead."""
     return {**asdict(note), "run": note.run[:8], "how": note.how or "no end", "repeats": 0}
 
 
-# What a page asks of the run that it shows, whether it is in progress in this process or lies in a checkpoint.
+# The interface between a page and its run, which is in progress in this process or stored in a checkpoint.
 
 
 class RunPage(Protocol):
-    """A run as its page shows it. Its methods are called from any thread."""
+    """A run as its page sees it. Methods are called from any thread."""
 
     @property
     def name(self) -> str:
@@ -45,26 +45,26 @@ class RunPage(Protocol):
 
     def state(self, known: str, after: int) -> dict[str, Any]:
         """Returns everything to show, as plain JSON, times in microseconds. ``known``: the version that the page has;
-        if it is still the present one, only values that change between two batches are returned. ``after``: the number
-        of the last point that the page has."""
+        if it is still the present one, returns only values that change between two batches. ``after``: the number of
+        the page's last point."""
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
-        """Explains why a window has not fired. Raises ConfigError for a bolt, key or window that does not exist."""
+        """Explains why a window has not fired. Raises ConfigError for an unknown bolt, key or window."""
 
 
-# The outcome of events over time: a point for each batch, fewer of them as a run progresses.
+# The history of events: a point for each batch, thinned out as a run progresses.
 
 
 MOST = 600
-"""Number of points that are kept."""
+"""Most points that are kept."""
 _DENSE = 120
-"""Number of the latest points that are all kept."""
+"""Number of the latest points, all of which are kept."""
 
 Point = dict[str, Any]
 
 
 class Points:
-    """The points of a run, the oldest first; each has a number that grows."""
+    """The points of a run, the oldest first; each has an increasing number."""
 
     def __init__(self) -> None:
         self._old: list[Point] = []
@@ -74,7 +74,7 @@ class Points:
         self._next = 0
 
     def add(self, point: Point) -> None:
-        """Adds the point of a batch; if there are too many points, some of the older ones are dropped."""
+        """Adds the point of a batch; if there are too many points, drops some of the older ones."""
         self._latest.append({"n": self._next, **point})
         self._next += 1
         if len(self._latest) > _DENSE:
@@ -91,7 +91,7 @@ class Points:
 
 
 def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None) -> Point:
-    """Returns the point of a batch that has been committed at this time: totals so far, times in microseconds."""
+    """Returns the point of a batch: totals so far, times in microseconds. ``at``: when it was committed."""
     return {
         "batch": manifest.batch,
         "closing": manifest.closing,
@@ -114,24 +114,25 @@ def _without_zeros(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-# What an operator should know of a run at a glance, in sentences: what holds time, and what was turned away.
+# Facts that operators should see at a glance, as sentences: inputs that hold back time, and rejected events.
 
 
 RECENT = 60_000_000
 """Microseconds that count as recent."""
 _LEAD = 60_000_000
-"""Microseconds by which others must be ahead of an input before a remark is shown; at least the length of a window."""
+"""Microseconds by which other inputs must be ahead of an input before a remark is shown, or the length of a window if
+that is longer."""
 
 _STANDS = 10_000_000
-"""Microseconds without progress after which a remark on an input is shown."""
+"""Microseconds without progress after which a remark about an input is shown."""
 _MANY = 20
-"""A warning is shown when more than one in this many events is turned away."""
+"""A warning is shown if more than one in this many events is rejected."""
 
 Severity = Literal["bad", "warn", "note"]
 
 
 def page_remark(severity: Severity, text: str, bolt: str | None = None) -> dict[str, Any]:
-    """Returns a remark as plain JSON; ``bolt``: which one it is about."""
+    """Returns a remark as plain JSON; ``bolt``: the bolt that it concerns."""
     return {"severity": severity, "text": text, "bolt": bolt}
 
 
@@ -150,7 +151,7 @@ def remarks_of(
 
 
 def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[dict[str, Any]]:
-    """Yields remarks on an input or partition that holds the time of a bolt, and that others are ahead of."""
+    """Yields remarks about an input or partition that holds back the time of a bolt, while others are ahead."""
     if bolt["ended"]:
         return
     marks = [mark for mark in bolt["marks"] if not mark["idle"]]
@@ -183,7 +184,7 @@ def _named(marks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """Yields warnings about events of the last minute that were turned away, with their number."""
+    """Yields warnings about events rejected in the last minute, with their number."""
     if not recent:
         return
     now = recent[-1]["bolts"].get(name, {}).get("accounts", {})
@@ -200,16 +201,16 @@ def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) ->
             )
 
 
-# The files that sinks have published, as their folders on this machine have them.
+# The files that sinks have published in local folders.
 
 
 LATEST_FILES = 5
-"""Number of files of a sink that are named: the latest."""
+"""Number of a sink's files that are named: the latest."""
 _AT_LEAST, _TIMES = 5.0, 200
-"""A folder is listed again after this many seconds, and not before this many times as long as the last listing took."""
+"""Seconds until a folder is listed again, and the least such pause as a multiple of the last listing's duration."""
 
 IN_PART = "+"
-"""Suffix of the version of a state with a part from an earlier version: a page with this version gets the whole state
+"""Suffix of a state's version if a part is from an earlier version; a page with this version gets the whole state
 again."""
 
 
@@ -218,9 +219,9 @@ class ShownSink(NamedTuple):
 
     name: str
     kind: str
-    """Kind in words."""
+    """Description of its kind."""
     folder: str | None
-    """Folder into which it writes files; None for other sinks."""
+    """Folder for its files; None for other sinks."""
 
 
 @dataclass
@@ -233,14 +234,14 @@ class _Listing:
 
 @dataclass
 class SinkFolders:
-    """Lists the folders of sinks, each now and then."""
+    """Lists the folders of sinks from time to time."""
 
     sinks: Sequence[ShownSink]
     _listed: dict[str, _Listing] = field(default_factory=dict)
 
     def now(self, version: object) -> tuple[list[dict[str, Any]], bool]:
-        """Returns each sink as plain JSON, and whether all listings are of this version, which changes when files may
-        have come."""
+        """Returns each sink as plain JSON, and True if all listings belong to ``version``, which changes when there may
+        be new files."""
         shown = [
             {"name": sink.name, "kind": sink.kind, "folder": sink.folder, "files": self._files(sink, version)}
             for sink in self.sinks
@@ -260,7 +261,7 @@ class SinkFolders:
 
 def _listed(folder: str) -> dict[str, Any]:
     names: list[str] = []
-    with suppress(OSError):  # there is no folder before the first file
+    with suppress(OSError):  # no folder before the first file
         names = sorted(name for name in os.listdir(folder) if batch_of_file(name) is not None)
     latest = []
     for name in reversed(names[-LATEST_FILES:]):
@@ -269,11 +270,11 @@ def _listed(folder: str) -> dict[str, Any]:
     return {"count": len(names), "latest": latest}
 
 
-# Where the cards of a topology's parts stand on its page, and the points of the arrows between them.
+# Positions of a topology's cards on its page, and of the points of the arrows between them.
 
 
 WIDTH = 204
-"""Pixels: all cards are as wide, so that numbers in them may change."""
+"""Width of a card in pixels; all are equal, so that numbers in them may change."""
 _TALL, _LOW = 104, 72
 """Pixels: the height of a windowed bolt's card, and that of others."""
 _GAP, _BETWEEN = 28, 46
@@ -316,24 +317,24 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
     return {"cards": cards, "arrows": drawn, "width": layers.width, "height": max(tops[-1] - _BETWEEN, 0.0)}
 
 
-# What a page shows of a windowed bolt: its time, its accounts and its open windows, from the state after a batch.
+# A windowed bolt on a page: its time, its accounts and its open windows, from the state after a batch.
 
 
 MOST_MARKS = 200
-"""Most inputs and partitions that are shown: the ones furthest behind, with the number of the others."""
+"""Most inputs and partitions that are shown: those furthest behind, with the number of the others."""
 MOST_WINDOWS = 2_000
-"""Number of windows that are examined to find open ones."""
+"""Most windows that are examined to find open ones."""
 MOST_ROWS = 200_000
-"""Most events up to which the events of each open window are counted, for which they have to be read."""
+"""Most events for which the events of each open window are counted, since they have to be read."""
 MOST_UNITS = 2_000
-"""Most keys up to which the states of policies are examined."""
+"""Most keys for which the states of policies are examined."""
 SHOWN_UNITS = 6
-"""Number of keys whose states of policies are shown: those with the latest events."""
+"""Most keys whose states of policies are shown: those with the latest events."""
 
 
 def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
-    """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, the last one last; ``since``: by
-    input or partition, the clock since which it has not moved, if that is known."""
+    """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, in order. ``since``: by input or
+    partition, the clock from which on it has not moved, if known."""
     state, clock = kept[-1].bolts[name], kept[-1].clock
     current = state.watermark.current if rules.event_time else None
     watermark = known(current)
@@ -365,8 +366,8 @@ def known(time: int | None) -> int | None:
 
 
 def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Returns the inputs and partitions: those that have delivered nothing, then those that are furthest behind; those
-    that are idle last."""
+    """Returns the inputs and partitions: those that have delivered nothing, then those furthest behind; idle ones
+    last."""
     state = kept[-1].bolts[name]
     sources = state.watermark.sources
     holding = {each.source: each for each in blocking_inputs_of(name, rules, kept)}
@@ -394,10 +395,10 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
 def open_view(
     name: str, rules: BoltRules, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
 ) -> dict[str, Any]:
-    """Returns the open windows of a bolt as plain JSON: ``windows`` are (end, events) of those that begin at regular
-    times, None if they are not counted; ``waiting`` the windows of keys that a trigger fires; ``next`` when the next
-    one is due, or the least end of those whose end depends on their events; ``policies`` what policies of a user's own
-    have been told, and keep."""
+    """Returns the open windows of a bolt as plain JSON. ``windows``: (end, events) of windows at regular times, None if
+    they are not counted. ``waiting``: the windows of keys that a trigger fires. ``next``: when the next window is due,
+    or the least end of windows whose end depends on their events. ``policies``: the events that users' policies have
+    tracked, and their states."""
     state = kept[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
     regular = rules.slide is not None and rules.length is not None and rules.key_trigger is None
@@ -412,8 +413,8 @@ def open_view(
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
-    """Describes in sentences the events that policies of a user's own have tracked, and the states of the latest keys
-    or tasks. ``more`` is the number of the others."""
+    """Describes the events that users' policies have tracked, and the states of the latest keys or tasks. ``more``: the
+    number of the others."""
     refs = [task.windows.get("units") for task in explained.state.tasks]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.rules.policies

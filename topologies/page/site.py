@@ -1,5 +1,5 @@
-"""The live page: the runs that it shows, in progress in this process or stored in a checkpoint; its site, read-only;
-and the observers that a run's options ask for."""
+"""The live page: the runs that it shows, in progress in this process or stored in a checkpoint; its read-only site; and
+the observers that a run's options require."""
 
 from __future__ import annotations
 
@@ -65,28 +65,27 @@ from topologies.run.run_metrics import LoggedOnce, RunMetrics, RunState
 from topologies.run.summary import Advice, advice_on
 from windowing.errors import WindboltError
 
-# A run of this process, as its page shows it: kept while it is in progress, and told when somebody asks.
+# A run of this process on its page: recorded while it is in progress, rendered on request.
 
 
 BATCHES, EVENTS, COMPLAINTS = 80, 40, 40
-"""Numbers of the latest batches, events that were not admitted, and messages about unreadable input that are kept."""
+"""Numbers of the latest batches, rejected events, and messages about unreadable input that are kept."""
 KEPT_MANIFESTS = 3
-"""Number of kept states, which show how long an input has not advanced; by default as many as a checkpoint keeps."""
+"""Number of kept states, which tell how long an input has not advanced; by default as many as a checkpoint keeps."""
 WINDOWS_SECONDS = 5.0
-"""Seconds until open windows are counted again: their events have to be read."""
+"""Seconds until open windows are counted again, for which their events are read."""
 ADVICE_SECONDS = 5.0
-"""Seconds until advice is computed again: the code of bolts is read for it."""
+"""Seconds until advice is computed again, for which the code of bolts is read."""
 _LOG = logging.getLogger("windbolt.page")
 
 
 class LiveRun(RunObserver):
-    """Records a run. The page's content is made on request, so a page that nobody looks at costs the run next to
-    nothing."""
+    """Records a run. The page's content is made on request, so an unvisited page costs the run next to nothing."""
 
     wants_rejected_events = True
 
     def __init__(self, topology: Graph, options: RunOptions, metrics: RunMetrics) -> None:
-        """``metrics``: of the same run; they are notified of everything before this object."""
+        """``metrics``: of the same run; they are told about everything before this object."""
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval
         self._rules = TopologyRules.of(topology).bolts
@@ -128,11 +127,11 @@ class LiveRun(RunObserver):
     # -- called by the run
 
     def begin(self, micro_batch: MicroBatch, lag: LagNow) -> None:
-        """Called at the start: the state of the run before is shown until the first batch."""
+        """Called at the start. The state of the previous run is shown until the first batch."""
         manifest = micro_batch.manifest
         with self._lock:
             self._micro_batch, self._in_hand = micro_batch, False
-            if self._began is None:  # else it is started again, and the page continues
+            if self._began is None:  # else it is a restart, and the page continues
                 self._began = self._clock()
                 self._continues = manifest.batch if manifest.batch >= 0 else None
                 self._earlier = _earlier_runs(micro_batch)
@@ -141,7 +140,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def phase(self, name: str) -> None:
-        """Notes a phase; a batch that begins while one is in progress is its repetition."""
+        """Records a phase; a batch that begins during another one is its repetition."""
         if name == "ingest":
             self._repeats += self._in_hand
             self._in_hand = True
@@ -155,7 +154,7 @@ class LiveRun(RunObserver):
             self._rejected_events.extend({**asdict(event), "at": now} for event in events)
 
     def report(self, report: BatchReport) -> None:
-        """Notes the state after the batch, and its duration."""
+        """Records the state after the batch, and its duration."""
         now = self._clock()
         assert self._micro_batch is not None
         manifest = self._micro_batch.manifest
@@ -260,8 +259,8 @@ class LiveRun(RunObserver):
         }
 
     def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
-        """Returns, by bolt, the open windows, counted now and then and once more after the end; and True if they are of
-        this version."""
+        """Returns the open windows by bolt, counted from time to time and once more after the end; and True if they
+        belong to this version."""
         micro_batch, ended = self._micro_batch, self._ended is not None
         fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
         if micro_batch is None or not kept or self._windows_of == number:
@@ -272,11 +271,11 @@ class LiveRun(RunObserver):
         for name, rules in self._rules.items():
             try:
                 seen = open_view(name, rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
-            except UNREADABLE as error:  # the run may delete meanwhile what it reads
+            except UNREADABLE as error:  # the run may have deleted what is being read
                 _LOG.debug("the open windows of %r are not known now: %s", name, error)
                 whole = False
                 continue
-            except Exception as error:  # the page has all the rest
+            except Exception as error:  # the page shows everything else
                 self._logged.tell(f"the open windows of {name!r} cannot be shown", error)
                 continue
             self._windows[name] = seen
@@ -308,7 +307,7 @@ class LiveRun(RunObserver):
         return found
 
     def _recent_advice(self) -> list[Advice]:
-        """Returns the advice that the run would give if it ended now, computed now and then."""
+        """Returns the advice that the run would give if it ended now, computed from time to time."""
         if time.monotonic() - self._advised_at >= ADVICE_SECONDS:
             with self._lock:
                 work = dict(self._work)
@@ -342,18 +341,18 @@ def _first_output(micro_batch: MicroBatch) -> int | None:
     return None if micro_batch.first is None else micro_batch.first.time
 
 
-# A run as its checkpoint and its journal have it, for its page; it may be in progress elsewhere.
+# A run on its page, from its checkpoint and its journal; it may be in progress elsewhere.
 
 
 JOURNAL = 30
-"""Number of the latest batches of the journal that are shown."""
+"""Number of the journal's latest batches that are shown."""
 
 
 class StoredRun:
-    """Reads a checkpoint whenever it has changed. Nothing is written, and no run is disturbed."""
+    """Reads a checkpoint whenever it has changed. Writes nothing and disturbs no run."""
 
     def __init__(self, folder: str) -> None:
-        """Raises CheckpointError if there is no checkpoint, or no run of this version has been on it."""
+        """Raises CheckpointError if there is no checkpoint, or no run of this version has used it."""
         self.folder = folder
         self._halves = checkpoint_at(folder)
         rules = known_rules(self._halves)
@@ -419,12 +418,12 @@ class StoredRun:
         for name, rules in self._rules.items():
             bolts[name] = bolt_view(name, rules, kept, {})
             bolts[name]["open"] = None
-            with suppress(*UNREADABLE):  # a run may delete what is read meanwhile
+            with suppress(*UNREADABLE):  # a run may have deleted what is being read
                 bolts[name]["open"] = open_view(name, rules, kept, self._store, first_output)
         return bolts
 
     def _journal(self) -> list[dict[str, Any]]:
-        """Returns the latest batches that the journal has, the last one first."""
+        """Returns the latest batches of the journal, the last one first."""
         half = self._halves.spark_checkpoint
         found, done = [], set(half.commits())
         for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:
@@ -435,7 +434,7 @@ class StoredRun:
 
 
 def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
-    """Returns the sinks of the last run: those of the graph, which has all, with the further facts of the notes."""
+    """Returns the sinks of the last run: all sinks of the graph, with further facts from the notes."""
     noted = {
         note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
     }
@@ -460,7 +459,7 @@ def _digest(values: object) -> str:
     return sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
-# The site of a live page: its files, what the runs tell, and why a window has not fired; read-only.
+# The site of a live page: its files, the state of runs, and why a window has not fired; read-only.
 
 
 _SCRIPTS = ("page.js", "values.js", "graph.js", "charts.js", "panels.js")
@@ -477,7 +476,8 @@ _HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"
 
 
 class PageSite:
-    """Answers requests under the address of a page. Several runs share it; if two have one name, the later is shown."""
+    """Answers requests at the address of a page. Several runs share it; of two with the same name, the later one is
+    shown."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -485,12 +485,12 @@ class PageSite:
         self._runs: dict[str, RunPage] = {}
 
     def show(self, run: RunPage) -> None:
-        """Show a run from now on."""
+        """Shows a run from now on."""
         with self._lock:
             self._runs[run.name] = run
 
     def answer(self, path: str, query: Mapping[str, str], host: str) -> HttpAnswer | None:
-        """Called for each request; None for a path that is not the page's."""
+        """Returns the response to a request; None for a path that is not the page's."""
         if path not in ("/", "/state", "/why", "/page.css") and path[1:] not in _SCRIPTS:
             return None
         if self.address.is_loopback and _name_of(host) not in LOCAL_NAMES:
@@ -538,7 +538,7 @@ class PageSite:
 
 
 def show_page(address: Address, run: RunPage) -> None:
-    """Show a run on the page at an address. Raises ConfigError if it cannot be served there."""
+    """Shows a run on the page at an address. Raises ConfigError if it cannot be served there."""
     server = SERVERS.at(address, "the page")
     cast("PageSite", server.site(lambda: PageSite(address))).show(run)
 
@@ -595,7 +595,7 @@ def _shell() -> bytes:
     return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n".encode()
 
 
-# The observers of a run that its options ask for: metrics, OpenTelemetry, the page.
+# The observers that a run's options require: metrics, OpenTelemetry, the page.
 
 
 def asked_observers(topology: Graph, options: RunOptions) -> list[RunObserver]:

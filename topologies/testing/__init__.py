@@ -1,1 +1,1 @@
-"""Tests of users' own topologies: a bolt alone, windows made by hand, a whole topology driven step by step."""
+"""Tests of users' topologies: of a bolt alone, with windows made by hand, or of a whole topology, step by step."""

@@ -1,4 +1,4 @@
-"""One bolt, run in a test on some rows, or called with windows made by hand."""
+"""Runs one bolt in a test on some rows, or makes windows for calling a bolt."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Windows made by hand, to call a bolt with in a test.
+# Windows made by hand, for calling a bolt in a test.
 
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Handmade:
         return self._times[np.asarray(members, np.int64)]
 
     def streams(self, members: Members) -> NDArray[np.int8]:
-        """Returns the stream of each of these events, by its place among the names."""
+        """Returns the stream of each of these events, as an index of the names."""
         return self._codes[np.asarray(members, np.int64)]
 
 
@@ -93,17 +93,16 @@ def make_window(
     task: int = 0,
     stream: str = "input",
 ) -> TupleWindow:
-    """Returns a window with these events, to call ``bolt.execute(window)`` with.
+    """Returns a window with these events, for ``bolt.execute(window)``.
 
-    ``rows`` are those of one input, called ``stream``; or a mapping with those of several, ``{"orders": [...],
-    "prices": [...]}``, each with its own ``schema`` if that is given. Without a schema the columns follow from the
-    rows.
+    ``rows``: those of one input, called ``stream``; or a mapping for several inputs, ``{"orders": [...], "prices":
+    [...]}``, each with its own ``schema`` if one is given. Without a schema the columns follow from the rows.
 
-    ``timestamp_field``: the column with the times of the events, by which they are put in order, those of equal time as
-    they are given; without it their time is the end of the window. ``end``: by default the time of the last of them, or
-    1970. ``new``: the places of the rows that were not in the window before, from 0, as they are given (all of them);
-    ``expired``: the rows that were only in that one, None if the window is not to know. The other arguments are
-    properties of the window.
+    ``timestamp_field``: the column with the times of the events, by which they are ordered (equal times stay in the
+    given order); without it their time is the end of the window. ``end``: by default the time of the last event, or
+    1970. ``new``: the indices, from 0, of the given rows that were not in the previous window; by default all.
+    ``expired``: the rows that were only in the previous window; None if expired events are unknown. The other arguments
+    are properties of the window.
 
     Raises ConfigError or SchemaError if rows, columns or times cannot be used.
     """
@@ -152,11 +151,11 @@ def make_window(
 def prepared(
     bolt: AnyBolt, schema: SchemaLike | Mapping[str, SchemaLike] | None = None, *, name: str = "bolt"
 ) -> AnyBolt:
-    """Returns a copy of a bolt, ready to be called: it knows its inputs' columns, has its first state, and is prepared.
+    """Returns a copy of a bolt that is ready for calls: it knows its inputs' columns, has its initial state, and is
+    prepared.
 
-    ``schema``: the columns of its input, called ``"input"``, or of each of its inputs, for bolts that need to know, as
-    an AggregateBolt and an AlterLifetime do: ConfigError without it. ``name``: the bolt's name, passed to
-    ``prepare``.
+    ``schema``: the columns of its input, called ``"input"``, or of each input. Bolts that need it, such as
+    AggregateBolt and AlterLifetime, raise ConfigError without it. ``name``: the bolt's name, passed to ``prepare``.
     """
     if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):
         raise ConfigError(
@@ -175,7 +174,7 @@ def prepared(
 
 
 def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
-    """Returns the rows of each input; raises ConfigError if they have another form, or where a schema belongs to no
+    """Returns the rows of each input. Raises ConfigError for rows in another form, and for a schema without an
     input."""
     inputs = _named(rows, stream)
     if isinstance(schema, list | tuple):
@@ -264,11 +263,11 @@ def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
     return places
 
 
-# One bolt, run in a test on some rows.
+# Runs one bolt in a test on some rows.
 
 
 def bolt_name(inputs: Collection[str]) -> str:
-    """Returns the name of the bolt, which is none of its inputs'."""
+    """Returns a name for the bolt that no input has."""
     name = "bolt"
     while name in inputs:
         name += "_"
@@ -277,26 +276,26 @@ def bolt_name(inputs: Collection[str]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class BoltRun:
-    """Rows that a bolt emitted, and the windows that it was called with."""
+    """Rows that a bolt emitted, and the windows in its calls."""
 
     rows: list[dict[str, Any]]
     """Rows that it emitted on its default stream."""
     streams: dict[str, list[dict[str, Any]]]
-    """Rows that it emitted on each stream that it has."""
+    """Rows that it emitted, by stream."""
     table: pa.Table
     """``rows`` as an Arrow table."""
     windows: list[FiredWindow] = field(default_factory=list)
-    """The windows that fired, in order, each with the rows that the bolt emitted for it; empty for a bolt without
+    """The fired windows, in order, each with the rows that the bolt emitted for it; empty for a bolt without
     windows."""
     late: list[dict[str, Any]] = field(default_factory=list)
-    """The late events, with ``_reason``, ``_watermark`` and so on."""
+    """The late events, with ``_reason``, ``_watermark`` and further columns."""
     errors: list[dict[str, Any]] = field(default_factory=list)
-    """Unusable events, with the reason in ``_reason``: those without a time, and those that the bolt refused."""
+    """Unusable events, with the reason in ``_reason``: events without a time, and events that the bolt refused."""
     accounts: dict[str, int] = field(default_factory=dict)
-    """The accounts of its events: ``received`` is the sum of the others; ``adjusted`` and ``truncated`` are counted
-    beside them."""
+    """The accounts of its events: ``received`` is the sum of the others, except for ``adjusted`` and ``truncated``,
+    which are separate counts."""
     counters: dict[str, int] = field(default_factory=dict)
-    """Counters that the bolt itself keeps."""
+    """Counters of the bolt's own code."""
 
     def __repr__(self) -> str:
         accounts = ", ".join(f"{number} {name}" for name, number in self.accounts.items() if number)
@@ -320,21 +319,21 @@ def run_bolt(
     keep_open: bool = False,
     stream: str = "input",
 ) -> BoltRun:
-    """Runs a bolt on these rows, in memory, by the real engine; returns its rows and the windows it was called with.
+    """Runs a bolt on these rows, in memory, with the real engine. Returns its rows and the windows in its calls.
 
-    ``rows`` are those of one input, called ``stream``, or a mapping with those of several, ``{"orders": [...],
-    "prices": [...]}``. ``schema``: their columns, for each input if there are several; without it the columns follow
-    from the rows, and a text in the column that the bolt takes its time from is a time.
+    ``rows``: those of one input, called ``stream``, or a mapping for several inputs, ``{"orders": [...], "prices":
+    [...]}``. ``schema``: their columns, for each input if there are several. Without it the columns follow from the
+    rows, and text in the bolt's time column is read as times.
 
-    Time is that of the bolt's timestamp field. ``clock``: the time of the clock, or a list with a time for each row of
-    a single input, each of which then comes by itself; without it the machine's (or freezegun's).
+    Time comes from the bolt's timestamp field. ``clock``: the time of the clock, or a list with a time for each row of
+    a single input, whose rows then come one by one. Without it, the clock is the machine's (or freezegun's).
 
-    All rows come in one micro-batch, so that none is late by the watermark of another, unless the bolt has watermarks
-    at events (``with_watermark(every=1)``); with ``rows_per_batch=1`` the watermark moves after each of them. At the
-    end the streams end, and open windows fire; with ``keep_open`` they stay open.
+    All rows come in one micro-batch, so that none is late because of another, unless the bolt has watermarks at events
+    (``with_watermark(every=1)``). With ``rows_per_batch=1`` the watermark moves after each row. Then the streams end,
+    and open windows fire; with ``keep_open`` they stay open.
 
-    Raises TopologyError if the bolt cannot be run in this way, SchemaError and ConfigError for rows, columns or times
-    that cannot be used, BoltError if the bolt raises.
+    Raises TopologyError if the bolt cannot run alone, SchemaError and ConfigError for unusable rows, columns or times,
+    BoltError if the bolt raises.
     """
     if isinstance(bolt, type):
         raise ConfigError(
@@ -364,7 +363,7 @@ def run_bolt(
 
 
 def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: Mapping[str, object]) -> None:
-    """Raises ConfigError if a join is given the rows of other inputs than the two that it names."""
+    """Raises ConfigError if a join gets rows of other inputs than the two that it names."""
     if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
         others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
         raise ConfigError(
@@ -440,7 +439,7 @@ def _result(driver: TopologyDriver, bolt: Bolt | BatchBolt | StatefulBolt | Wind
 
 
 def _time_fields(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt) -> set[str]:
-    """Returns the columns in which the bolt looks for times."""
+    """Returns the columns from which the bolt takes times."""
     if not isinstance(bolt, TaskBolt):
         return set()
     settings = bolt.settings
@@ -458,5 +457,5 @@ def _is_table(rows: Any) -> bool:
 
 
 def _as_list(rows: Any) -> Any:
-    """Returns rows that can be read twice: first for their columns, then for their values."""
+    """Returns rows in a form that can be read twice: first for their columns, then for their values."""
     return list(rows) if hasattr(rows, "__next__") else rows

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from windowing.bolts.windowed_bolt import WindowedBolt
 
 
-# The windows that a bolt was called with, and what it emitted for each, noted while a topology runs in a test.
+# The windows in a bolt's calls, and the rows that it emitted for each, recorded while a topology runs in a test.
 
 
 NamedRows = list[dict[str, Any]]
 
 _SHOWN = 3
-"""Maximum number of rows of each stream in the repr of a window."""
+"""Most rows of each stream in the repr of a window."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +65,7 @@ class FiredWindow:
     bolt: str
     """The name of the bolt."""
     start_timestamp: int | None
-    """Start in microseconds, as that of ``TupleWindow``; None if the length is a count."""
+    """Start in microseconds, as in ``TupleWindow``; None if the length is a count."""
     end_timestamp: int
     """End in microseconds."""
     size: int
@@ -73,7 +73,7 @@ class FiredWindow:
     emitted: dict[str, NamedRows]
     """Rows that the bolt emitted for it, by stream."""
     called_with: TupleWindow | None = None
-    """The window itself; None of an AggregateBolt that keeps partial results, and no events."""
+    """The window itself; None for an AggregateBolt that keeps partial results instead of events."""
 
     def __repr__(self) -> str:
         start = "" if self.start_timestamp is None else f"{show(self.start_timestamp)} .. "
@@ -89,7 +89,7 @@ class FiredWindow:
 
     @property
     def window(self) -> TupleWindow:
-        """The window that the bolt was called with. ConfigError of an AggregateBolt that was called with none."""
+        """The window in the bolt's call. Raises ConfigError for an AggregateBolt that is not called with windows."""
         if self.called_with is None:
             raise ConfigError(
                 f"the events of a window of {self.bolt!r} are not available",
@@ -110,22 +110,22 @@ class FiredWindow:
 
     @property
     def rows(self) -> NamedRows:
-        """Returns the rows that the bolt emitted for it on its default stream."""
+        """The rows that the bolt emitted for the window on its default stream."""
         return self.emitted.get(DEFAULT_STREAM, [])
 
     @property
     def events(self) -> NamedRows:
-        """The events of the window, as dicts; raises ConfigError if the window keeps none."""
+        """The events of the window, as dicts. Raises ConfigError if the window keeps no events."""
         return list(self.window.table.to_pylist())
 
     @property
     def new(self) -> NamedRows:
-        """The events that were not in the window before."""
+        """The events that were not in the previous window."""
         return list(self.window.new.to_pylist())
 
     @property
     def expired(self) -> NamedRows:
-        """The events that were only in the window before; raises ConfigError if the window does not know."""
+        """The events that were only in the previous window. Raises ConfigError if expired events are unknown."""
         return list(self.window.expired.to_pylist())
 
 
@@ -137,7 +137,7 @@ class Notes:
     fired: dict[int, list[FiredWindow]] = field(default_factory=dict)
 
     def begin(self, batch: int) -> None:
-        """Called when a batch begins, perhaps once more."""
+        """Called when a batch begins, perhaps again."""
         self.batch = batch
         self.fired[batch] = []
 
@@ -146,12 +146,12 @@ class Notes:
         self.fired.pop(self.batch, None)
 
     def note(self, fired: FiredWindow) -> None:
-        """Note a window of the batch."""
+        """Records a window of the batch."""
         self.fired[self.batch].append(fired)
 
 
 def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
-    """Returns a bolt that is unchanged except that it records its windows, which are made as in any run."""
+    """Returns a bolt that also records its windows, which are made as in any run."""
     if node.without_windows:
         return node
     bolt, note = copy(node.bolt), notes.note
@@ -161,7 +161,7 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
         bolt.__dict__["execute_all"] = MethodType(_noted_all(node.name, note), bolt)
     else:
-        # Bound to this copy, so that the copies that tasks make of it call themselves, and not this one.
+        # Bound to this copy, so that copies made by tasks call themselves, not this one.
         bolt.__dict__["execute"] = MethodType(_noted(node.name, note), bolt)
     return replace(node, bolt=bolt)
 
@@ -179,7 +179,7 @@ def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Windowed
                 table = from_rows(rows, schemas[stream]) if isinstance(rows, list) else rows
                 emitted.setdefault(stream, []).extend(table.to_pylist())
         except SchemaError:
-            return  # the engine says it, with the place
+            return  # the engine reports it, with the place
         start, end = window.start_timestamp, window.end_timestamp
         note(FiredWindow(name, start, end, len(window), emitted, window))
 
@@ -192,7 +192,7 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
         try:
             emitted = numbered_rows(given, len(windows), self.output_schemas())
         except SchemaError:
-            return given  # which the engine will say, with the place
+            return given  # the engine reports it, with the place
         by_window: list[dict[str, list[dict[str, Any]]]] = [{DEFAULT_STREAM: []} for _ in windows]
         for stream, table, index in emitted:
             for row, number in zip(table.to_pylist(), index.tolist(), strict=True):
@@ -205,17 +205,17 @@ def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[Batc
 
 
 class NotedAggregates(BoundAggregates):
-    """Aggregates of an AggregateBolt that also note their windows."""
+    """Aggregates of an AggregateBolt that also record their windows."""
 
     @staticmethod
     def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
-        """Returns aggregates that note their results."""
+        """Returns aggregates that record their results."""
         noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
         noted.__dict__.update(name=name, note=note)
         return noted
 
     def result(self, keys: Any, states: list[State], cells: Cells) -> pa.Table:  # type: ignore[override]
-        """Returns the rows of the result, which come window by window."""
+        """Returns the rows of the result, window by window."""
         found = super().result(keys, states, cells)
         spans = np.stack([cells.starts, cells.ends], axis=1)
         edges = np.flatnonzero((spans[1:] != spans[:-1]).any(axis=1)) + 1
@@ -232,17 +232,17 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-# A topology as a test looks on: with a memory in the place of each sink, and one for each stream.
+# A topology under observation by a test, with sinks in memory, including one for each stream.
 
 
 LATE = "late"
-"""Stream for the late events of a bolt that has no late stream of its own."""
+"""Stream for the late events of a bolt without a late stream of its own."""
 WATCHER = "stream "
-"""Prefix of the names of sinks that only look on; no part of a topology may have a space in its name."""
+"""Prefix of the names of observing sinks; no part of a topology may have a space in its name."""
 
 
 def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Graph:
-    """Returns the topology with a memory for each of its sinks and streams, noting its windows."""
+    """Returns the topology with sinks in memory for all its sinks and streams; it records its windows."""
     windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
     sinks, sinks_reading = {}, {stream: list(names) for stream, names in topology.sinks_reading.items()}
@@ -276,19 +276,19 @@ def _with_late(node: WindowedNode) -> WindowedNode:
     return replace(node, bolt=node.bolt.configured(replace(settings, late_stream=stream)), outputs=outputs)
 
 
-# A whole topology, driven step by step by a test: rows in, time on, results out, in memory and without Java.
+# A whole topology, driven step by step by a test, in memory and without Java.
 
 
 class TopologyDriver:
-    """Runs a topology in a test: what is pushed goes through the engine's own micro-batches, at once.
+    """Runs a topology in a test: pushed rows go through the engine's micro-batches at once.
 
-    Its sinks are replaced by memory, and its spouts by what is pushed; nothing is read or written elsewhere, and no
+    Its sinks are replaced by memory, and its spouts by pushed rows; nothing is read or written elsewhere, and no
     function of a sink is called. Each call of ``push``, ``advance_clock``, ``advance_watermark`` and ``close`` is one
-    micro-batch: rows come in, watermarks move, due windows fire. An error of a bolt is raised by the call, and then
-    nothing of the batch counts.
+    micro-batch: rows come in, watermarks move, due windows fire. The call raises the error of a bolt, and then the
+    batch has no effect.
 
-    ``clock``: the start of the clock, which then only the test moves. Without it the time is that of the machine when a
-    batch begins (or freezegun's, if it is active), plus the time by which the clock has been advanced.
+    ``clock``: the start of the clock, which then only the test moves. Without it, the time is the machine's (or
+    freezegun's, if it is active) when a batch begins, plus the time by which the test has advanced the clock.
     """
 
     __test__ = False
@@ -299,12 +299,12 @@ class TopologyDriver:
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}
         self.topology = watched(topology, self._notes, self._streams)
-        """The topology that is run: with sinks in memory."""
+        """The topology that runs, with sinks in memory."""
         self._run = Rehearsal(self.topology)
         self._given_clock = None if clock is None else given_moment("clock", clock)
         """The clock, if only the test moves it."""
         self._ahead = 0
-        """Microseconds by which the clock has been moved on, if it is the machine's."""
+        """Microseconds by which the test has advanced the machine's clock."""
         self._reached: int | None = None
         """The clock of the last batch."""
         self._pushed = dict.fromkeys(topology.spouts, 0)
@@ -317,7 +317,7 @@ class TopologyDriver:
         state = ", closed" if self._closed else ""
         return f"<TopologyDriver of {self.topology.name!r}: {self._batch} micro-batches, {show(self._now())}{state}>"
 
-    # -- what happens
+    # -- inputs
 
     @checked_value
     def push(self, spout: str, rows: GivenRows, *, clock: Moment | None = None) -> None:
@@ -351,7 +351,7 @@ class TopologyDriver:
 
     @checked_value
     def advance_clock(self, by: Duration | timedelta | str | None = None, *, to: Moment | None = None) -> None:
-        """Moves the clock on, by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
+        """Advances the clock by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
         self._open("the clock")
         if (by is None) == (to is None):
             raise ConfigError(
@@ -364,11 +364,12 @@ class TopologyDriver:
 
     @checked_value
     def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
-        """Makes the spouts promise that nothing from before this time will come, in a micro-batch without rows.
+        """Makes the spouts promise that no event before this time will come, in a micro-batch without rows.
 
-        The watermarks of all bolts that read spouts move there, or that of one; those of the bolts behind follow.
-        Raises ConfigError if there is no such watermark: in processing time, of a bolt with one for each key, or of one
-        that only reads other windowed bolts; and where it is there already.
+        The watermarks of all bolts that read spouts move there, or only that of ``bolt``; those of the bolts behind
+        follow. Raises ConfigError if there is no such watermark: in processing time, for a bolt with a watermark for
+        each key, and for a bolt that only reads other windowed bolts. Also raises ConfigError if the watermark is
+        already there.
         """
         self._open("the watermark")
         moment = given_moment("to", to)
@@ -398,12 +399,12 @@ class TopologyDriver:
 
     @checked_value
     def crash(self, at: Phase = "commit") -> None:
-        """Makes the next micro-batch crash as this phase begins: all in memory is lost, and the batch runs again
+        """Makes the next micro-batch crash as this phase begins: everything in memory is lost, and the batch runs again
         unchanged.
 
         The phases are, in order, ``ingest``, ``tick``, ``fire``, ``compact``, ``sinks``, ``commit`` and ``committed``
-        (``windbolt.testing.PHASES``; their type is ``Phase``). The output must not show it: that is what exactly once
-        means.
+        (``windbolt.testing.PHASES``; their type is ``Phase``). The output must not change: that is the meaning of
+        exactly once.
         """
         self._open("a crash")
         if at not in PHASES:
@@ -416,19 +417,19 @@ class TopologyDriver:
 
     @checked_value
     def close(self) -> None:
-        """Ends the streams: open windows fire, and nothing can be pushed any more."""
+        """Ends the streams: open windows fire, and no more rows can be pushed."""
         self._open("the end")
         self._batch_of([], self._now(), close=True)
         self._closed = True
 
-    # -- what has come of it
+    # -- results
 
     @checked_value
     def read(self, name: str) -> list[dict[str, Any]]:
-        """Returns the rows that a sink was given since the last ``read``, as dicts; or the rows of a stream.
+        """Returns the rows that a sink got, or that came on a stream, since the last ``read``, as dicts.
 
-        A stream has the name of its spout or bolt, ``"revenue"``, or that name with its own, ``"revenue.late"``;
-        unreadable rows are on ``"orders.errors"``, and again on the errors of each bolt that would have got them.
+        A stream has the name of its spout or bolt, ``"revenue"``, or that name with its own, ``"revenue.late"``.
+        Unreadable rows are on ``"orders.errors"``, and again on the errors of each bolt that would have received them.
         """
         found = self.table(name)
         before = self._read.get(name, 0)
@@ -437,7 +438,7 @@ class TopologyDriver:
 
     @checked_value
     def table(self, name: str) -> pa.Table:
-        """Returns all rows that a sink was given, or that were on a stream, from the beginning."""
+        """Returns all rows that a sink got, or that came on a stream, from the beginning."""
         if name not in self._streams:
             _unknown("sink or stream", name, self._streams)
         found = self._streams[name].table
@@ -446,14 +447,15 @@ class TopologyDriver:
 
     @checked_value
     def late(self, bolt: str) -> list[dict[str, Any]]:
-        """Returns the late events of a bolt since they were last read, with ``_reason``, ``_watermark`` and so on."""
+        """Returns the late events of a bolt since the last call, with ``_reason``, ``_watermark`` and further
+        columns."""
         node = self._node(bolt)
         stream = node.bolt.settings.late_stream
         return [] if stream is None else self.read(f"{bolt}.{stream}")
 
     @checked_value
     def windows(self, bolt: str) -> list[FiredWindow]:
-        """Returns the windows of a bolt that have fired since the last call, with the rows emitted for each."""
+        """Returns the windows of a bolt that have fired since the last call, with the emitted rows of each."""
         self._node(bolt)
         fired = [each for batch in sorted(self._notes.fired) for each in self._notes.fired[batch] if each.bolt == bolt]
         before = self._seen.get(bolt, 0)
@@ -462,8 +464,8 @@ class TopologyDriver:
 
     @checked_value
     def accounts(self, bolt: str) -> dict[str, int]:
-        """Returns the accounts of the events of a bolt: ``received`` is the sum of the others; ``adjusted`` and
-        ``truncated`` are counted beside them."""
+        """Returns the accounts of a bolt's events: ``received`` is the sum of the others, except for ``adjusted`` and
+        ``truncated``, which are separate counts."""
         self._node(bolt)
         state = self._run.micro_batch.manifest.bolts[bolt]
         return state.accounts.totals(sum(state.pending))
@@ -478,7 +480,7 @@ class TopologyDriver:
     def pending(self, bolt: str) -> list[dict[str, Any]]:
         """Returns the events of a bolt that are in no window yet, and may still be in one.
 
-        ConfigError of an AggregateBolt that keeps partial results, and no events.
+        Raises ConfigError for an AggregateBolt that keeps partial results instead of events.
         """
         node = self._node(bolt)
         if node.partial_sums is not None:
@@ -507,7 +509,7 @@ class TopologyDriver:
 
     @checked_value
     def story(self) -> str:
-        """Describes where everything is, in a few lines: for a test that has failed."""
+        """Describes the present state in a few lines, for a failed test."""
         lines = [repr(self)]
         for name in self.topology.windowed:
             accounts = {account: number for account, number in self.accounts(name).items() if number}
@@ -527,7 +529,7 @@ class TopologyDriver:
             lines += [f"  {row}" for row in rows.slice(max(rows.num_rows - _MOST, 0)).to_pylist()]
         return "\n".join(lines)
 
-    # -- inside
+    # -- internals
 
     @property
     def _batch(self) -> int:
@@ -539,7 +541,7 @@ class TopologyDriver:
         return now if self._reached is None else max(now, self._reached)
 
     def _moved(self, what: str, to: Moment | None) -> int:
-        """Returns the time to which the clock moves; before the first batch its start may still be set."""
+        """Returns the time to which the clock moves; before the first batch its start may still be changed."""
         now = self._now()
         if to is None:
             return now
@@ -575,7 +577,7 @@ class TopologyDriver:
             self._notes.forget()
             raise
         if self._given_clock is not None or (self._reached is None and clock_given):
-            self._given_clock = clock  # from its first word on, the clock is the test's
+            self._given_clock = clock  # once set, the clock is the test's
         else:
             self._ahead += max(clock - self._now(), 0)
         self._reached = clock
@@ -601,7 +603,7 @@ class TopologyDriver:
 
 
 _MOST = 5
-"""Maximum number of windows, and of rows of each sink, in the story of a test that has failed: the last ones."""
+"""Most windows, and most rows of each sink, in the description for a failed test: the last ones."""
 
 
 def _unknown(what: str, name: object, names: Any) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Rows as tests write them, dicts, tuples, a DataFrame or an Arrow table, as events of declared columns."""
+"""Rows in tests' notation (dicts, tuples, a DataFrame or an Arrow table), as events with declared columns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 GivenRow: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
 GivenRows: TypeAlias = "Iterable[GivenRow] | GivenRow | pa.Table | pa.RecordBatch | pd.DataFrame"
-"""One row or several: dicts by the names of columns (null if one is missing), or tuples in their order; or a table.
+"""One row or several: dicts by column name (missing ones are null), or tuples in column order; or a table.
 
 Times are datetimes (UTC without a zone), ISO 8601 such as ``"2024-01-01T06:00:03Z"``, or whole milliseconds since 1970.
-Missing values of a DataFrame, and NaN, are null, as pandas means them; in dicts and tuples NaN is a value.
+Missing values and NaN of a DataFrame are null, as in pandas; in dicts and tuples NaN is a value.
 """
 
 Moment: TypeAlias = "datetime | str | float"
@@ -36,7 +36,7 @@ _FORMS = "a list of dicts or tuples, a pandas DataFrame or an Arrow table"
 
 
 def given_moment(what: str, value: Moment) -> int:
-    """Returns a time in microseconds; raises ConfigError if the value is no time."""
+    """Returns a time in microseconds. Raises ConfigError if the value is not a time."""
     try:
         return parse_time(value)
     except ScenarioError as error:
@@ -44,7 +44,7 @@ def given_moment(what: str, value: Moment) -> int:
 
 
 def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
-    """Returns the rows as a table of these columns; ``what``: their purpose, for errors.
+    """Returns the rows as a table with these columns; ``what``: their purpose, for errors.
 
     A missing column is null. Raises SchemaError for an unknown column, or a value of another type.
     """
@@ -61,10 +61,10 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
 def schema_of(
     what: str, rows: GivenRows, times: Collection[str] = (), *, declare: str = f"schema={COLUMNS!r}"
 ) -> pa.Schema:
-    """Returns the schema that follows from the rows themselves; columns in ``times`` are timestamps if they are texts.
+    """Returns the schema that follows from the rows; columns in ``times`` are timestamps if they contain texts.
 
-    Raises ConfigError, which says how to ``declare`` them, if no schema follows: tuples have no names, and an empty
-    list has no columns.
+    Raises ConfigError, with how to ``declare`` a schema, if none follows: tuples have no names, and an empty list has
+    no columns.
     """
     table = _table_of(rows)
     if table is not None:
@@ -98,7 +98,7 @@ def columns_of(
 
 
 def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
-    """Returns the rows in a list; a single row as a list of one."""
+    """Returns the rows as a list; a single row becomes a list of one."""
     listed = [rows] if _is_one(rows) else rows
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
         raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
@@ -183,7 +183,7 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
 
 
 def _column(what: str, values: Sequence[Any], field: pa.Field) -> Any:
-    """Returns Python's values as a column; raises SchemaError with the first value that is of another type."""
+    """Returns Python values as a column. Raises SchemaError with the first value of another type."""
     try:
         return _converted(values, field)
     except (SchemaError, ScenarioError):

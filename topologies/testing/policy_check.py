@@ -1,4 +1,4 @@
-"""A proof for policies of one's own: the same events, cut and crashed in many ways, must give the same windows."""
+"""A proof for users' policies: the same events, cut and crashed in many ways, must give the same windows."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _ALL_CUTS = 6
-"""Most events for which all ways to cut them are tried."""
+"""Most events for which all cuts are tried."""
 _MOST_BATCHES = 200
-"""Maximum number of batches of one run; if there are more events, only a stretch of them is cut one by one."""
+"""Most batches of one run; with more events, only a range of them is cut one by one."""
 _TO_SHRINK = 700
-"""Maximum number of batches that are run to make a difference smaller."""
+"""Most batches that are run to reduce a difference."""
 _BOTH = "one batch of all events"
 _BEYOND_THE_CALL = (
     "under guard: what a call gives is gone after it",
@@ -88,12 +88,12 @@ _ELSEWHERE = (
 
 
 class PolicyDiffers(AssertionError):
-    """Raised where policies do not keep the promise: the windows depend on more than the events."""
+    """Raised if policies break the promise: the windows depend on more than the events."""
 
     def __init__(self, text: str, given: Given, first: Seen | None = None, second: Seen | None = None):
         super().__init__(text)
         self.events = given.by_input()
-        """The fewest events with which the difference was found, in the form that ``check_policy`` takes."""
+        """The fewest events that showed the difference, in the form that ``check_policy`` takes."""
         self.first, self.second = first, second
         """Results of the two runs that differ; None if a policy does something forbidden, whatever the results are."""
 
@@ -119,12 +119,12 @@ class CheckedWindow:
 
 @dataclass(repr=False)
 class PolicyCheck:
-    """Extent of a check, and the windows that fired each time."""
+    """The extent of a check, and its windows."""
 
     windows: list[CheckedWindow] = field(default_factory=list)
-    """The windows of the events, in order for each key; with a strategy, the windows of the last events drawn."""
+    """The windows of the events, in order for each key; with a strategy, the windows of the last drawn events."""
     inputs: int = 0
-    """Number of inputs: 1, or as many as were drawn."""
+    """Number of inputs: 1, or the number of drawn ones."""
     cuts: int = 0
     """Number of cuts of the input that were compared."""
     crashed: int = 0
@@ -132,7 +132,7 @@ class PolicyCheck:
     moved: int = 0
     """Number of runs in which batches had different numbers of tasks."""
     notes: list[str] = field(default_factory=list)
-    """Parts that could not be checked, and why."""
+    """Parts that could not be checked, with reasons."""
 
     def __repr__(self) -> str:
         inputs = "" if self.inputs == 1 else f"{self.inputs} inputs, "
@@ -161,17 +161,17 @@ def check_policy(
     seed: int = 0,
     other_process: bool = True,
 ) -> PolicyCheck:
-    """Proves that windows depend on the events alone, whatever happens between them. Raises PolicyDiffers where not.
+    """Proves that windows depend only on the events, whatever happens between them. Raises PolicyDiffers otherwise.
 
-    The events are cut into batches in every way (six or fewer), or in many drawn ways and one event a batch; the
-    watermark moves at other places; each batch crashes and runs again with new policy objects; with a key, the number
-    of tasks changes from batch to batch; hooks on arrays are compared with those for one event; once all happens in
-    another process, where sets have another order. Policies are also guarded: they may not read a clock, nor an event
-    after its call. What differs is shown with the fewest events that show it, both ways side by side.
+    The events are cut into batches in all possible ways (for six or fewer), or in many drawn ways and one event per
+    batch. The watermark moves at other places. Each batch crashes and runs again with new policy objects. With a key,
+    the number of tasks changes between batches. Hooks on arrays are compared with hooks for single events. One run is
+    in another process, where sets have another order. Guarded policies may not read a clock, nor an event after its
+    call. A difference is shown with the fewest events that cause it, both ways side by side.
 
-    Several inputs are given as a mapping, ``{"bids": [...], "asks": [...]}``, whose names are the events' streams; so
-    are their schemas and clocks. Their events come in the order of their times, those of one input in its order; and
-    once, since batches decide about that, those at the same time in the other order.
+    Several inputs are a mapping, ``{"bids": [...], "asks": [...]}``, with the names of the events' streams; schemas and
+    clocks are mappings too. Events come in the order of their times; those of one input keep their order. In one run,
+    simultaneous events of different inputs come in the other order, because batches decide that order.
 
     Args:
         events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis that draws such.
@@ -189,11 +189,11 @@ def check_policy(
         seed: For another draw.
         other_process: False leaves out the run in another process, which takes a second.
 
-    With a smaller ``lag`` than the default the watermark stays where an event would be late by it, for which events are
-    late depends on where the watermark moves.
+    If ``lag`` is smaller than the default, the watermark never moves past an event still to come, because otherwise the
+    places where it moves would decide which events are late.
 
-    Raises ConfigError if these do not go together, if a policy fails or answers wrongly, and where no window holds an
-    event, so that nothing would be shown.
+    Raises ConfigError for conflicting arguments, for a policy that fails or answers wrongly, and if no window holds an
+    event, so that nothing would be proved.
     """
     for name, number in (("cuts", cuts), ("examples", examples)):
         if number < 1:
@@ -225,7 +225,7 @@ def _bolt(
     timestamp_field: str | None,
     lag: Time | None,
 ) -> WindowedBolt:
-    """Returns a bolt that records its windows, with these policies."""
+    """Returns a bolt with these policies that records its windows."""
     for name, policy in (("eviction", eviction), ("trigger", trigger)):
         if isinstance(policy, type):
             raise ConfigError(
@@ -294,7 +294,7 @@ def _prepared(
 def _clocks(
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None, inputs: Sequence[str]
 ) -> Mapping[str, Sequence[Moment]]:
-    """Returns the clocks of inputs by their names. Raises ConfigError if it is not said whose they are."""
+    """Returns the clocks of inputs by name. Raises ConfigError if their inputs are not clear."""
     by_input = clock if isinstance(clock, Mapping) else {} if clock is None else dict.fromkeys(inputs[:1], clock)
     unknown = by_input.keys() - set(inputs)
     if unknown or (len(inputs) > 1 and clock is not None and by_input is not clock):
@@ -308,7 +308,7 @@ def _clocks(
 
 
 def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[Moment] | None) -> list[int | None]:
-    """Returns the time of each event of an input in microseconds; None if it has none."""
+    """Returns the time of each event of an input in microseconds; None without a time."""
     if field_name is not None and field_name not in table.column_names:
         raise ConfigError(
             f"timestamp_field={field_name!r} is not a column" + ("" if what == "events" else f" of the {what}"),
@@ -336,8 +336,8 @@ def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[M
 
 
 def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> Given:
-    """Returns the events of all inputs in order of arrival: by the latest time so far in their input, so that those of
-    an input stay in their order."""
+    """Returns the events of all inputs in order of arrival: by the latest time so far in their input, so that events of
+    an input keep their order."""
     arrivals: list[tuple[int, str, int | None]] = []
     for name, of_input in times.items():
         latest = min((each for each in of_input if each is not None), default=0)
@@ -382,7 +382,7 @@ def _check_drawn(
     other_process: bool,
     check: PolicyCheck,
 ) -> None:
-    """Checks inputs that Hypothesis draws, small ones first; a difference is made smaller here, not by Hypothesis."""
+    """Checks inputs that Hypothesis draws, small ones first; this function, not Hypothesis, reduces a difference."""
     import hypothesis
     from hypothesis import HealthCheck
 
@@ -429,7 +429,7 @@ def _check_drawn(
 
 @dataclass(frozen=True)
 class _Way:
-    """A second way to run the events, and the explanation of a difference."""
+    """A second way to run the events, with the explanation for a difference."""
 
     cut: Cut
     run: Callable[[Given, Cut], Seen]
@@ -449,7 +449,7 @@ class _Checking:
         self._still = frozenset(at for at, may in enumerate(given.may_tick(subject.lag)) if not may)
 
     def all(self, *, other_process: bool) -> None:
-        """Raise PolicyDiffers for the first way in which something differs."""
+        """Raises PolicyDiffers for the first way whose result differs."""
         self._guard()
         self.first = self.subject.run(self.given, Cut())
         if self.first.error:
@@ -472,7 +472,7 @@ class _Checking:
             self.in_another_process()
 
     def _guard(self) -> None:
-        """Runs the policies under guard; one event a batch is not needed, because the calls are the same."""
+        """Runs the policies under guard; one event per batch is not needed, because the calls are the same."""
         watch = self._watch
         seen = self.subject.changed(lambda policy: guarded(policy, watch)).run(self.given, Cut())
         if watch.mistakes:
@@ -491,11 +491,11 @@ class _Checking:
                     self.given,
                 )
             again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
-            if self.subject.run(self.given, Cut()).same(plain):  # else it differs by itself, which is reported below
+            if self.subject.run(self.given, Cut()).same(plain):  # otherwise the plain difference is reported below
                 self._compare(_Way(Cut(), again, *_BEYOND_THE_CALL))
 
     def _fewest_mistaken(self) -> Given:
-        """Returns the fewest first events with which a policy under guard makes a mistake."""
+        """Returns the fewest first events with which a guarded policy makes a mistake."""
         low, high = 1, len(self.given)
         while low < high:
             middle, watch = (low + high) // 2, Watch()
@@ -543,7 +543,7 @@ class _Checking:
         return not why
 
     def _drawn_cuts(self) -> Iterator[Cut]:
-        """Yields the cut of one event a batch, then others; all possible cuts where these are few."""
+        """Yields the cut into single events, then others; all possible cuts if they are few."""
         count = len(self.given)
         one_by_one: Sequence[int] = range(1, count)
         if count > _MOST_BATCHES:
@@ -566,7 +566,7 @@ class _Checking:
         return Cut(tuple(ends), self._still & frozenset(ends))
 
     def _changed_attributes(self) -> str:
-        """Lists the attributes that policies have changed on themselves, in the words of advice."""
+        """Lists the attributes that policies have changed on themselves, as advice."""
         policies = self.subject.policies()
         before = [dict(getattr(each, "__dict__", {})) for each in policies]
         shown = [{name: repr(value) for name, value in fields.items()} for fields in before]
@@ -598,7 +598,7 @@ class _Checking:
         finally:
             other.close()
 
-    # -- what differs
+    # -- differences
 
     def _compare(self, way: _Way) -> None:
         first = self.first if self.first.accounts else self.subject.run(self.given, Cut())
@@ -620,7 +620,7 @@ class _Checking:
 
 
 class _Shrinking:
-    """Makes an input and a cut smaller, as long as two runs differ."""
+    """Reduces an input and a cut while two runs still differ."""
 
     def __init__(self, subject: Subject, way: _Way, given: Given, first: Seen, second: Seen) -> None:
         self._subject, self._way, self._left = subject, way, _TO_SHRINK

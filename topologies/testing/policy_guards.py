@@ -1,7 +1,7 @@
-"""Policies under guard: the same decisions, but forbidden actions are noticed.
+"""Policies under guard: their decisions stay the same, but forbidden actions are noticed.
 
-An event is valid for one call: a guarded policy gets an event that cannot be read afterwards, and that has no
-neighbours. Calls that read a clock are noted with the user's line.
+An event is valid for one call: a guarded policy gets an event without neighbours that cannot be read afterwards. Calls
+that read a clock are recorded with the user's line.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 HOOKS = (
     "start", "track", "track_all", "evict", "evict_all", "on_time", "on_arrival", "on_end", "reset",
 )  # fmt: skip
-"""Names of all methods of a policy that are called."""
+"""Names of all methods of a policy that windbolt calls."""
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class PolicyMistake(Exception):
-    """Raised in a policy that reads a value that it must not read."""
+    """Raised in a policy that reads a forbidden value."""
 
 
 @dataclass
@@ -43,16 +43,16 @@ class Watch:
     mistakes: list[str] = field(default_factory=list)
     """Forbidden actions, each with the user's line."""
     chance: dict[str, None] = field(default_factory=dict)
-    """Calls whose answers differ from run to run: ``random.random (rules.py:12)``."""
+    """Calls whose results differ from run to run: ``random.random (rules.py:12)``."""
 
     def mistake(self, text: str) -> None:
-        """Notes a forbidden action, once."""
+        """Records a forbidden action, once."""
         if text not in self.mistakes:
             self.mistakes.append(text)
 
 
 def guarded(policy: Policy, watch: Watch) -> Policy:
-    """Returns a copy of a policy, each hook of which is guarded; the policy itself if it has no hooks of its own."""
+    """Returns a copy of a policy with guarded hooks; the policy itself if it has no hooks of its own."""
     hooks = [name for name in HOOKS if overrides(policy, name)]
     if not hooks:
         return policy
@@ -67,15 +67,15 @@ def guarded(policy: Policy, watch: Watch) -> Policy:
 
 
 def event_by_event(policy: Policy) -> Policy | None:
-    """Returns the policy without its hooks on arrays; None if it cannot decide without them, or has none."""
+    """Returns the policy without its hooks on arrays; None if it has none, or cannot decide without them."""
     pairs = (("track_all", "track"), ("evict_all", "evict"))
     without = [on_arrays for on_arrays, single in pairs if overrides(policy, on_arrays) and overrides(policy, single)]
     return _without(policy, without) if without else None
 
 
 def in_pieces(policy: Policy) -> Policy | None:
-    """Returns the policy whose ``track_all`` is called with one event after another; None if it has none, or is a
-    trigger, whose events batches already cut."""
+    """Returns the policy with ``track_all`` called for one event after another; None if it has no such hook, or is a
+    trigger, whose events are cut by batches anyway."""
     if not isinstance(policy, EvictionPolicy) or not overrides(policy, "track_all"):
         return None
 
@@ -98,7 +98,7 @@ def _part(events: QueuedEvents, low: int, high: int) -> QueuedEvents:
 
 
 def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
-    """Returns a policy that asks another one, without some of its hooks, or with others ``instead``."""
+    """Returns a policy that delegates to another one, without some of its hooks, or with ``instead`` in their place."""
     base = TriggerPolicy if isinstance(policy, TriggerPolicy) else EvictionPolicy
     spaces: dict[str, Any] = {"__module__": type(policy).__module__, "__repr__": lambda self: repr(policy)}
     for name in HOOKS:
@@ -147,14 +147,14 @@ def _guarded_argument(argument: Any, policy: Policy, hook: str, watch: Watch) ->
 
 
 class _Reader:
-    """Decides for each read whether it is allowed."""
+    """Decides for each read whether it is permitted."""
 
     def __init__(self, policy: Policy, hook: str, watch: Watch) -> None:
         self.open, self._hook, self._watch, self._policy = True, hook, watch, policy
         self._reads = policy.columns_read
 
     def check(self, column: str | None = None) -> None:
-        """Raise PolicyMistake for an event that is over, KeyError for a column that the policy does not declare."""
+        """Raises PolicyMistake for an event after its call, KeyError for a column that the policy does not declare."""
         name = type(self._policy).__name__
         if not self.open:
             text = (
@@ -176,7 +176,7 @@ class _Reader:
 
 
 class _OneEvent(QueuedEvent):
-    """An event for one call, which has no neighbours."""
+    """An event without neighbours, valid for one call."""
 
     __slots__ = ("_number", "_reader", "_timestamp")
 
@@ -219,7 +219,7 @@ class _OneRow(Mapping[str, Sequence[Any]]):
 
 
 class _SomeEvents(QueuedEvents):
-    """Events as columns for one call; afterwards the arrays hold other values."""
+    """Events as columns, valid for one call; afterwards the arrays hold other values."""
 
     __slots__ = ("_events", "_given", "_reader")
 
@@ -263,7 +263,7 @@ _OF_CHANCE = {"random", "getrandbits"}
 
 
 class _Listener:
-    """Called by Python at each call below a hook: notes calls of clocks and of random numbers."""
+    """Called by Python at each call below a hook; records calls of clocks and random numbers."""
 
     def __init__(self, watch: Watch, above: FrameType) -> None:
         self._watch, self._above = watch, above
@@ -277,7 +277,7 @@ class _Listener:
                 name in _OF_DATES and isinstance(owner, type) and issubclass(owner, datetime.date)
             )
             by_chance = called in _COUNTERS or (name in _OF_CHANCE and isinstance(owner, random.Random))
-        except TypeError:  # what cannot be hashed
+        except TypeError:  # for unhashable objects
             return
         if not (reads_clock or by_chance):
             return
@@ -295,7 +295,7 @@ class _Listener:
             self._watch.chance[f"{shown} ({place})"] = None
 
     def _place(self, frame: FrameType | None) -> str | None:
-        """Returns the user's line that has led to a call; None if it only writes a log, or windbolt itself made it."""
+        """Returns the user's line that led to a call; None if the call only writes a log, or windbolt made it."""
         lines: list[str] = []
         while frame is not None and frame is not self._above:
             file = frame.f_code.co_filename

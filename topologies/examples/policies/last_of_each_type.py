@@ -1,6 +1,6 @@
-"""The last three events of each type within an hour, every ten minutes: an eviction alone.
+"""The last three events of each type within an hour, every ten minutes, with an eviction policy alone.
 
-``with_window`` says when windows fire: every ten minutes. The state has the numbers of the last events of each type.
+``with_window`` makes windows fire every ten minutes. The state has the numbers of the last events of each type.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Readings of a machine: a window fires when a full minute passes with five new readings, or at once at a flush.
 
-A flush does not wait for the lag: it fires with what has arrived, so its window follows arrival.
+A flush does not wait for the lag: it fires with the events that have arrived, so its window depends on arrival.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class MinuteOrFlush(TriggerPolicy):
-    """Fires when the watermark passes a full minute and there are so many new events; at once when a flush arrives."""
+    """Fires when the watermark passes a full minute and there are enough new events; at once when a flush arrives."""
 
     least: int
     reads = "kind"
@@ -29,7 +29,7 @@ class MinuteOrFlush(TriggerPolicy):
 
 
 class SinceTheLast(EvictionPolicy):
-    """Holds the events since the window before."""
+    """Holds the events since the previous window."""
 
     reads = ()
 

@@ -1,5 +1,5 @@
-"""Windows with the prices near the latest of each symbol, when a full minute passes with five new ones, or at once at a
-flush."""
+"""Windows with the prices near the latest price of each symbol. They fire when a full minute passes with five new
+prices, or at once at a flush."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class Near(EvictionPolicy):
-    """Holds prices within a share of the latest price."""
+    """Holds prices within a fraction of the latest price."""
 
     share: float
     reads = "price"
@@ -29,7 +29,7 @@ class Near(EvictionPolicy):
 
 @dataclass(frozen=True)
 class MinuteOrFlush(TriggerPolicy):
-    """Fires when the watermark passes a full minute and there are so many new events; at once when a flush arrives."""
+    """Fires when the watermark passes a full minute and there are enough new events; at once when a flush arrives."""
 
     least: int
     reads = "kind"

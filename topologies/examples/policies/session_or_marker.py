@@ -1,6 +1,6 @@
 """A visit ends with a click on "log out", or when half an hour passes without a click.
 
-The trigger asks to be called half an hour after each click; a later click asks for a later moment instead.
+The trigger asks to be called half an hour after each click; a later click moves that time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class MarkerOrPause(TriggerPolicy):
-    """Fires with a marker; and when a pause has passed since the last event, if there is one since the last firing."""
+    """Fires with a marker, and when a pause has passed since the last event, if that event is new since the last
+    firing."""
 
     marker: str
     pause: Duration
@@ -36,7 +37,7 @@ class MarkerOrPause(TriggerPolicy):
 
 
 class SinceTheLast(EvictionPolicy):
-    """Holds the events since the window before."""
+    """Holds the events since the previous window."""
 
     reads = ()
 

@@ -1,7 +1,7 @@
-"""A shop's takings: a window closes when 1,000 are reached, or at midnight in Tokyo, whichever is first.
+"""A shop's takings: a window closes when 1,000 are reached, or at midnight in Tokyo, whichever comes first.
 
-The day ends at its last microsecond, so that a sale at midnight itself is of the next day. Tokyo has no summer time, so
-a multiple of 24 hours will do; for other zones ask for the next midnight with ``context.wake_at``.
+The day ends at its last microsecond, so that a sale exactly at midnight belongs to the next day. Tokyo has no summer
+time, so a multiple of 24 hours works; in other zones, request the next midnight with ``context.wake_at``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class SumOrMidnight(TriggerPolicy):
-    """Fires with the event by which a sum is reached, and at the end of the day in Tokyo if something is left."""
+    """Fires with the event that reaches a sum, and at the end of the day in Tokyo if events remain."""
 
     limit: float
     reads = "amount"
@@ -36,7 +36,7 @@ class SumOrMidnight(TriggerPolicy):
 
 
 class SinceTheLast(EvictionPolicy):
-    """Holds the events since the window before."""
+    """Holds the events since the previous window."""
 
     reads = ()
 

@@ -1,7 +1,7 @@
-"""Bars of a market by volume: a bar ends with the trade by which another 10,000 have been traded.
+"""Bars of a market by volume: a bar ends with the trade that completes another 10,000.
 
-Both policies decide on arrays, as users of NumPy would write them. What keeps them independent of where batches end:
-the state after two calls is that of one call with all events.
+Both policies decide on arrays, in NumPy's style. They are independent of where batches end, because the state after two
+calls is that of one call with all events.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windbolt.policies import Action, EvictionContext, EvictionPolicy, QueuedEve
 
 @dataclass(frozen=True)
 class EveryVolume(TriggerPolicy):
-    """Fires with the trade by which the volume of all trades passes the next multiple of ``volume``."""
+    """Fires with the trade that brings the volume of all trades past the next multiple of ``volume``."""
 
     volume: int
     reads = "size"
@@ -32,7 +32,7 @@ class EveryVolume(TriggerPolicy):
 
 
 class SinceTheLast(EvictionPolicy):
-    """Holds the events since the window before."""
+    """Holds the events since the previous window."""
 
     reads = ()
 

@@ -1,7 +1,7 @@
-"""The balance of each account: a payment that is not covered is refused, and each minute the accounts in use report.
+"""The balance of each account: a payment beyond it is refused, and every minute the accounts in use report.
 
-What Storm's users write as a BaseStatefulBolt with tick tuples. The state is that of one account; an account that is
-empty again is forgotten, so that only accounts with a balance take room.
+Storm's users would write it as a BaseStatefulBolt with tick tuples. The state belongs to one account. An account that
+is empty again is forgotten, so that only accounts with a balance take memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Balances(StatefulBolt):
     state_types = {"balance": float, "payments": int}  # noqa: RUF012
 
     def execute(self, tuple: Tuple) -> Iterator[Any]:
-        """Called with a payment: returns a row with the new balance, or with the reason why it is refused."""
+        """Called with a payment: returns a row with the new balance, or with the reason of a refusal."""
         balance = self.state["balance"] + tuple["amount"]
         if balance < 0:
             yield Emit((tuple["id"], self.key, -balance), stream="refused")
@@ -34,7 +34,7 @@ class Balances(StatefulBolt):
             self.state = self.initial_state()
 
     def on_clock(self, clock: datetime) -> Emit:
-        """Reports each minute on each account that is in use."""
+        """Reports on each account in use, every minute."""
         row = (clock, self.key, self.state["balance"], self.state["payments"])
         self.state["payments"] = 0
         return Emit(row, stream="report")

@@ -4,8 +4,8 @@ from windbolt.step import Aggregation, Event, Out
 
 
 def aggregate(events: list[Event], call: Aggregation) -> Out:
-    """Returns the takings of these orders; as a message of the schema DayClosed if the last order of the day is among
-    them."""
+    """Returns the takings of these orders; if they include the last order of the day, as a message with the schema
+    DayClosed."""
     takings = {
         "shop": call.key,
         "orders": call.count,
