@@ -6,9 +6,9 @@
     ./run benchmark --quick --only kafka,cluster parts that --quick leaves out, with less data
     ./run benchmark --show benchmark-results/results.json
 
-Events are seeded. Before an arm is timed each window of it is compared with NumPy, of the queries with DuckDB; that run
-warms up as well. Arms take turns, run by run. CPU time is that of the whole tree of processes: driver, JVM and Python
-workers. A peer that is not installed is in the table as missing. Exit status 1: an arm was wrong, or broke down. Linux
+Events are seeded. Before an arm is timed, each of its windows is compared with NumPy's result, and queries with
+DuckDB's; that run is also the warm-up. Arms take turns, run by run. CPU time covers the whole process tree: driver, JVM
+and Python workers. A peer that is not installed is listed as missing. Exit status 1: an arm was wrong, or failed. Linux
 only.
 
 Sections:
@@ -41,10 +41,10 @@ class Section:
     run: Callable[[Bench], None]
     about: str
     questions: str = ""
-    """Names of its questions, if there are several; ``--workloads`` chooses from these."""
+    """Names of its questions, if there are several; ``--workloads`` selects among them."""
 
 
-# Those of this process come first: what Spark's leave behind in it would be counted.
+# Sections in this process come first: later ones would count what Spark's sections leave in it.
 SECTIONS = {
     "core": Section(core.core, "the window manager alone, beside Storm's"),
     "policies": Section(core.policies, "policies of one's own, event by event and on arrays"),
@@ -71,11 +71,11 @@ SECTIONS = {
 }  # fmt: skip
 QUICK_SECTIONS = ("batches", "drain", "latency", "local")
 QUICK_WORKLOADS = ("W1", "W2", "W4")
-"""Questions that --quick measures of its sections unless others are named."""
+"""Questions that --quick measures, unless the user names others."""
 
 
 def main() -> int:
-    """Take the figures, and show them."""
+    """Measures the figures, and prints them."""
     options = parsed()
     if options.show:
         results = Results.of_json(json.loads(options.show.read_text(encoding="utf-8")))
@@ -90,11 +90,11 @@ def main() -> int:
         "spark": {"master": f"local[{CORES}]", "driver_memory_gb": driver_gigabytes()}, "machine": machine(),
     }  # fmt: skip
     results = Results(about)
-    # A JVM takes Kafka's connector only when it starts, so all sections have it if one needs it.
+    # A JVM accepts Kafka's connector only when it starts, so all sections have it if one needs it.
     session = Session(kafka=bool({"kafka", "step"} & set(options.only)))
     taking_part = re.compile(options.arms).search
     bench = Bench(data, results, session, options.runs, options.part, options.quick, options.workloads, taking_part)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes of a section end with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the processes of a section too
     if left_out(options):
         say(f"left out: {', '.join(left_out(options))} (--only and --workloads ask for them)")
     try:
@@ -104,7 +104,7 @@ def main() -> int:
             try:
                 SECTIONS[name].run(bench)
             finally:
-                write(results, out)  # what is there so far, should it break down, or be ended
+                write(results, out)  # results so far, in case the rest fails
             say(f"section {name}: {time.monotonic() - started:.0f} s, {cpu_seconds() - cpu:.0f} s of CPU time")
     finally:
         session.stop()
@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def show(results: Results, out: Path) -> int:
-    """Print the tables, write the files."""
+    """Prints the tables and writes the files."""
     out.mkdir(parents=True, exist_ok=True)
     print(tables(results))
     write(results, out)
@@ -124,7 +124,7 @@ def show(results: Results, out: Path) -> int:
 
 
 def write(results: Results, out: Path) -> None:
-    """All figures, as JSON."""
+    """Writes all figures as JSON."""
     (out / "results.json").write_text(json.dumps(results.to_json(), indent=1) + "\n", encoding="utf-8")
 
 

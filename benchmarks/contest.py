@@ -1,5 +1,5 @@
-"""The contest of each section: arms, such as windbolt and Spark, take turns at the same work, which is checked
-first."""
+"""The contest of each section: arms, such as windbolt and Spark, take turns at the same work, after a check of their
+results."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from topologies.topology import Topology
 from windbolt import RunOptions
 
 MAIN, SPARK = "windbolt", "Spark's own"
-"""The arm that the goals are about, and the peer that always takes part."""
+"""The arm with goals, and the peer that always takes part."""
 
 
-# Lines of progress, with the seconds since the start.
+# Progress messages, with the seconds since the start.
 
 
 _STARTED = time.monotonic()
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Prints a progress message."""
     print(f"[{time.monotonic() - _STARTED:6.0f} s] {text}", file=sys.stderr, flush=True)
 
 
-# The one Spark session that windbolt and Spark's own arms share.
+# The Spark session that windbolt and Spark's own arms share.
 
 
 CORES = 2
@@ -63,7 +63,7 @@ def with_project() -> dict[str, str]:
 
 
 class Session:
-    """Opened when it is first needed, and again should it have died."""
+    """A session that is opened on first use, and reopened if it has died."""
 
     def __init__(
         self, *, kafka: bool = False, master: str = f"local[{CORES}]", more: Mapping[str, str] | None = None
@@ -78,54 +78,55 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """A session that lives."""
+        """Returns a live session."""
         os.environ.update(with_project())  # the workers import the functions of the arms
         self._opened, _ = open_session(self.master, self.conf, kafka=self.kafka)
         return self._opened
 
     def settle(self) -> SparkSession:
-        """Collects garbage in the session, so that an earlier run costs the next one nothing."""
+        """Returns the session after collecting its garbage, so that an earlier run does not slow the next one."""
         spark = self.spark
         jvm: Any = spark._jvm
         jvm.System.gc()
         return spark
 
     def stop(self) -> None:
-        """End it, if it runs."""
+        """Stops the session, if it is open."""
         if self._opened is not None:
-            with suppress(Exception):  # it has died, and cannot say goodbye
+            with suppress(Exception):  # it may have died
                 self._opened.stop()
             self._opened = None
 
 
 def driver_gigabytes() -> int:
-    """Returns the heap of the JVM: under half of the machine's memory, since the rest is for Python; 12 GiB at most."""
+    """Returns the heap of the JVM in GiB: just under half of the machine's memory, since Python needs the rest; at most
+    12."""
     return max(1, min(12, int(psutil.virtual_memory().total / 2**30 * 0.45)))
 
 
-# What arms are asked, and what they answer.
+# The work of arms, and its results.
 
 
 @dataclass(frozen=True)
 class Question:
-    """Work that arms do."""
+    """Work for arms."""
 
     name: str
     title: str = ""
     answer: Callable[[Events], Columns] | None = None
-    """The right rows, found by something else than an arm; None if an arm has a check of its own."""
+    """Returns the right rows, computed independently of arms; None if an arm has a check of its own."""
     ways: Mapping[str, Callable[[Job], Topology]] = field(default_factory=dict, hash=False)
-    """Ways to ask windbolt, by the name of the arm behind ``windbolt``. The way for its bolt on events is ``bolt``."""
+    """Topologies for windbolt's arm, by its name after ``windbolt``. ``bolt`` is that with a user's bolt on events."""
     spark: Callable[[SparkSession, Job], DataFrame] | None = None
-    """The same question for Spark."""
+    """Spark's query for the same question."""
     order: tuple[str, ...] = ("until", "key")
-    """Columns that no two rows of the answer share; it is in their order."""
+    """Columns that identify a row of the result, and by which it is sorted."""
     due_only: bool = False
-    """True if arms may emit rows of windows after ``last_end``, which are not compared: of sessions that end within a
-    second, and of Spark's join, which waits for no window."""
+    """True if arms may emit rows of windows after ``last_end``, which are not compared: for sessions that end within a
+    second, and for Spark's join, which waits for no window."""
     kind: str = ""
     length: int = 0
-    """Of the windows, in seconds."""
+    """Length of the windows in seconds."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +136,11 @@ class Job:
     question: Question
     events: Events
     source: str
-    """Where the events are: a folder, or a topic."""
+    """The place of the events: a folder, or a topic."""
     batch: int | None
-    """Events of a micro-batch; None: all."""
+    """Events per micro-batch; None: all."""
     scratch: Path
-    """An empty folder for checkpoints and the like."""
+    """An empty folder, for checkpoints and other files."""
     keep: Path | None = None
     """Folder for the rows of the result, as Parquet files; None: they are discarded."""
     framed: bool = False
@@ -147,42 +148,43 @@ class Job:
 
     @property
     def batch_files(self) -> int:
-        """Returns how many files a micro-batch may take."""
+        """Returns the most files in a micro-batch."""
         rows = self.events.file_rows
         return -(-self.events.count // rows) if self.batch is None else max(1, self.batch // rows)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch, by the engine's own clock."""
+    """A micro-batch, with times by the engine's own clock."""
 
     seconds: float
     data: bool
-    """True if it read events: Spark's last one may only fire windows."""
+    """True if it read events: Spark's last batch may only fire windows."""
 
 
 @dataclass
 class Taken:
-    """Times of a run."""
+    """The measurements of a run."""
 
     seconds: float = 0.0
-    """End to end: with the start and the stop of the query."""
+    """Seconds from start to end, including the start and stop of the query."""
     cpu: float = 0.0
-    """CPU-seconds of the tree of processes, meanwhile."""
+    """CPU-seconds of the process tree in that time."""
     batches: list[Batch] = field(default_factory=list)
-    """Empty if an engine has none."""
+    """The micro-batches; empty if the engine has none."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, if the engine reports phases."""
     note: dict[str, Any] = field(default_factory=dict)
-    """All other results."""
+    """Further results, by name."""
 
     def in_batches(self, *, data_only: bool) -> float:
-        """Seconds without the start and the stop of the query."""
+        """Returns the seconds without the start and stop of the query. ``data_only``: count only batches that read
+        events."""
         chosen = [batch.seconds for batch in self.batches if batch.data or not data_only]
         return sum(chosen) if chosen else self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns plain JSON values."""
         return {
             "seconds": round(self.seconds, 6),
             "cpu_seconds": round(self.cpu, 6),
@@ -195,27 +197,26 @@ class Taken:
 
 @contextmanager
 def measured(clock: Callable[[], float] = cpu_seconds) -> Iterator[Taken]:
-    """Yields the time and the CPU time of the block; ``clock``: another clock for CPU time, such as that of this
-    process."""
+    """Yields an object that gets the time and CPU time of the block. ``clock``: another clock for CPU time, such as
+    that of this process."""
     taken = Taken()
     cpu, started = clock(), time.perf_counter()
     yield taken
     taken.seconds, taken.cpu = time.perf_counter() - started, clock() - cpu
 
 
-# How an answer is checked.
+# Checking results.
 
 
 @lru_cache(4)
 def right_rows(question: Question, events: Events) -> Columns:
-    """Returns the answer to a question."""
+    """Returns the right rows of a question."""
     assert question.answer is not None, question.name
     return question.answer(events)
 
 
 def compared(job: Job, taken: Taken) -> str | None:
-    """Returns the difference between the rows that were kept and the right ones; None if they agree, or none were
-    kept."""
+    """Returns the difference between the kept rows and the right ones; None if they agree, or none were kept."""
     if job.keep is None:
         return None
     files = sorted(job.keep.glob("[!_.]*.parquet"))
@@ -229,11 +230,11 @@ def compared(job: Job, taken: Taken) -> str | None:
 
 
 def by_itself(job: Job, taken: Taken) -> None:
-    """For an arm that raises an error if something is wrong."""
+    """Checks nothing, for an arm that raises an error if its result is wrong."""
 
 
 def keep(rows: pa.Table, job: Job) -> None:
-    """Write rows that are to be kept."""
+    """Writes rows to the job's folder, if it has one."""
     if job.keep is not None:
         job.keep.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, job.keep / "rows.parquet")
@@ -241,50 +242,50 @@ def keep(rows: pa.Table, job: Job) -> None:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to do the work of a question. To add an arm, make one of these and enter it in a section."""
+    """A way to do the work of a question. To add an arm, make one and list it in a section."""
 
     name: str
-    """Its name in the table."""
+    """Its name in tables."""
     run: Callable[[Job], Taken]
-    """Does the job once. An exception means that it broke down."""
+    """Does the job once. An exception means failure."""
     check: Callable[[Job, Taken], str | None] = compared
-    """Called after each run; returns the errors in words."""
+    """Called after each run; returns a description of errors."""
     ours: bool = True
     """True if it is windbolt."""
     needs: tuple[str, ...] = ()
-    """Modules that it needs, or programs by their paths; if one is missing, the arm is missing."""
+    """Modules that it needs, or programs by path; if one is missing, the arm is missing."""
     batched: bool = True
-    """True if it works in micro-batches of a size that can be set."""
+    """True if it works in micro-batches of a configurable size."""
     most: int | None = None
-    """Most events that it is given, if more would take minutes."""
+    """Most events for this arm, if more would take minutes."""
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot run here; None if it can."""
+        """Returns why it cannot run here; None if it can."""
         absent = [name for name in self.needs if find_spec(name) is None]
         return f"not installed: {', '.join(absent)}" if absent else None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An arm, and the work that it is given in a contest."""
+    """An arm with its work in a contest."""
 
     arm: Arm
     question: Question
     events: Events
     batch: int | None = None
-    """Events of a micro-batch; None: all at once."""
+    """Events per micro-batch; None: all at once."""
     check: Events | None = None
-    """The events of a first run, whose rows are kept to be checked; None: there is none."""
+    """The events of the first run, whose rows are checked; None: there is no such run."""
 
     @property
     def given(self) -> Events:
-        """The events of a run that is timed."""
+        """The events of a timed run."""
         return fewer(self.events, self.arm.most)
 
 
 def fewer(events: Events, most: int | None) -> Events:
-    """Returns at most so many of these events."""
+    """Returns at most ``most`` of these events."""
     return events if most is None or most >= events.count else replace(events, count=most)
 
 
@@ -292,7 +293,7 @@ def fewer(events: Events, most: int | None) -> Events:
 
 
 def most(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Merges the notes of several runs: the greatest of each number, and the last of everything else."""
+    """Merges the notes of several runs: the maximum of numbers, the last of other values."""
     found: dict[str, Any] = {}
     for note in notes:
         for name, value in note.items():
@@ -306,34 +307,34 @@ class Bench:
     """One run of the benchmark."""
 
     data: Path
-    """Where files of events are kept."""
+    """Folder for files of events."""
     results: Results
     session: Session = field(default_factory=Session)
     runs: int = 3
-    """Of each arm."""
+    """Number of timed runs of each arm."""
     part: float = 1.0
-    """Of the events that a section usually has."""
+    """Fraction of a section's usual number of events."""
     quick: bool = False
-    """True: a million events at most, and the main arms."""
+    """True for a quick benchmark: a million events at most, and only the main arms."""
     named: Sequence[str] = ()
-    """The questions that are measured, of sections with several; empty: all."""
+    """The questions to measure, in sections with several; empty: all."""
     arms: Callable[[str], Any] = lambda name: True
-    """True if an arm takes part."""
+    """Returns True if an arm takes part."""
     _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
 
     def some(self, usual: int) -> int:
-        """Returns the number, or the part of it that was asked for."""
+        """Returns ``usual``, or the requested fraction of it."""
         asked = max(1, round(usual * self.part))
         return min(asked, 1_000_000) if self.quick else asked
 
     def chosen(self, questions: Sequence[Question]) -> list[Question]:
-        """Returns the questions that were asked for."""
+        """Returns the requested questions."""
         return [each for each in questions if not self.named or each.name in self.named]
 
     def entry(
         self, arm: Arm, question: Question, events: Events, batch: int | None = None, check: int | None = None
     ) -> Entry:
-        """Returns an entry that is checked over so many events at most; ``check`` if it is not the usual number."""
+        """Returns an entry for a contest. ``check``: most events in the checked run, if it is not the usual number."""
         many = events.keys > 65_000  # windows then have as many rows as events
         least, usual = (100_000, 1_000_000) if many else (250_000, 5_000_000)  # fewer may fill no window
         usual = least if self.quick else max(least, self.some(usual))
@@ -346,9 +347,9 @@ class Bench:
         basis: Basis,
         merged: Callable[[Sequence[dict[str, Any]]], dict[str, Any]] = most,
     ) -> list[Figure]:
-        """Check all entries, then run them in turn; a wrong one is not timed.
+        """Checks all entries, then runs them in turn; a wrong one is not timed.
 
-        ``merged`` merges the notes of an arm's runs.
+        ``merged``: merges the notes of an arm's runs.
         """
         taking_part = [each for each in entries if self.arms(each.arm.name)]
         figures = [self._entered(section, entry, basis) for entry in taking_part]
@@ -374,8 +375,8 @@ class Bench:
         return self.contest(section, [self.entry(arm, question, events, batch) for arm in arms], "data batches")
 
     def run(self, figure: Figure, entry: Entry, events: Events, *, kept: bool = False) -> Taken | None:
-        """One run, which is checked; None if it was wrong or broke down, which the figure then says."""
-        # On the disk of the files.
+        """Runs an arm once, and checks it. Returns None if it was wrong or failed, which the figure then records."""
+        # Files of the run are on the same disk as the events.
         with tempfile.TemporaryDirectory(dir=self.data, ignore_cleanup_errors=True) as name:
             try:
                 folder, source = Path(name), events.source(self.data)
@@ -389,19 +390,19 @@ class Bench:
                 if wrong is None:
                     return taken
                 figure.status, figure.reason = "wrong", f"wrong, and not timed: {wrong}"
-        figure.runs = []  # what it did before is no figure
+        figure.runs = []  # its earlier runs do not count
         say(f"{figure.section} {figure.workload} {figure.arm}: {figure.status}: {figure.reason}")
         return None
 
     def _entered(self, section: str, entry: Entry, basis: Basis) -> Figure:
-        """Returns an entry's figure, after its first run."""
+        """Returns the figure of an entry, after its first run."""
         arm, question, given = entry.arm, entry.question, entry.given
         batch = min(entry.batch or given.count, given.count) if arm.batched else None
         figure = Figure(section, question.name, question.title, arm.name, arm.ours, given.count, batch, basis)
         if arm.missing is not None:
             figure.status, figure.reason = "missing", arm.missing
         elif entry.check is not None:
-            # With --quick an arm that is right is taken to be right in other sections too, which it also warms up for.
+            # With --quick, an arm that is right once counts as right and warmed up in other sections too.
             place = (arm.name, question, entry.check, None if self.quick else (section, entry.batch))
             if place not in self._checked:
                 say(f"{section} {question.name} {arm.name}: checking {entry.check.count:,} events")
@@ -414,11 +415,11 @@ class Bench:
     def goal(
         self, section: str, question: str, text: str, bar: float, value: float | None, *, at_most: bool = False
     ) -> None:
-        """Note a goal, and its measured value."""
+        """Records a goal and its measured value."""
         self.results.verdicts.append(Verdict(section, question, text, bar, value, at_most))
 
     def judge(self, figures: Sequence[Figure], goal: float, text: str = "the best peer", arm: str = MAIN) -> None:
-        """An arm must be this many times as fast as the best of the peers."""
+        """Records the goal that an arm is ``goal`` times as fast as the best peer."""
         peers = [figure for figure in figures if not figure.ours]
         for figure in figures:
             if figure.arm == arm:
@@ -430,8 +431,8 @@ class Bench:
 
 
 def windbolt(session: Session, way: str = "", *, name: str = "", framed: bool = False, tasks: str = "") -> Arm:
-    """Returns a way of a question on Spark. ``framed``: its input is a streaming DataFrame, as any source could be;
-    ``tasks``: who runs them, such as ``spark``, which does on a cluster."""
+    """Returns windbolt's arm on Spark for a topology of the question. ``framed``: its input is a streaming DataFrame,
+    as any source could be; ``tasks``: the executor of tasks, such as ``spark``, as on a cluster."""
 
     def run(job: Job) -> Taken:
         spark = session.settle()
@@ -446,7 +447,7 @@ def windbolt(session: Session, way: str = "", *, name: str = "", framed: bool = 
 
 
 def windbolt_in_process(way: str = "") -> Arm:
-    """Runs the same without Spark; the time includes the building of the topology."""
+    """Returns windbolt's arm without Spark; its time includes building the topology."""
 
     def run(job: Job) -> Taken:
         reports: list[BatchReport] = []
@@ -461,7 +462,7 @@ def windbolt_in_process(way: str = "") -> Arm:
 
 
 def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
-    """Run a topology."""
+    """Runs a topology, and returns its measurements."""
     reports: list[BatchReport] = []
     queries: list[StreamingQuery] = []
 
@@ -482,7 +483,7 @@ def on_spark(spark: SparkSession, topology: Topology, job: Job) -> Taken:
 
 
 def check_accounts(reports: list[BatchReport], job: Job) -> None:
-    """RuntimeError unless each event was received, and is in a window or still pending."""
+    """Raises RuntimeError unless each event was received, and is in a window or still pending."""
     accounts = reports[-1].bolts["bolt"].accounts
     kept = accounts["windowed"] + accounts["pending"]
     if not accounts["received"] == kept == job.events.count:
@@ -490,29 +491,29 @@ def check_accounts(reports: list[BatchReport], job: Job) -> None:
 
 
 def phases(reports: list[BatchReport]) -> dict[str, float]:
-    """Seconds by phase, of all batches together."""
+    """Returns the seconds by phase, of all batches together."""
     names = dict.fromkeys(name for report in reports for name in report.seconds)
     return {name: sum(report.seconds.get(name, 0.0) for report in reports) for name in names}
 
 
 def batches_of(query: StreamingQuery, data: Container[int] | None = None) -> list[Batch]:
-    """Returns the micro-batches of a query that has ended, as Spark reports them. ``data``: only those that read
-    events; of windbolt's queries Spark sees the names of files at most, else Spark knows."""
+    """Returns the micro-batches of a finished query, from Spark's reports. ``data``: the batches that read events; None
+    if Spark's reports tell, which they do except for windbolt's queries."""
     found: list[Batch] = []
     for progress in query.recentProgress:
         spent = progress.durationMs
-        if "addBatch" in spent:  # otherwise Spark looked for new input, and ran no batch
+        if "addBatch" in spent:  # otherwise Spark only looked for new input
             has_data = progress.numInputRows > 0 if data is None else progress.batchId in data
             found.append(Batch(spent["triggerExecution"] / 1e3, has_data))
     return found
 
 
-# Spark's own, in the same session as windbolt.
+# Spark's own queries, in the same session as windbolt.
 
 
 def spark_own(session: Session, most: int | None = None) -> Arm:
-    """Returns how Spark is asked: ``groupBy(window())`` for sums and counts, else ``collect_list`` and an Arrow UDF;
-    HDFS-backed state."""
+    """Returns Spark's arm: ``groupBy(window())`` for sums and counts, else ``collect_list`` and an Arrow UDF; state is
+    HDFS-backed."""
 
     def run(job: Job) -> Taken:
         assert job.question.spark is not None, job.question.name
@@ -523,7 +524,7 @@ def spark_own(session: Session, most: int | None = None) -> Arm:
 
 
 def spark_query(spark: SparkSession, query: Callable[[SparkSession, Job], DataFrame], job: Job) -> Taken:
-    """Run a query to the end of the files."""
+    """Runs a query to the end of the files."""
     with measured() as taken:
         writer = query(spark, job).writeStream.outputMode("append").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(job.scratch / "checkpoint"))
@@ -534,11 +535,11 @@ def spark_query(spark: SparkSession, query: Callable[[SparkSession, Job], DataFr
     return taken
 
 
-# Floors: one process over the whole files at once, with no stream, no state and no late events.
+# Floors: one process over all files at once, without streams, state or late events.
 
 
 def duckdb(threads: int) -> Arm:
-    """W1 and W2 in SQL; W2 by panes of a second, each summed up once."""
+    """Returns an arm for W1 and W2 in SQL; W2 uses panes of a second, each added up once."""
 
     def run(job: Job) -> Taken:
         engine: Any = import_module("duckdb")
@@ -567,8 +568,8 @@ def duckdb(threads: int) -> Arm:
 
 
 def numpy() -> Arm:
-    """Answers W3 and W4 with arrays, sorted once. The right rows are computed with it, and an oracle of the tests
-    checks it."""
+    """Returns an arm for W3 and W4 with arrays, sorted once. The right rows are computed with it, and an oracle of the
+    tests checks it."""
 
     def run(job: Job) -> Taken:
         assert job.question.answer is not None

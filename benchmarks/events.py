@@ -1,4 +1,4 @@
-"""The events of the benchmark: seeded, in tables, or in files that are written once."""
+"""The events of the benchmark: seeded, as tables, or as files that are written once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST_MS = 1_700_000_000_000
 SCHEMA = "event_time timestamp, key int, value double, stream string"
 WIDE = "event_time timestamp, id long, key int, value double, stream string, channel string, url string, extra string"
 TIMES = ("event_time", "arrival")
-"""Columns of times, in milliseconds."""
+"""Time columns, in milliseconds."""
 
 Columns = dict[str, "NDArray[Any]"]
 """Columns by name."""
@@ -35,7 +35,7 @@ Columns = dict[str, "NDArray[Any]"]
 
 @dataclass(frozen=True)
 class Events:
-    """A number of events, whose order of arrival is off by less than ``late_ms``."""
+    """A number of events, out of order by less than ``late_ms``."""
 
     count: int
     keys: int = 1_000
@@ -44,7 +44,7 @@ class Events:
     file_rows: int = 250_000
     late_ms: int = LAG_MS
     in_turn: bool = False
-    """True if keys follow one another, not at random."""
+    """True if keys follow one another, instead of being random."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -62,15 +62,15 @@ class Events:
         }
 
     def table(self) -> pa.Table:
-        """Returns all of them, in order of arrival."""
+        """Returns all events, in order of arrival."""
         columns = {name: pa.array(values) for name, values in self.columns.items()}
         for name in columns.keys() & set(TIMES):
             columns[name] = columns[name].cast(pa.timestamp("ms", "UTC"))
         return pa.table(columns)
 
     def source(self, cache: Path) -> str:
-        """Returns the folder of their files; they are written if they are not there yet. Later files have later times
-        of change."""
+        """Returns the folder of their files, which are written on first use. Later files have later modification
+        times."""
         folder = cache / self.name
         if folder.exists():
             return str(folder)
@@ -85,34 +85,35 @@ class Events:
                 pq.write_table(rows, path)
                 os.utime(path, (FIRST_MS // 1_000 + number,) * 2)
         draft.rename(folder)
-        self.__dict__.pop("columns", None)  # their memory; they are computed again when they are asked for
+        self.__dict__.pop("columns", None)  # frees memory; they are computed again on demand
         return str(folder)
 
     def places(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """Returns rows by the folder of their file, below the folder of the events."""
+        """Returns rows by the subfolder of their files."""
         return {"": rows}
 
     @property
     def name(self) -> str:
-        """Of their folder; other events have another."""
+        """The name of their folder, which identifies the events."""
         return "-".join([type(self).__name__, *(f"{each.name}-{getattr(self, each.name)}" for each in fields(self))])
 
     @property
     def last_end(self) -> int:
-        """Windows up to this end, in seconds, are due when all events are in: the watermark is past them."""
+        """Window ends up to this time, in seconds, are due when all events are in, because the watermark has passed
+        them."""
         return (FIRST_MS + (self.count - 1) * 1_000 // self.per_second - LAG_MS) // 1_000
 
 
 class InMemory(Events):
-    """Events that no file holds."""
+    """Events without files."""
 
     def source(self, cache: Path) -> str:
-        """Returns no place."""
+        """Returns an empty path."""
         return ""
 
 
 class Bursts(Events):
-    """Bursts of 20 events of one key, 10 ms apart; with the time at which each arrived."""
+    """Bursts of 20 events of one key, 10 ms apart, with their arrival times."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -128,7 +129,7 @@ class Bursts(Events):
 
 
 class WideEvents(Events):
-    """Events with eight columns, among them an id and texts that few queries ask for."""
+    """Events with eight columns, among them an id and texts that few queries use."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -142,10 +143,10 @@ class WideEvents(Events):
 
 
 class PairedEvents(WideEvents):
-    """The same with the files of the two streams in separate folders; each stream has half of the rows."""
+    """Wide events whose two streams are in separate folders; each stream has half of the rows."""
 
     def places(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """Rows by the folder that they go to."""
+        """Returns rows by the subfolder of their stream."""
         return {side: rows.filter(pc.equal(rows.column("stream"), side)) for side in ("a", "b")}
 
 
@@ -156,7 +157,7 @@ def _words(random: np.random.Generator, count: int, letters: int) -> pa.StringAr
 
 
 def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("until", "key")) -> str | None:
-    """Returns the differences between rows and the right rows, which are in this order; None if there are none."""
+    """Returns the differences between rows and the right rows, which have this order; None if there are none."""
     wanted = len(next(iter(expected.values())))
     if rows.num_rows != wanted:
         return f"{rows.num_rows:,} rows instead of {wanted:,}"
@@ -174,13 +175,13 @@ def differences(rows: pa.Table, expected: Columns, order: Sequence[str] = ("unti
 
 
 def middle(values: Sequence[float]) -> float:
-    """Returns the Python function of W3: nothing that an engine could know. Workers import it, and so this module
-    alone."""
+    """Returns the result of W3's Python function, which no engine could know. Workers import only this module for
+    it."""
     return sorted(values)[len(values) // 2]
 
 
 def orders(chance: Random, begin: float, seconds: float, rows: int, users: int) -> str:
-    """Lines of JSON: orders of some users in a stretch of time, in its order; times in seconds since the epoch."""
+    """Returns lines of JSON: orders of some users in a span of time, in order; times in seconds since the epoch."""
     lines = []
     for number in range(rows):
         at = datetime.fromtimestamp(begin + number * seconds / rows, UTC)

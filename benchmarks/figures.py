@@ -1,4 +1,4 @@
-"""The figures of a benchmark, as tables and as a picture, and the machine that they were taken on."""
+"""The figures of a benchmark, as tables and as a picture, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ import psutil
 ROOT = Path(__file__).parents[1]
 """The folder of the project."""
 
-# What was measured, as plain data, and what is computed from it.
+# Measurements as plain data, and values computed from them.
 
 
 Status = Literal["ok", "missing", "wrong", "failed"]
 Basis = Literal["data batches", "all batches", "whole run", "CPU time"]
-BASES = {  # the time that is counted, and what a table says of it
+BASES = {  # how the time is counted, and its description in tables
     "data batches": ("data_batch_seconds", "of the micro-batches that read events"),
     "all batches": ("all_batch_seconds", "of all micro-batches"),
     "whole run": ("seconds", "of the whole run"),
@@ -37,7 +37,7 @@ BASES = {  # the time that is counted, and what a table says of it
 
 @dataclass
 class Figure:
-    """One arm at one workload of a section."""
+    """One arm's figures for one workload of a section."""
 
     section: str
     workload: str
@@ -45,41 +45,41 @@ class Figure:
     arm: str
     ours: bool
     events: int
-    """In each run."""
+    """The number of events in each run."""
     batch_events: int | None
-    """Of a micro-batch, at most; None if there is none."""
+    """Most events per micro-batch; None without micro-batches."""
     basis: Basis
-    """Basis of ``speeds``."""
+    """The time by which ``speeds`` are computed."""
     status: Status = "ok"
     reason: str = ""
-    """Why there are no figures, or a note."""
+    """The reason for missing figures, or a note."""
     runs: list[dict[str, Any]] = field(default_factory=list)
-    """As ``Taken.to_json`` has them."""
+    """The runs, in the form of ``Taken.to_json``."""
     note: dict[str, Any] = field(default_factory=dict)
-    """All other results."""
+    """Further results, by name."""
 
     @property
     def speeds(self) -> list[float]:
-        """Events per second of each run."""
+        """Returns the events per second of each run."""
         return [self.events / (run[BASES[self.basis][0]] or 1e-3) for run in self.runs]
 
     @property
     def speed(self) -> float | None:
-        """Their median."""
+        """Returns the median speed."""
         return statistics.median(self.speeds) if self.runs else None
 
     @property
     def end_to_end(self) -> float | None:
-        """Events per second with the start and the stop of the query, the median."""
+        """Returns the median of events per second, including the start and stop of the query."""
         return statistics.median(self.events / run["seconds"] for run in self.runs) if self.runs else None
 
     @property
     def cpu(self) -> float | None:
-        """CPU-microseconds per event, the median."""
+        """Returns the median of CPU-microseconds per event."""
         return statistics.median(run["cpu_seconds"] / self.events * 1e6 for run in self.runs) if self.runs else None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain JSON, with the values that are computed from the runs."""
+        """Returns plain JSON, including values computed from the runs."""
         found = {name: value for name, value in vars(self).items() if name != "runs"}
         if self.speed is not None and self.end_to_end is not None and self.cpu is not None:
             found |= {
@@ -92,21 +92,21 @@ class Figure:
 
 @dataclass
 class Verdict:
-    """A goal, and whether it is met."""
+    """A goal, and its result."""
 
     section: str
     workload: str
     goal: str
-    """In words."""
+    """The text of the goal."""
     bar: float
     value: float | None
     """None if it could not be measured."""
     at_most: bool = False
-    """True if the value must stay under the bar, instead of reaching it."""
+    """True if the value must stay below the bar, False if it must reach it."""
 
     @property
     def met(self) -> bool | None:
-        """None if it cannot be told."""
+        """True if the goal is met; None without a value."""
         if self.value is None:
             return None
         return self.value <= self.bar if self.at_most else self.value >= self.bar
@@ -119,7 +119,7 @@ class Verdict:
 
 @dataclass
 class Results:
-    """All of a run of the benchmark."""
+    """The results of one benchmark."""
 
     about: dict[str, Any]
     """The options, the machine, the versions."""
@@ -133,32 +133,33 @@ class Results:
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Results:
-        """Returns the results that were written."""
+        """Returns results from their JSON."""
         figures = [Figure(**{name: each[name] for name in Figure.__dataclass_fields__}) for each in found["figures"]]
         verdicts = [Verdict(**{n: each[n] for n in Verdict.__dataclass_fields__}) for each in found["verdicts"]]
         return Results(found["about"], figures, verdicts)
 
 
 def ratio(figure: Figure, peers: Sequence[Figure]) -> float | None:
-    """Its speed against the fastest of the peers; None if one of the two is missing."""
+    """Returns the speed of a figure divided by that of the fastest peer; None if one is missing."""
     speeds = [peer.speed for peer in peers if peer.speed is not None]
     return figure.speed / max(speeds) if figure.speed is not None and speeds else None
 
 
 def beside(figure: Figure, figures: Sequence[Figure]) -> float | None:
-    """Its speed against Spark's own at the same work; if that is missing, against the fastest peer."""
+    """Returns the speed of a figure divided by that of Spark's own query or, if that is missing, of the fastest
+    peer."""
     same = [each for each in figures if (each.section, each.workload) == (figure.section, figure.workload)]
     spark = [each for each in same if each.arm == BESIDE]
     return ratio(figure, spark or [each for each in same if not each.ours])
 
 
-# The results as tables, which are Markdown too.
+# The results as tables, which are also valid Markdown.
 
 
 BUSY = 0.5
-"""Load."""
+"""Load of the machine above which a table warns."""
 BESIDE = "Spark's own"
-"""The arm that ratios compare with, if it took part."""
+"""The arm that ratios refer to, if it took part."""
 
 
 def _batch(figure: Figure, _: Sequence[Figure]) -> str:
@@ -204,7 +205,7 @@ CELLS: dict[str, Cell] = {
     "99 % ms": lambda figure, _: f"{figure.note['p99_ms']:,.0f}",
     "median of each run": lambda figure, _: ", ".join(f"{each:,.0f}" for each in figure.note["median_ms_by_run"]),
 }
-"""The cells of a column by its heading; other headings are names in the figure's note."""
+"""Functions for the cells of a column, by heading; other headings are names in the figure's notes."""
 SPEEDS = ("batch", "events/s (min to max)", "end to end", "CPU-µs/event", "ratio", "note")
 IN_PROCESS = ("events/s (min to max)", "CPU-µs/event", "ratio")
 LATENCY = ("median ms", "99 % ms", "median of each run", "note")
@@ -222,7 +223,7 @@ GOALS = ["", "", "goal", "measured", ""]
 
 
 def tables(results: Results) -> str:
-    """Everything, section by section, and then the goals."""
+    """Returns all tables, section by section, then the goals."""
     parts = [in_words(results.about["machine"])]
     if results.about["machine"]["load_before"][0] > BUSY:
         parts.append("The machine was busy with something else before: the figures are no good except for ratios.")
@@ -246,7 +247,7 @@ def by_section(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 
 def table(figures: Sequence[Figure], headings: Sequence[str]) -> str:
-    """Returns the figures of a section, a line each; figures of speeds also get their values."""
+    """Returns a table of a section's figures, a line each; speeds also show their values."""
     rows: list[list[str]] = []
     for (workload, title), found in groupby(figures, key=lambda figure: (figure.workload, figure.title)):
         for at, figure in enumerate(found):
@@ -265,7 +266,7 @@ def table(figures: Sequence[Figure], headings: Sequence[str]) -> str:
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lines of a Markdown table, in columns."""
+    """Returns the lines of a Markdown table with aligned columns."""
     widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
     lines = [headings, ["-" * width for width in widths], *rows]
     return "\n".join(
@@ -286,7 +287,7 @@ def _goal(verdict: Verdict) -> list[str]:
     return [verdict.section, verdict.workload, verdict.goal, value, words[verdict.met]]
 
 
-# The results as a picture: bars of events per second, windbolt beside the peers.
+# The results as a picture: bars of events per second, windbolt next to the peers.
 
 
 TITLES = {
@@ -309,7 +310,7 @@ OURS, OURS_TOO, OTHERS, FAINT = "#0b7285", "#74c0cc", "#b8a1d1", "#6c757d"
 
 
 def draw(results: Results, path: Path) -> bool:
-    """Write a PNG; False if matplotlib is not installed, or nothing is to be drawn."""
+    """Writes a PNG. Returns False if matplotlib is not installed, or there is nothing to draw."""
     panels = by_section([each for each in results.figures if each.status == "ok" and each.section in TITLES])
     if find_spec("matplotlib") is None or not panels:
         return False
@@ -330,7 +331,7 @@ def draw(results: Results, path: Path) -> bool:
 
 
 def _panel(figures: Sequence[Figure], axis: Any) -> None:
-    """Bars from the top down; of delays the median, and a line to the 99th percentile."""
+    """Draws bars from the top down; for delays, the median and a line to the 99th percentile."""
     delays = "median_ms" in figures[0].note
     spreads = [
         (each.note["median_ms"],) * 2 + (each.note["p99_ms"],)
@@ -368,14 +369,14 @@ def _value(figure: Figure, value: float, figures: Sequence[Figure]) -> str:
     )
 
 
-# What the figures were taken on.
+# The machine and software of the figures.
 
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "duckdb", "matplotlib")
 
 
 def machine() -> dict[str, Any]:
-    """Processors, memory, load, and the versions of everything; to be asked before anything runs."""
+    """Returns processors, memory, load, and the versions of packages. Call it before anything runs."""
     names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return {
         "processors": os.cpu_count(),
@@ -392,7 +393,7 @@ def machine() -> dict[str, Any]:
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """The same in a sentence."""
+    """Describes a machine in a sentence."""
     packages = ", ".join(f"{name} {number}" for name, number in found["packages"].items() if number)
     return (
         f"{found['processors']} processors ({found['processor']}), {found['memory_gib']} GiB, load before"

@@ -1,7 +1,7 @@
-"""The questions about windows, for windbolt and for Spark, and the right rows.
+"""The questions about windows, for windbolt and for Spark, with their right rows.
 
-Rows of an answer have ``until``, the end of the window in microseconds. An answer has the windows that end in the
-second of the events' ``last_end``, or earlier; they hold their start, not their end.
+Rows of a result have ``until``, the end of the window in microseconds. A result has the windows that end no later than
+the second ``last_end`` of the events. Windows include their start, not their end.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Session, TupleWindow, WindowedBolt, WindowJoin, aggregates
 from windowing.schema import TIMESTAMP
 
-# What all of them use.
+# Shared functions.
 
 
 def read(spark: SparkSession, job: Job, schema: str = SCHEMA, side: str = "") -> DataFrame:
-    """Returns the files of a job as a stream of Spark's."""
+    """Returns the files of a job as a Spark stream."""
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", job.batch_files).parquet(job.source + side)
 
 
 def late_by_two(events: DataFrame) -> DataFrame:
-    """With Spark's watermark."""
+    """Returns events with Spark's watermark."""
     return events.withWatermark("event_time", "2 seconds")
 
 
 def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSession, Job], DataFrame]:
-    """Returns Spark's query of a table ``events``; for a join, of the tables of its sides, such as ``a``."""
+    """Returns a function for Spark's query of a table ``events``; for a join, of the tables of its sides, such as
+    ``a``."""
 
     def query(spark: SparkSession, job: Job) -> DataFrame:
         for side in sides or ("",):
@@ -50,21 +51,20 @@ def spark_sql(sql: str, schema: str = SCHEMA, *sides: str) -> Callable[[SparkSes
 
 
 def spout(job: Job, columns: str, side: str = "") -> Any:
-    """Returns the files of a job as a source of windbolt's, with the columns that a question needs, as Spark's queries
-    read them."""
+    """Returns the files of a job as a spout, with the columns that a question needs, the same as in Spark's query."""
     if job.framed:
         return spouts.stream(lambda spark: read(spark, job), columns)
     return spouts.files(f"{job.source}{side}/*.parquet", columns, files_per_batch=job.batch_files)
 
 
 def timed(bolt: WindowedBolt) -> WindowedBolt:
-    """Returns a bolt with the time of the events, and windows that hold their start."""
+    """Returns a bolt with the time field of the events, and windows that include their start."""
     return bolt.with_timestamp_field("event_time").with_lag("2s").with_alignment(bounds="[start, end)")
 
 
 def wired(source: Any, bolt: Any, sink: Any, by: str | None = "key", tasks: int = 2, last: Any = None) -> Topology:
-    """Returns a spout, a bolt, and a sink; ``by``: the field of its fields grouping; ``last``: another bolt, of one
-    task."""
+    """Returns a topology of a spout, a bolt and a sink. ``by``: the field of the fields grouping; ``last``: another
+    bolt, with one task."""
     builder = TopologyBuilder("benchmark")
     builder.set_spout("events", source)
     part = builder.set_bolt("bolt", bolt, parallelism=tasks if by else 1)
@@ -80,12 +80,12 @@ def wired(source: Any, bolt: Any, sink: Any, by: str | None = "key", tasks: int 
 
 
 def out(job: Job) -> Any:
-    """Returns where the rows of a job go."""
+    """Returns the sink for the rows of a job."""
     return sinks.discard() if job.keep is None else sinks.files(job.keep, "parquet")
 
 
 def counted_and_added() -> AggregateBolt:
-    """Count, sum and mean per key."""
+    """Returns a bolt for count, sum and mean per key."""
     value = {"total": aggregates.sum("value"), "mean": aggregates.mean("value")}
     return AggregateBolt(by="key", until=aggregates.window_end(), events=aggregates.count(), **value)
 
@@ -94,7 +94,7 @@ def counted_and_added() -> AggregateBolt:
 
 
 class Statistics(WindowedBolt):
-    """Count, sum and mean per key, from all events of a window: a bolt of one's own."""
+    """A user's bolt: count, sum and mean per key, from all events of a window."""
 
     outputs = "until timestamp, key int, events long, total double, mean double"
 
@@ -106,12 +106,12 @@ class Statistics(WindowedBolt):
 
 
 def until(window: TupleWindow, rows: int) -> pa.Array:
-    """Returns the end of the window, once for each row."""
+    """Returns the end of the window, repeated for each row."""
     return pa.repeat(pa.scalar(window.end_timestamp, TIMESTAMP), rows)
 
 
 def statistics(events: Events, length: int) -> Columns:
-    """NumPy's answer."""
+    """Returns the right rows, computed by NumPy."""
     columns, last = events.columns, events.last_end
     found = columns["event_time"] // 1_000
     first = int(found.min())
@@ -132,7 +132,7 @@ def statistics(events: Events, length: int) -> Columns:
 
 
 def _sliding_by_a_second(job: Job, columns: str, bolt: WindowedBolt, *, keyed: bool = True) -> Topology:
-    """Windows that slide by a second."""
+    """Returns a topology with windows that slide by a second."""
     bolt = timed(bolt).with_window(f"{job.question.length}s", "1s")
     return wired(spout(job, columns), bolt, out(job), "key" if keyed else None)
 
@@ -141,7 +141,7 @@ KEYED, UNKEYED = "event_time timestamp, key int, value double", "event_time time
 
 
 def statistics_question(name: str, title: str, length: int) -> Question:
-    """Count, sum and mean, in windows of so many seconds."""
+    """Returns the question for count, sum and mean, in windows of ``length`` seconds."""
     declared: Callable[[Job], Topology] = lambda job: _sliding_by_a_second(job, KEYED, counted_and_added())  # noqa: E731
     ways = {"": declared, "general bolt": lambda job: _sliding_by_a_second(job, KEYED, Statistics())}
     answer, spark = partial(statistics, length=length), spark_sql("""
@@ -155,7 +155,7 @@ def statistics_question(name: str, title: str, length: int) -> Question:
 
 
 class MiddlePerKey(WindowedBolt):
-    """The function of the values of each key."""
+    """Calls the function with the values of each key."""
 
     outputs = "until timestamp, key int, events long, middle double"
 
@@ -166,7 +166,7 @@ class MiddlePerKey(WindowedBolt):
 
 
 def middles(events: Events) -> Columns:
-    """NumPy's answer: sorted once, and the function called for each window."""
+    """Returns the right rows, computed by NumPy: sorted once, then a call of the function for each window."""
     due = events.columns["event_time"] // 1_000 < events.last_end
     seconds, key, value = (events.columns[name][due] for name in ("event_time", "key", "value"))
     seconds = seconds // 1_000
@@ -180,7 +180,8 @@ def middles(events: Events) -> Columns:
 
 
 def spark_middles(spark: SparkSession, job: Job) -> DataFrame:
-    """Spark's way to a Python function of a group: gather the values, then a function of Arrow arrays."""
+    """Returns Spark's query for a Python function of a group: gathers the values, then calls a function of Arrow
+    arrays."""
 
     def found(lists: pa.Array) -> pa.Array:
         return pa.array([middle(values) for values in lists.to_pylist()], pa.float64())
@@ -201,7 +202,7 @@ def _gathered(groups: Any, function: Callable[[pa.Array], pa.Array]) -> DataFram
 
 
 class Median(WindowedBolt):
-    """NumPy's median."""
+    """Emits NumPy's median."""
 
     outputs = "until timestamp, events long, median double"
     parallel_windows = True
@@ -211,7 +212,7 @@ class Median(WindowedBolt):
 
 
 def medians(events: Events, length: int) -> Columns:
-    """NumPy's answer."""
+    """Returns the right rows, computed by NumPy."""
     times, values = events.columns["event_time"], events.columns["value"]
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
@@ -223,7 +224,7 @@ def medians(events: Events, length: int) -> Columns:
 
 
 def spark_medians(spark: SparkSession, job: Job) -> DataFrame:
-    """As for W3, over all events of a window."""
+    """Returns Spark's query, as for W3, over all events of a window."""
 
     def found(lists: pa.Array) -> pa.Array:
         return pa.array([float(np.median(row.values.to_numpy())) for row in lists], pa.float64())
@@ -247,12 +248,12 @@ W4 = Question(
 WORKLOADS = (W1, W2, W3, W4)
 
 
-# Ordinary queries. The right rows are DuckDB's: of a table ``events``, whose times are whole milliseconds; ``{due}`` is
-# the end of the last window that is due, also in milliseconds.
+# Ordinary queries. DuckDB computes the right rows, from a table ``events`` with times in whole milliseconds. ``{due}``
+# is the end of the last due window, also in milliseconds.
 
 
 def asked_of_duckdb(events: Events, sql: str) -> Columns:
-    """DuckDB's answer."""
+    """Returns the right rows, computed by DuckDB."""
     duckdb: Any = import_module("duckdb")
     connection = duckdb.connect()
     connection.register("events", pa.table(events.columns))
@@ -262,7 +263,8 @@ def asked_of_duckdb(events: Events, sql: str) -> Columns:
 
 
 def sessions(job: Job) -> Topology:
-    """Returns a declared bolt; like Spark's, its sessions hold events that are exactly the gap apart."""
+    """Returns a topology with a declared bolt; like Spark's, its sessions include events that are exactly the gap
+    apart."""
     bolt = counted_and_added().with_window(Session("5s", touching=True)).with_key("key")
     return wired(spout(job, KEYED), bolt.with_timestamp_field("event_time").with_lag("2s"), out(job))
 
@@ -284,7 +286,7 @@ SESSIONS = Question("sessions", "sessions per key, 65,000 keys: count, sum, mean
 
 
 class Highest(WindowedBolt):
-    """The row with the highest value: a bolt of one's own."""
+    """A user's bolt: the row with the highest value."""
 
     outputs = "until timestamp, id long, key int, value double, url string"
 
@@ -294,13 +296,13 @@ class Highest(WindowedBolt):
 
 
 class HighestOfFew(Highest):
-    """The same, with a declaration of the columns that it reads, as the guide advises."""
+    """The same bolt with a declaration of the columns that it reads, as the guide advises."""
 
     reads = "id, key, value, url"
 
 
 def highest(job: Job, bolt: type[WindowedBolt]) -> Topology:
-    """One of the two."""
+    """Returns a topology with one of the two bolts."""
     return wired(spout(job, WIDE), timed(bolt()).with_tumbling_window("10s"), out(job), None)
 
 
@@ -318,7 +320,7 @@ HIGHEST = Question("highest", "tumbling 10 s: the row with the highest value, of
 
 
 def joined(job: Job) -> Topology:
-    """Returns a window join of two streams."""
+    """Returns a topology with a window join of two streams."""
     outputs = "until timestamp, key int, a_id long, b_id long, a_url string"
     join = timed(WindowJoin("a", "b", on="key", end="until", outputs=outputs)).with_tumbling_window("1s")
     builder = TopologyBuilder("joined")
@@ -341,7 +343,7 @@ JOINED = Question("joined", "join of two streams per 1 s, wide rows, 10,000 keys
 
 
 class Hottest(WindowedBolt):
-    """The key with the most events; of several the least key."""
+    """The key with the most events; of several, the least key."""
 
     outputs = "until timestamp, key int, events long"
 
@@ -352,7 +354,7 @@ class Hottest(WindowedBolt):
 
 
 def hottest(job: Job) -> Topology:
-    """Counts per key, and a second bolt that reads them."""
+    """Returns a topology with counts per key, and a second bolt that reads them."""
     counts = timed(AggregateBolt(by="key", events=aggregates.count())).with_window("10s", "1s")
     last = Hottest().with_tumbling_window("1s")
     return wired(spout(job, "event_time timestamp, key int"), counts, out(job), last=last)

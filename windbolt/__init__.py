@@ -18,13 +18,13 @@
     topology = builder.build()
 
 ``windbolt run file.py:topology`` runs it, and so do ``run_local`` (in this process, without Java) and ``run_on_spark``;
-``topology.start()`` runs it in the background. ``windowed`` runs one bolt over a streaming DataFrame.
-``spouts`` and ``sinks`` are where events come from and go to; ``aggregates``, ``triggers``, ``panes``, ``kinds``,
-``presets`` and ``policies`` what a bolt is given; ``step`` is for rules of an aggregation step, ``testing`` for tests
-of all of these, and ``state`` for looking into a checkpoint.
+``topology.start()`` runs it in the background. ``windowed`` runs one bolt over a streaming DataFrame. ``spouts`` and
+``sinks`` are the sources and destinations of events; ``aggregates``, ``triggers``, ``panes``, ``kinds``, ``presets``
+and ``policies`` configure bolts. ``step`` is for rules of an aggregation step, ``testing`` for tests, and ``state`` for
+inspecting checkpoints.
 
-The names are kept in four packages, each of which imports only those before it: ``windowing`` (what users subclass and
-read), ``policies`` (decisions), ``manager`` (state), ``topologies`` (composing and running).
+The names come from four packages, each of which imports only those before it: ``windowing`` (classes for users),
+``policies`` (decisions), ``manager`` (state), ``topologies`` (composing and running).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _DO = "Give that file or folder another name."
 
 
 def _check_installed() -> None:
-    """Raise ImportError if Python would find a module of the user's in place of one of windbolt's packages."""
+    """Raises ImportError if Python would find a user's module in place of a package of windbolt."""
     for name in _PACKAGES:
         loaded = sys.modules.get(name)
         spec = loaded.__spec__ if loaded is not None else PathFinder.find_spec(name)
         if spec is None or spec.origin is None:
-            continue  # nothing there, or a namespace: the import itself will say so
+            continue  # nothing or a namespace there: the import reports it
         if Path(spec.origin).resolve() != _HOME / name / "__init__.py":
             raise ImportError(f"{spec.origin} hides windbolt's package {name!r}. {_WHY} {_DO}", name=name)
 
@@ -242,7 +242,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: a bolt needs neither the engine nor Spark."""
+    """Imports a name on first use, because a bolt needs neither the engine nor Spark."""
     if name in _MODULES:
         return importlib.import_module(f"windbolt.{name}")
     if name in __all__:

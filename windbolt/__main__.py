@@ -1,11 +1,11 @@
 """``python -m windbolt``: the command ``windbolt``."""
 
 INTERRUPTED = 130
-"""Exit status: Ctrl-C, as shells have it."""
+"""Exit status of Ctrl-C, as in shells."""
 
 
 def main() -> None:
-    """Run the command; called by the ``windbolt`` script. Ctrl-C while it is loaded ends it without a traceback."""
+    """Runs the command; called by the ``windbolt`` script. Ctrl-C while it is loading ends it without a traceback."""
     try:
         from topologies.cli.app import main as command
     except KeyboardInterrupt:

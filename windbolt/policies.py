@@ -1,4 +1,4 @@
-"""Policies of one's own: ``with_policies(eviction=..., trigger=...)`` takes instances of subclasses of these."""
+"""Base classes for users' policies: ``with_policies(eviction=..., trigger=...)`` takes instances of subclasses."""
 
 from policies.protocol import (
     Action,

@@ -1,4 +1,4 @@
-"""Places where results go: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
+"""Destinations of results: ``builder.set_sink("out", sinks.files("out/", format="jsonl"))``."""
 
 from topologies.io.sinks import Sink, console, discard, files, foreach_batch, kafka, memory, table
 

@@ -1,7 +1,7 @@
-"""What a batch costs beside its tasks: requests to an object store that has the checkpoint, and the driver's work.
+"""The cost of a batch besides its tasks: requests to an object store with the checkpoint, and the driver's work.
 
 The question ``16x100`` is a batch of 100 pieces of input for a bolt of 16 tasks, on the local engine. A piece has few
-rows, since it is requests and pieces that are counted; as many are cut as a cluster of so many slots would cut.
+rows, because requests and pieces are counted; the number of pieces is that of a cluster with as many slots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from topologies.run.options import RunOptions
 from windbolt import TupleWindow, WindowedBolt, sinks, spouts
 
 ROWS = 64
-"""Rows of a piece."""
+"""Rows per piece."""
 SIZE = re.compile(r"\d+x\d+")
 
 
@@ -46,8 +46,8 @@ class Counted(WindowedBolt):
 def run(
     folder: Path, place: Callable[[str], str], size: str, batches: int, note: Callable[[BatchReport], None], *with_: Any
 ) -> None:
-    """Run the topology of a size over some batches, a minute each, with output and checkpoint at a place; within some
-    patches."""
+    """Runs the topology of a size over some batches of a minute each, with output and checkpoint at a place. ``with_``:
+    patches for the duration of the run."""
     tasks, pieces = map(int, size.split("x"))
     chance, files = Random(SEED), folder / "in"
     files.mkdir(parents=True)
@@ -62,7 +62,7 @@ def run(
         note(report)
 
     source = spouts.files(f"{files}/*.jsonl", schema="user string, ts timestamp", files_per_batch=pieces)
-    # Of these windows some end in each batch, and the events are there for two of them.
+    # Some of these windows end in each batch, and two of them need the events.
     bolt = Counted().with_window("60s", "30s").with_timestamp_field("ts")
     made = wired(source, bolt, sinks.files(place("out"), format="jsonl"), "user", tasks)
     with ExitStack() as stack:
@@ -72,17 +72,17 @@ def run(
 
 
 def contests(bench: Bench, section: str, sizes: Sequence[str], arms: Sequence[Arm], batches: int) -> None:
-    """All arms, of the sizes that are asked for."""
+    """Runs a contest for all arms and the requested sizes."""
     for size in [name for name in bench.named if SIZE.fullmatch(name)] or sizes:
         events = InMemory(batches * int(size.split("x")[1]) * ROWS)
         bench.contest(section, [Entry(arm, Question(size, "tasks and pieces"), events) for arm in arms], "whole run")
 
 
-# Requests: of the second batch of three, as a server on this machine sees them; the first one makes the checkpoint.
+# Requests of the second of three batches, counted by a server on this machine; the first batch makes the checkpoint.
 
 
 def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Context) -> list[Any]:
-    """Run each task as a process would that has read nothing yet."""
+    """Runs each task like a process that has read nothing yet."""
     found: list[Any] = []
     for item in items:
         segment_files.forget()
@@ -94,7 +94,7 @@ def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Cont
 EXCHANGE = "topologies.engine.micro_batch.exchange"
 """Function that gathers the sections of many tasks (decision 88)."""
 LATER = 0.025
-"""Seconds that each request takes longer, as to a store that is not on this machine."""
+"""Additional seconds per request, as to a store on another machine."""
 WAYS: dict[str, Callable[[], list[Any]]] = {
     "in one process": lambda: [patch(EXCHANGE)],
     "in one process, 25 ms later": lambda: [patch(EXCHANGE)],
@@ -104,8 +104,8 @@ WAYS: dict[str, Callable[[], list[Any]]] = {
 
 
 def requests(bench: Bench) -> None:
-    """One process runs all tasks, of a store that is near and of one that is not; each task finds nothing that another
-    has read; and nothing is laid together, either."""
+    """Measures requests: one process runs all tasks, with a near store and a distant one; tasks do not share what they
+    have read; or sections are not gathered."""
     with s3_server() as store:
 
         def arm(name: str) -> Arm:
@@ -122,7 +122,7 @@ def requests(bench: Bench) -> None:
 
 
 def second_batch(store: S3, folder: Path, size: str, way: str = "in one process") -> tuple[Counter[str], float]:
-    """Returns the requests of one batch, by kind, and the seconds between its commit and the one before it."""
+    """Returns the requests of one batch, by kind, and the seconds between its commit and the previous one."""
     reports: list[tuple[Counter[str], float]] = []
 
     def note(report: BatchReport) -> None:
@@ -132,13 +132,13 @@ def second_batch(store: S3, folder: Path, size: str, way: str = "in one process"
     return reports[1][0], reports[1][1] - reports[0][1]
 
 
-# The driver: processor time of a batch but for that within tasks is the work of one process for all of them. It plans
-# the batch, hands on the sections that tasks have written, decides which have work, and commits. Files that a batch has
-# made superfluous are deleted at the same time, on Spark while Spark works (decision 81), and are counted apart.
+# The driver: processor time of a batch outside tasks, which one process spends for all of them. It plans the batch,
+# hands on the sections that tasks have written, decides which tasks have work, and commits. Superfluous files are
+# deleted at the same time (on Spark, while Spark works, decision 81), and counted separately.
 
 
 def driver(bench: Bench) -> None:
-    """Measures the driver with a checkpoint in a local folder; of five batches the last three are shown."""
+    """Measures the driver with a checkpoint in a local folder, over the last three of five batches."""
     contests(bench, "driver", ("16x100", "128x1000"), [Arm("windbolt, in-process", _driver, by_itself)], 5)
 
 

@@ -1,5 +1,5 @@
-"""The sections of one process without Spark, whose CPU time counts: the window manager alone, policies of one's own,
-and bolts that keep state."""
+"""The sections in one process without Spark, with CPU time as the measure: the window manager alone, users' policies,
+and bolts with state."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from windowing.durations import millis, seconds
 from windowing.events import Events as Queued
 from windowing.timestamps import FOREVER
 
-# The window manager beside Storm's own Java classes (also alone, one thread, in order, 1,000 events per second of event
-# time, a watermark every 1,000), which were measured once. The bolt sums one column of every window.
+# The window manager beside Storm's own Java classes, which were measured once (also alone, one thread, in order, 1,000
+# events per second of event time, a watermark every 1,000). The bolt sums one column of every window.
 
 
 STORM = {1: ("tumbling 1 s", 6.6e6), 10: ("sliding 10 s / 1 s", 1.36e6)}
-"""By seconds of the window: its name, and Storm's events per CPU-second."""
+"""By window length in seconds: its name, and Storm's events per CPU-second."""
 
 
 def core(bench: Bench) -> None:
-    """Two kinds of windows; events in order and not, many and few for each second, a tick at every batch of them."""
+    """Measures two kinds of windows, with events in order and out of order, many and few per second, and a tick after
+    each batch."""
     for length, (name, speed) in STORM.items():
         storm = Arm("Storm's own classes", _measured_before(speed), by_itself, ours=False, batched=False)
         asked = Question(name, length=length)
@@ -55,7 +56,7 @@ def _measured_before(speed: float) -> Callable[[Job], Taken]:
 
 
 def _sum(job: Job) -> Taken:
-    """Returns the sum of all windows' sums, of the events in order of arrival."""
+    """Adds up the sums of all windows, over the events in order of arrival."""
     lag, timestamps = millis(job.events.late_ms), job.events.columns["event_time"] * 1_000
     eviction = WatermarkTimeEvictionPolicy(seconds(job.question.length), lag=lag)
     trigger = WatermarkTimeTriggerPolicy(seconds(1))
@@ -76,20 +77,20 @@ def _sum(job: Job) -> Taken:
 
 
 def _sum_is_right(job: Job, taken: Taken) -> str | None:
-    """Every event is in as many windows as a window has slides, so the sum of sums is known."""
+    """Checks the sum of sums, which is known, since every event is in as many windows as a window has slides."""
     right, total = job.events.columns["value"].sum() * job.question.length, taken.note["total"]
     return None if abs(total - right) <= right * 1e-9 else f"the sum is {total} instead of {right}"
 
 
-# A micro-batch of the engine: reading the batch and writing the checkpoint in memory are included.
+# A micro-batch of the engine, including reading the batch and writing the checkpoint in memory.
 
 
 ROWS = 20_000
-"""Of a batch."""
+"""Rows per batch."""
 
 
 def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None = None) -> Taken:
-    """Batch by batch through one bolt; rows are kept if the job asks for them."""
+    """Runs the rows batch by batch through one bolt; keeps output rows if the job has a folder for them."""
     kept = sinks.memory()
     topology = wired(spouts.memory(columns), bolt, sinks.discard() if job.keep is None else kept, keyed, 1)
     schema = topology.spouts["events"].outputs["default"]
@@ -105,8 +106,8 @@ def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None
     return taken
 
 
-# Policies of a user's own: a trigger that fires every 1,000 events by what it reads, and an eviction that keeps the
-# last 1,000 by what it reads. The windows do nothing.
+# Users' policies: a trigger that fires every 1,000 events, and an eviction that keeps the last 1,000, both by values
+# that they read. The windows do nothing.
 
 
 WINDOW = 1_000
@@ -115,7 +116,7 @@ GOALS = {ONE_BY_ONE: 300_000, ON_ARRAYS: 3_000_000}
 
 
 class Bars(TriggerPolicy):
-    """Fires when so much has been traded."""
+    """Fires when a volume has been traded."""
 
     state_types: ClassVar[dict[str, type]] = {"volume": int}
     reads = "volume"
@@ -130,7 +131,7 @@ class Bars(TriggerPolicy):
 
 
 class OfTheBar(EvictionPolicy):
-    """The events since the last bar that were traded at all."""
+    """Holds the events since the last bar with a volume above zero."""
 
     reads = "volume"
 
@@ -141,7 +142,7 @@ class OfTheBar(EvictionPolicy):
 
 
 class BarsOnArrays(Bars):
-    """The same on arrays."""
+    """The same trigger on arrays."""
 
     def track_all(self, events: QueuedEvents, context: Any) -> Any:
         bars = (context.state["volume"] + np.cumsum(events["volume"])) // WINDOW
@@ -151,7 +152,7 @@ class BarsOnArrays(Bars):
 
 
 class OfTheBarOnArrays(OfTheBar):
-    """The same on arrays."""
+    """The same eviction on arrays."""
 
     def evict_all(self, events: QueuedEvents, context: Any) -> Any:
         gone = (events.numbers < context.fired_count) | (events["volume"] == 0)
@@ -168,7 +169,7 @@ class Nothing(WindowedBolt):
 
 
 def policies(bench: Bench) -> None:
-    """Compares policies event by event, and on arrays, with the built-in ones."""
+    """Compares policies on single events, and on arrays, with the built-in ones."""
 
     def arm(name: str, bolt: WindowedBolt) -> Arm:
         def run(job: Job) -> Taken:
@@ -203,7 +204,7 @@ OUTPUTS = "user string, total double"
 
 
 class Each(StatefulBolt):
-    """The sum so far, event by event."""
+    """Emits the sum so far, for each event."""
 
     outputs: ClassVar[str] = OUTPUTS
     state_types: ClassVar[dict[str, type]] = {"total": float}
@@ -214,7 +215,7 @@ class Each(StatefulBolt):
 
 
 class Tables(StatefulBatchBolt):
-    """The same with columns."""
+    """The same sum with columns."""
 
     outputs: ClassVar[str] = OUTPUTS
     state_types: ClassVar[dict[str, type]] = {"total": float}
@@ -226,7 +227,7 @@ class Tables(StatefulBatchBolt):
 
 
 class Windows(StatefulWindowedBolt):
-    """The same with windows of one event."""
+    """The same sum with windows of one event."""
 
     outputs: ClassVar[str] = OUTPUTS
     state_types: ClassVar[dict[str, type]] = {"total": float}
@@ -238,7 +239,7 @@ class Windows(StatefulWindowedBolt):
 
 
 class WindowsByKey(StatefulWindowedBolt):
-    """The same of each key, in a dict."""
+    """The same sum for each key, in a dict."""
 
     outputs: ClassVar[str] = OUTPUTS
     state_types: ClassVar[dict[str, type]] = {"totals": dict}
@@ -262,12 +263,12 @@ BOLTS: dict[str, StatefulBolt | WindowedBolt] = {
 
 
 def sums(events: Events) -> Columns:
-    """Returns the sums so far of a task, in their order."""
+    """Returns the sums so far of a task, in order."""
     return {"total": np.cumsum(events.columns["value"])}
 
 
 def sums_of_keys(events: Events) -> Columns:
-    """Returns the sums so far of each key, in their order."""
+    """Returns the sums so far of each key, in order."""
     order = np.argsort(events.columns["key"], kind="stable")
     key, value = events.columns["key"][order], events.columns["value"][order]
     parts = np.split(value, np.flatnonzero(np.diff(key)) + 1)
@@ -275,7 +276,7 @@ def sums_of_keys(events: Events) -> Columns:
 
 
 def stateful(bench: Bench) -> None:
-    """With 100 and with 10,000 keys."""
+    """Measures bolts with 100 and with 10,000 keys."""
 
     def arm(name: str, bolt: StatefulBolt | WindowedBolt) -> Arm:
         def run(job: Job) -> Taken:

@@ -1,13 +1,13 @@
-"""How long it takes from an event to its results: from file to file, and from topic to topic.
+"""The time from an event to its results: from file to file, and from topic to topic.
 
-**Files**: each has 1,000 events of one second, and is the first to pass the window of the file before it, whose rows
-are then waited for; the next file comes after that, so nothing queues. Both engines look for files as often as they
-can.
+**Files**: each file has 1,000 events of one second, and is the first to pass the window of the previous file. The
+client waits for that window's rows before it adds the next file, so nothing queues. Both engines look for files as
+often as they can.
 
-**Kafka**: 1,000 records a second with 1,000 keys, in two partitions, whose times are those at which they are created. A
-result is the number of records of a key in a second of the clock, and is the later the longer it comes after the first
-moment at which it can be final: the end of its second and the lag of 100 ms. windbolt's watermark is the least of the
-partitions', Spark has only the greatest time of all. What an engine has counted too few is said beside its figures.
+**Kafka**: 1,000 records per second with 1,000 keys, in two partitions, with their creation times. A result is the
+number of a key's records in a second of the clock. Its delay counts from the first moment at which it can be final: the
+end of its second plus the lag of 100 ms. windbolt's watermark is the least of the partitions' marks; Spark only has the
+greatest time of all. Records that an engine failed to count are listed beside its figures.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from windowing import SOURCE, AggregateBolt, BatchBolt, aggregates, millis
 PATIENCE = 120.0
 """Seconds to wait for a result."""
 
-# What both sections share: a query that counts the events of a key in a second, and a client in a process of its own,
-# which feeds it and takes the times.
+# Shared by both sections: a query that counts the events of a key in a second, and a client in a process of its own,
+# which feeds it and measures the times.
 
 
 Engine = Callable[[Job, threading.Event], None]
@@ -61,7 +61,7 @@ def arms(
     ours: Engine,
     spark: Engine,
 ) -> list[Arm]:
-    """Returns windbolt's arm and Spark's own. ``task``: the task as the client gets it."""
+    """Returns windbolt's arm and Spark's own. ``task``: returns the client's task for a job."""
 
     def arm(name: str, engine: Engine) -> Arm:
         seeds = count(SEED)
@@ -82,13 +82,13 @@ def arms(
 
 
 def run_ours(bench: Bench, topology: Topology, job: Job, ended: threading.Event) -> None:
-    """Run a topology that looks for input as often as possible."""
+    """Runs a topology that looks for input as often as possible."""
     options = RunOptions(str(job.scratch / "checkpoint"), every=millis(1), keep_open=True, stop=ended)
     run_on_spark(topology, options, spark=bench.session.spark)
 
 
 def run_spark(rows: DataFrame, job: Job, ended: threading.Event, form: str, **to: str) -> None:
-    """The same with a query of Spark's."""
+    """Runs a Spark query in the same way."""
     writer = rows.writeStream.outputMode("append").trigger(processingTime="1 milliseconds").format(form)
     query = writer.options(checkpointLocation=str(job.scratch / "checkpoint"), **to).start()
     try:
@@ -99,19 +99,20 @@ def run_spark(rows: DataFrame, job: Job, ended: threading.Event, form: str, **to
 
 
 def counted(field: str) -> AggregateBolt:
-    """Events by key and second."""
+    """Returns a bolt that counts events by key and second."""
     bolt = AggregateBolt(by=["key"], until=aggregates.window_end(), events=aggregates.count())
     return bolt.with_tumbling_window("1s").with_alignment(bounds="[start, end)").with_timestamp_field(field)
 
 
 def counted_by_spark(events: DataFrame, field: str, lag: str) -> DataFrame:
-    """The same of Spark."""
+    """Returns Spark's counts by key and second."""
     groups = events.withWatermark(field, lag).groupBy(sf.window(field, "1 second"), "key")
     return groups.agg(sf.count("*").alias("events")).select(sf.col("window.end").alias("until"), "key", "events")
 
 
 def summary(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """In milliseconds: over the values of all runs, and the median of each run; what was sent, and not counted."""
+    """Returns milliseconds over the values of all runs, the median of each run, and the numbers of sent and uncounted
+    records."""
     runs = [note["values_ms"] for note in notes]
     median, worst = np.percentile([value for run in runs for value in run], (50, 99)).round(1).tolist()
     medians = [round(float(np.median(run)), 1) for run in runs]
@@ -127,7 +128,7 @@ ROWS = 1_000
 
 
 def latency(bench: Bench) -> None:
-    """windbolt and Spark's own in turn; median and 99th percentile."""
+    """Measures windbolt and Spark's own in turn; median and 99th percentile."""
 
     def task(job: Job) -> dict[str, Any]:
         shutil.copytree(job.source, job.scratch / "ready")
@@ -153,11 +154,11 @@ def latency(bench: Bench) -> None:
 
 
 def feed_files(task: dict[str, Any]) -> dict[str, Any]:
-    """Move one file after the other into a folder, at random moments, and look every two milliseconds whether the rows
-    that it brings about are to be seen in the folder of the sink; returns the milliseconds from the one to the other.
+    """Moves one file after another into a folder, at random moments, and checks every two milliseconds whether its
+    resulting rows are visible in the folder of the sink. Returns the milliseconds between the two.
 
-    A row is to be seen once its file has its published name, and, if the sink is Spark's, once the log of the sink
-    names the file: before that a reader of the folder is not to take it.
+    A row is visible once its file has its published name and, if the sink is Spark's, once the log of the sink lists
+    the file, because readers of the folder must not take it before that.
     """
     chance, sink = random.Random(task["seed"]), Path(task["sink"])
     known: set[str] = set()
@@ -169,8 +170,8 @@ def feed_files(task: dict[str, Any]) -> dict[str, Any]:
         started = time.perf_counter()
         os.rename(path, Path(task["input"], path.name))
         if number == 0:
-            continue  # it fires nothing: the watermark does not pass its window
-        window = task["first"] + number  # the end, in seconds, of the window that the file before it filled
+            continue  # the watermark does not pass its window, so it fires nothing
+        window = task["first"] + number  # the end, in seconds, of the previous file's window
         while whole[window] < task["rows"]:
             seen = time.perf_counter()
             for found in logged(sink, known) if task["logged"] else published(sink, known):
@@ -188,7 +189,7 @@ def feed_files(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def published(folder: Path, known: set[str]) -> Iterator[Path]:
-    """Returns the new Parquet files in a folder, without hidden ones, and notes them as known."""
+    """Yields the new Parquet files in a folder, without hidden ones, and adds them to ``known``."""
     for entry in os.scandir(folder):
         if entry.name not in known and entry.name.endswith(".parquet") and entry.name[0] not in "._":
             known.add(entry.name)
@@ -196,10 +197,10 @@ def published(folder: Path, known: set[str]) -> Iterator[Path]:
 
 
 def logged(folder: Path, known: set[str]) -> Iterator[Path]:
-    """The same for the files in the log of a sink of Spark's."""
+    """Yields the new files in the log of a Spark sink, and adds them to ``known``."""
     log = folder / "_spark_metadata"
     for entry in os.scandir(log) if log.exists() else ():
-        number = entry.name.removesuffix(".compact")  # every tenth has those before it once more
+        number = entry.name.removesuffix(".compact")  # every tenth entry repeats those before it
         if number.isdigit() and number not in known:
             known.add(number)
             for line in Path(entry.path).read_text().splitlines()[1:]:
@@ -217,19 +218,19 @@ GOAL_MS = 300
 
 
 class Lines(BatchBolt):
-    """A record of each row: the key, and as value the end of the window and the count."""
+    """Makes a record of each row: the key, and as value the end of the window and the count."""
 
     outputs = "key string, value string"
 
     def execute(self, batch: pa.Table) -> pa.Table:
-        """Of these results."""
+        """Called with rows of results."""
         until = pc.divide(batch["until"].cast(pa.int64()), 1_000).cast(pa.string())
         value = pc.binary_join_element_wise(until, batch["events"].cast(pa.string()), " ")
         return pa.table({"key": batch["key"], "value": value})
 
 
 def kafka(bench: Bench) -> None:
-    """windbolt and Spark's own in turn; median and 99th percentile."""
+    """Measures windbolt and Spark's own in turn; median and 99th percentile."""
     seconds, topics = bench.some(60), dict[Path, tuple[str, str]]()
     with broker() as servers:
         client, place = Kafka(servers), {"kafka.bootstrap.servers": servers}
@@ -266,9 +267,9 @@ def kafka(bench: Bench) -> None:
 def feed_topic(task: dict[str, Any]) -> dict[str, Any]:
     """Sends records to a topic at an even rate, and reads the topic of results at the same time.
 
-    Counting begins ``warm`` seconds after the first result. Records are sent until enough seconds were counted, and
-    some longer, so that a watermark passes these seconds. Returns the milliseconds of every result of the counted
-    seconds, the number of records sent in them, and the number counted by the results.
+    Counting begins ``warm`` seconds after the first result. Sending continues for a while after the counted seconds, so
+    that a watermark passes them. Returns the milliseconds of every result of the counted seconds, the number of records
+    sent in them, and the number counted by the results.
     """
     late_by: dict[int, list[float]] = defaultdict(list)
     events: dict[int, int] = defaultdict(int)

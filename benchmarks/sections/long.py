@@ -45,15 +45,15 @@ from topologies.spark.running import run_on_spark
 from windbolt import RunOptions, TupleWindow, WindowedBolt
 from windbolt import Session as Gaps
 
-# Memory, in MiB. Twenty times in a run the driver, the JVM and the Python workers are looked at: the resident set of
-# each without mapped files, and what lives in the JVM's heap after a collection of garbage.
+# Memory, in MiB. Twenty times in a run, the memory of the driver, the JVM and the Python workers is measured: the
+# resident set of each without mapped files, and the live part of the JVM's heap after a garbage collection.
 
 
 LOOKS = 20
 
 
 class Middle(WindowedBolt):
-    """Number of events in a window, and the median of them."""
+    """Emits the number of events in a window, and their median."""
 
     outputs = "n long, middle double"
 
@@ -63,18 +63,18 @@ class Middle(WindowedBolt):
 
 @dataclass(frozen=True)
 class Play:
-    """One kind of run: a number of batches, of two seconds of event time each, whose keys follow one another."""
+    """A kind of run: a number of batches, each of two seconds of event time, with keys that follow one another."""
 
     name: str
     title: str
     batches: int
     rows: int
-    """Of a batch."""
+    """Events per batch."""
     keys: int
     windowed: Callable[[WindowedBolt], WindowedBolt]
 
     def events(self, part: float = 1.0) -> Events:
-        """Returns all events, or the events of a part of the batches."""
+        """Returns the events of all batches, or of a part of them."""
         batches = max(4, round(self.batches * part))
         return Events(batches * self.rows, self.keys, self.rows // 2, self.rows, late_ms=0, in_turn=True)
 
@@ -91,7 +91,7 @@ PLAYS = (
 
 
 def steady(bench: Bench) -> None:
-    """All kinds of runs. Growth counts from a quarter of the run on."""
+    """Measures all kinds of runs. Growth counts from a quarter of the run on."""
     questions = {play.name: Question(play.name, play.title) for play in PLAYS}
     for play in PLAYS:
         if questions[play.name] in bench.chosen([*questions.values()]):
@@ -119,7 +119,7 @@ def _played(play: Play, session: Session) -> Callable[[Job], Taken]:
         with measured() as taken:
             run_on_spark(topology, RunOptions(f"{job.scratch}/checkpoint", on_report=note), spark=spark)
         check_accounts(reports, job)
-        quarter, last = looks[len(looks) // 4], looks[-2 if len(looks) > 1 else -1]  # the very last one fires all
+        quarter, last = looks[len(looks) // 4], looks[-2 if len(looks) > 1 else -1]  # the last batch fires all windows
         names = [name for name in last if name != "batch"]
         grown = {f"{name} grown": round(last[name] - quarter[name], 1) for name in names}
         most = {name: max(look[name] for look in looks) for name in names}
@@ -130,7 +130,8 @@ def _played(play: Play, session: Session) -> Callable[[Job], Taken]:
 
 
 def memory(session: Session) -> dict[str, float]:
-    """Of the driver, of the JVM, of its heap after a collection, and of all Python workers together."""
+    """Returns the memory of the driver, of the JVM, of its heap after a collection, and of all Python workers
+    together."""
     jvm: Any = session.spark._jvm
     jvm.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
@@ -146,35 +147,35 @@ def memory(session: Session) -> dict[str, float]:
     }
 
 
-# Watching: the same run twice at the same time, once watched and once not, over a file of fresh orders a second. Both
-# have the same machine at the same moment, so minutes are compared in pairs. Prometheus, the browser and the input are
-# processes of their own, whose costs are not counted.
+# Watching: the same run twice at the same time, once watched and once not, over a file of fresh orders each second.
+# Both have the same machine at the same time, so minutes are compared in pairs. Prometheus, the browser and the input
+# are separate processes, whose costs are not counted.
 
 
 SHOP = Path(__file__).with_name("shop.py")
 PER_SECOND = 2_000
-"""Orders."""
+"""Orders per second."""
 EVERY = "1100ms"
-"""The interval of batches; not that of scrapes, which would always meet them."""
+"""The interval of batches; it differs from that of scrapes, so that they do not always coincide."""
 SPARK, LOCAL = ("--engine", "spark", "--master", "local[1]"), ("--engine", "local")
 WARM = 60
-"""Seconds that are not counted."""
+"""Seconds at the start that are not counted."""
 FEWEST = 6
-"""Stretches that are compared in pairs: minutes, or shorter ones."""
+"""Least number of time spans that are compared in pairs: minutes, or shorter ones."""
 CPU, MEMORY, BATCH = "CPU, % of a core", "memory of the driver, MiB", "batch, median, ms"
 LIMITS = {CPU: 1.0, MEMORY: 50.0}
-"""By how much more a watched run may take."""
+"""Most additional cost of a watched run."""
 SLOWER = 2.0
-"""Standard errors by which batches have to differ to be called slower."""
+"""Standard errors by which batches must differ to count as slower."""
 Stretch = dict[str, float]
-"""Figures of a run in a stretch of time; NaN if there were no batches."""
+"""Figures of a run in a span of time; NaN without batches."""
 
 
 @contextmanager
 def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[str, Any]]]:
-    """A run in a process of its own, until the end of the block; RuntimeError if it failed.
+    """Runs the topology in a process of its own, until the end of the block. Raises RuntimeError if it failed.
 
-    Within, a function that looks at it: seconds of CPU time, bytes of the driver, batches so far that read something.
+    Yields a function that measures it: seconds of CPU time, bytes of the driver, and batches so far with input.
     """
     (folder / "in").mkdir(parents=True)
     command = [sys.executable, "-m", "windbolt", "run", f"{SHOP}:topology", "--checkpoint", "ck", "--json"]
@@ -205,7 +206,7 @@ def running(folder: Path, options: Sequence[str]) -> Iterator[Callable[[], dict[
 
 
 def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
-    """Returns the time between two measurements."""
+    """Returns the figures between two measurements."""
     batches, seconds = last["batches"][len(first["batches"]) :], last["at"] - first["at"]
     taken = [1_000 * batch["seconds"]["total"] for batch in batches] or [math.nan]
     return {
@@ -219,7 +220,7 @@ def stretch(first: dict[str, Any], last: dict[str, Any]) -> Stretch:
 
 
 def differences(watched: Sequence[Stretch], alone: Sequence[Stretch]) -> dict[str, tuple[float, float, float]]:
-    """Returns the means of each figure, and the standard error of their difference, by pairs of stretches."""
+    """Returns the means of each figure, and the standard error of their difference, by pairs of time spans."""
     found = {}
     for name in watched[0]:
         pairs = np.array([(one[name], other[name]) for one, other in zip(watched, alone, strict=True)])
@@ -231,7 +232,7 @@ def differences(watched: Sequence[Stretch], alone: Sequence[Stretch]) -> dict[st
 
 
 def watched(bench: Bench) -> None:
-    """With metrics that a real Prometheus scrapes every second; also with the live page, open in a browser."""
+    """Measures runs whose metrics a real Prometheus scrapes every second; also with the live page open in a browser."""
     seconds = max(FEWEST, round(3_600 * bench.part))
     asked = Question("orders", f"{PER_SECOND:,} orders a second; watched - alone")
     for name, engine in (("--metrics", SPARK), ("--metrics --ui", SPARK), ("--metrics, local engine", LOCAL)):
@@ -253,7 +254,7 @@ def watched(bench: Bench) -> None:
 
 
 def lacking(*, page: bool) -> tuple[str, ...]:
-    """Returns the programs that a run needs to be watched, and that cannot be had."""
+    """Returns the programs that watching needs and that are not available."""
     try:
         prometheus.folder()
     except RuntimeError:
@@ -264,7 +265,7 @@ def lacking(*, page: bool) -> tuple[str, ...]:
 
 
 def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]]) -> None:
-    """The goals for the cost of watching."""
+    """Records the goals for the cost of watching."""
     for each, limit in LIMITS.items() if found else ():
         one, other, _ = found[each]
         bench.goal("watched", name, f"{each}: at most {limit:g} more", limit, one - other, at_most=True)
@@ -277,7 +278,8 @@ def judge(bench: Bench, name: str, found: dict[str, tuple[float, float, float]])
 def side_by_side(
     folder: Path, engine: Sequence[str], seconds: int, *, page: bool
 ) -> tuple[dict[str, tuple[float, float, float]], str]:
-    """Both runs side by side for this time, after a time to warm up; and Prometheus' figures of its scrapes."""
+    """Runs both side by side for this time, after a warm-up. Returns the differences, and Prometheus' figures about its
+    scrapes."""
     metrics, ui = free_port(), free_port()
     shown = ["--metrics", str(metrics), *(["--ui", str(ui)] if page else [])]
     length = min(60.0, seconds / FEWEST)
@@ -303,14 +305,14 @@ def side_by_side(
 
 @contextmanager
 def fed(folders: Sequence[Path], draft: Path) -> Iterator[None]:
-    """A file of the orders of the last second, each second, in all folders."""
+    """Writes a file with the orders of the last second into all folders, every second."""
     chance, numbers = Random(SEED), count()
 
     def write() -> None:
         draft.write_text(orders(chance, time.time() - 1, 1, PER_SECOND, users=200), "utf-8")
         number = next(numbers)
         for folder in folders:
-            os.link(draft, folder / f"{number:06d}.jsonl")  # whole from the moment that it is there
+            os.link(draft, folder / f"{number:06d}.jsonl")  # complete as soon as it appears
         draft.unlink()
 
     with repeated(write, 1):

@@ -1,4 +1,4 @@
-"""The topology that is watched: fresh orders, in windows of a bolt in Python and of sums by user."""
+"""The watched topology: fresh orders, in windows of a Python bolt and of sums by user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SCHEMA = "user string, amount double, ts timestamp"
 
 
 class Revenue(WindowedBolt):
-    """Revenue per user, in Python."""
+    """Adds up revenue per user, in Python."""
 
     outputs = "user string, revenue double"
 

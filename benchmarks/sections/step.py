@@ -1,8 +1,8 @@
-"""The ready aggregation step on Kafka, beside a query of Spark's that adds up the same.
+"""The ready aggregation step on Kafka, beside a Spark query with the same sums.
 
-A broker of its own has the orders before the clock starts. A run over a few of them comes first. After each run the
-output is read back: the orders and the totals of every shop must be right, and every order that was cut short must be a
-dead letter. CPU time is that of the driver, its JVM and the Python workers.
+A separate broker has the orders before the clock starts. A run over a few orders comes first. After each run the output
+is read back: the orders and the totals of every shop must be right, and every truncated order must be a dead letter.
+CPU time is that of the driver, its JVM and the Python workers.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ GOAL = 15.0
 TOPICS: dict[tuple[int, int], str] = {}
 """Topics with orders, by the number of orders and of shops."""
 Read = Callable[[bytes, dict[str, bytes]], dict[str, Any]]
-"""Reads a result from a message and its headers: it has a shop, its orders and their total."""
+"""Reads a result, with its shop, its orders and their total, from a message and its headers."""
 
 
-# The orders, in a topic, and what the results must come to.
+# The orders, in a topic, and the right results.
 
 
 @dataclass(frozen=True)
 class Orders(Events):
-    """A number of orders of a number of shops; one in a thousand of them is cut short."""
+    """Orders of some shops; one in a thousand is truncated."""
 
     kafka: Kafka | None = None
-    """The client of the broker that has them."""
+    """The client of the broker with the orders."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes, bytes, int | None]]:
-        """Partition, key and value of each, and its cents; None if it is cut short."""
+        """Yields partition, key and value of each order, and its cents; None if it is truncated."""
         chance = np.random.default_rng(SEED)
         shops = chance.integers(0, self.keys, self.count).tolist()
         cents = chance.integers(100, 100_000, self.count).tolist()
@@ -67,11 +67,11 @@ class Orders(Events):
 
     @cached_property
     def totals(self) -> tuple[Counter[str], Counter[str]]:
-        """The number of orders and the sum of cents, by shop."""
+        """Returns the number of orders and the sum of cents, by shop."""
         return _added((key.decode(), 1, cent) for _, key, _, cent in self if cent is not None)
 
     def source(self, cache: Path) -> str:
-        """Returns the topic that has them; they are written to it if there is none."""
+        """Returns the topic with the orders, which are written on first use."""
         assert self.kafka is not None
         if (self.count, self.keys) not in TOPICS:
             topic = TOPICS[self.count, self.keys] = self.kafka.topic("orders", PARTITIONS)
@@ -79,7 +79,8 @@ class Orders(Events):
         return TOPICS[self.count, self.keys]
 
     def wrong(self, output: str, dead: str, read: Read) -> str | None:
-        """Describes mistakes in the results in one topic, and the dead letters in another; None if there are none."""
+        """Describes mistakes in the results in one topic, and in the dead letters in another; None if there are
+        none."""
         kafka = self.kafka
         assert kafka is not None
 
@@ -114,7 +115,7 @@ Run = Callable[[SparkSession, Job, str, str, str], None]
 
 
 def run_ready(spark: SparkSession, job: Job, servers: str, out: str, dead: str) -> None:
-    """``topologies/examples/aggregation/aggregation.conf``, as it is.
+    """Runs ``topologies/examples/aggregation/aggregation.conf`` unchanged.
 
     JSON in, Avro out; key, trigger and aggregation by Python rules; a timeout of 100 ms; dead letters.
     """
@@ -130,15 +131,15 @@ def run_ready(spark: SparkSession, job: Job, servers: str, out: str, dead: str) 
 
 
 def avro() -> Read:
-    """Reads a result of the step."""
+    """Returns a reader for results of the step."""
     schemas = AvroMessages(tuple(AvroSchema.parse((READY / name).read_text("utf-8")) for name in SCHEMAS))
     return lambda value, headers: dict(schemas.read(value, headers))
 
 
 def run_spark(spark: SparkSession, job: Job, servers: str, out: str, dead: str) -> None:
-    """A query of Spark's with the same result: ``applyInPandasWithState`` with a timeout of 100 ms, JSON in and out,
-    until all timeouts have passed. It is called once for all orders of a shop in a batch. So it fires at the end of a
-    batch that has the last order of a day, or a hundred; no user's rule is called for each order."""
+    """Runs a Spark query with the same result: ``applyInPandasWithState`` with a timeout of 100 ms, JSON in and out,
+    until all timeouts have passed. Spark calls it once for all orders of a shop in a batch. So it fires at the end of a
+    batch with the last order of a day, or with a hundred orders, and calls no user's rule for single orders."""
     place = {"kafka.bootstrap.servers": servers}
     reader = spark.readStream.format("kafka").options(**place, subscribe=job.source, startingOffsets="earliest")
     records = reader.option("maxOffsetsPerTrigger", job.batch or 0).load()
@@ -184,7 +185,7 @@ def run_spark(spark: SparkSession, job: Job, servers: str, out: str, dead: str) 
 
 
 def step(bench: Bench) -> None:
-    """Both in turn."""
+    """Measures both in turn."""
     mine, events = set(Process().children()), bench.some(1_000_000)
     with broker() as servers:
         (of_broker,) = set(Process().children()) - mine
@@ -229,7 +230,7 @@ def _by_process(notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _cpu(of_broker: Process) -> dict[str, float]:
-    """CPU seconds so far of the driver, its JVM and the Python workers; not of the broker."""
+    """Returns the CPU seconds so far of the driver, its JVM and the Python workers, without the broker."""
     driver = Process()
     mine = [each for each in driver.children() if each != of_broker]
     java = [each for each in mine if "java" in each.name()]

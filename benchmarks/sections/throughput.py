@@ -60,19 +60,19 @@ from windowing import Session as Gaps
 from windowing import TupleWindow, WindowedBolt, presets
 
 EVENTS, BATCH = 5_000_000, 500_000
-"""Of most sections, and of a micro-batch."""
+"""Events of most sections, and of a micro-batch."""
 
-# Micro-batches of 500,000 events: what a query does that keeps up.
+# Micro-batches of 500,000 events: a query that keeps up with its input.
 
 
 BATCHES_GOALS = {"W1": 1.5, "W2": 3.0, "W3": 2.5, "W4": 15.0}
 
 
 def batches(bench: Bench) -> None:
-    """All workloads, all arms. Speeds are of the batches that read events.
+    """Measures all workloads and all arms. Speeds are those of the batches that read events.
 
-    Spark fires the windows of a batch in the next one, those of the last batch in one without events, which is not
-    counted: it has windows of nine batches in the time of ten. windbolt fires them in the same batch.
+    Spark fires the windows of a batch in the next batch, and those of the last batch in one without events, which is
+    not counted: it fires the windows of nine batches in the time of ten. windbolt fires them in the same batch.
     """
     session = bench.session
     for workload in bench.chosen(WORKLOADS):
@@ -83,18 +83,19 @@ def batches(bench: Bench) -> None:
         bench.judge(figures, BATCHES_GOALS[workload.name])
 
 
-# A backlog: each system with the size of batches that suits it best.
+# A backlog: each system with its best size of batches.
 
 
 DRAINING_GOALS = {"W1": 4.0, "W2": 8.0, "W3": 5.0, "W4": 30.0}
 
 SIZES = {f"{size:,}": size for size in (500_000, 2_500_000, 5_000_000, 10_000_000)} | {"all": None}
 Trial = dict[str, float | str]
-"""Events per second, or why not, by the size of the batches."""
+"""By size of the batches: events per second, or why there are none."""
 
 
 def drain(bench: Bench) -> None:
-    """All workloads, windbolt beside Spark's own. Speeds are of all batches: Spark's last one fires windows only."""
+    """Measures all workloads, windbolt beside Spark's own. Speeds are those of all batches, because Spark's last batch
+    only fires windows."""
     for workload in bench.chosen(WORKLOADS):
         slow = bench.some(5_000_000) if workload.kind == "medians" else None
         arms = [windbolt(bench.session), spark_own(bench.session, slow)]
@@ -102,7 +103,7 @@ def drain(bench: Bench) -> None:
 
 
 def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm], events: Events, goal: float) -> None:
-    """The arms, each at its best size."""
+    """Runs a contest of the arms, each with its best size."""
     trials = {arm.name: trial(bench, section, workload, arm, events) for arm in arms if bench.arms(arm.name)}
     entries = [bench.entry(arm, workload, events, best(trials.get(arm.name, {}))) for arm in arms]
     figures = bench.contest(section, entries, "all batches")
@@ -112,12 +113,12 @@ def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm],
 
 
 def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Events) -> Trial:
-    """Each size once, over a part; nothing if there is no choice."""
+    """Returns the speed of each size, tried once over a part of the events; empty if there is no choice."""
     part = fewer(fewer(events, arm.most), bench.some(20_000_000))
     found: Trial = {}
     for label, size in () if bench.quick else SIZES.items():
         if size is not None and size >= part.count:
-            continue  # that is all of them
+            continue  # that is all events
         say(f"{section} {workload.name} {arm.name}: trying batches of {label} over {part.count:,} events")
         figure = Figure(section, workload.name, "", arm.name, arm.ours, part.count, size, "all batches")
         taken = bench.run(figure, Entry(arm, workload, part, size), part)
@@ -126,16 +127,16 @@ def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Even
 
 
 def best(found: Trial) -> int | None:
-    """Returns the size with the highest speed; all if none was tried."""
+    """Returns the size with the highest speed; None, for all events, if none was tried."""
     speeds = {name: speed for name, speed in found.items() if not isinstance(speed, str)}
     return SIZES[max(speeds, key=lambda name: speeds[name], default="all")]
 
 
-# Many keys, and input that comes through a DataFrame.
+# Many keys, and input from a DataFrame.
 
 
 def keys(bench: Bench) -> None:
-    """W2 and W3 with 100,000 keys, in micro-batches, and draining."""
+    """Measures W2 and W3 with 100,000 keys, in micro-batches and with a backlog."""
     events = Events(bench.some(EVENTS), 100_000)
     for workload in bench.chosen((W2, W3)):
         arms = [windbolt(bench.session), spark_own(bench.session)]
@@ -149,10 +150,10 @@ FRAMES_GOALS = {"W1": (3.0, 5.0), "W2": (6.0, 12.0)}
 
 
 def frames(bench: Bench) -> None:
-    """W1 and W2 where windbolt's input is a streaming DataFrame of Spark.
+    """Measures W1 and W2 with a streaming DataFrame as windbolt's input.
 
-    Fifty micro-batches: all that runs is Java, of either system, and in the first ten its compiler takes more time than
-    the events.
+    There are fifty micro-batches: in both systems only Java runs, and in the first ten its compiler takes more time
+    than the events.
     """
     events = Events(bench.some(5 * EVENTS))
     for workload in bench.chosen((W1, W2)):
@@ -162,7 +163,7 @@ def frames(bench: Bench) -> None:
 
 
 def frames_drain(bench: Bench) -> None:
-    """The same where all rows are there already."""
+    """Measures the same with a backlog."""
     events = Events(bench.some(10 * EVENTS))
     for workload in bench.chosen((W1, W2)):
         arms = [windbolt(bench.session, framed=True), spark_own(bench.session)]
@@ -178,7 +179,7 @@ QUERIES_GOALS = {"sessions": (4.0, 3.0), "highest": (3.0, 2.0), "joined": (8.0, 
 
 
 def queries(bench: Bench) -> None:
-    """Each on windbolt's own workers, as Spark's tasks, and by Spark's own."""
+    """Measures each query with windbolt's own workers, with Spark's tasks, and with Spark's own query."""
     session = bench.session
     many = {"sessions": 65_000, "joined": 10_000}
     kinds: dict[str, type[Events]] = {HIGHEST.name: WideEvents, JOINED.name: PairedEvents}
@@ -193,7 +194,7 @@ def queries(bench: Bench) -> None:
         bench.judge(figures, as_tasks, "Spark's own, as Spark's tasks", AS_SPARK_TASKS)
 
 
-# Whether speed depends on how much state there is, and on how many windows hold an event.
+# Does speed depend on the size of the state, and on the number of windows with an event?
 
 
 FLAT, OVERLAP = 1.5, 2.0
@@ -230,14 +231,14 @@ def _by_state(bench: Bench, workload: Question, arm: Arm) -> None:
 
 
 def slowdown(figures: Sequence[Figure]) -> float | None:
-    """Returns the speed of the first figure divided by the least speed; None if one of them was not measured."""
+    """Returns the speed of the first figure divided by the least speed; None if a figure was not measured."""
     speeds = [figure.speed for figure in figures]
     known = [speed for speed in speeds if speed is not None]
     return known[0] / min(known) if known and len(known) == len(speeds) else None
 
 
 def with_memory(arm: Arm) -> Arm:
-    """Returns an arm of the contest that also notes the peak memory of a worker."""
+    """Returns an arm that also records the peak memory of a worker."""
 
     def run(job: Job) -> Taken:
         with peak_memory() as peak:
@@ -255,7 +256,7 @@ WITHIN = 3.0
 
 
 def local(bench: Bench) -> None:
-    """All workloads."""
+    """Measures all workloads."""
     for workload in bench.chosen(WORKLOADS):
         floors = [contest.duckdb(1), contest.duckdb(2)] if workload.kind == "statistics" else [contest.numpy()]
         ours = [windbolt_in_process(way) for way in workload.ways if not (way and bench.quick)]
@@ -274,11 +275,11 @@ def local(bench: Bench) -> None:
 CLUSTER_GOALS = {"W1": 3.0, "W2": 5.0, "W3": 4.0, "W4": 10.0}
 FROM_A_FRAME = f"{MAIN}, from a DataFrame"
 MEMORY = 2
-"""Gigabytes of a worker, of which its executor has three quarters."""
+"""Gigabytes of memory per worker; its executor has three quarters of them."""
 
 
 def cluster(bench: Bench) -> None:
-    """All workloads, windbolt and Spark's own. Nothing of windbolt is installed on the workers."""
+    """Measures all workloads, windbolt and Spark's own. Nothing of windbolt is installed on the workers."""
     bench.session.stop()
     with tempfile.TemporaryDirectory() as folder, standalone(Path(folder), memory=f"{MEMORY}g") as found:
         settings = {
@@ -286,7 +287,7 @@ def cluster(bench: Bench) -> None:
             "spark.executor.memory": f"{MEMORY * 768}m",
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
-            "spark.executorEnv.PYTHONPATH": str(ROOT),  # for the functions of Spark's own arms
+            "spark.executorEnv.PYTHONPATH": str(ROOT),  # for functions of Spark's own arms
         }
         session = Session(master=found.url, more=settings)
         try:
@@ -393,11 +394,11 @@ def _rows_of(file: Path, columns: Sequence[str] | None, folder: Path | None) -> 
     return rows.num_rows
 
 
-# The rules of time, beside Storm's plain windows: watermarks per event, substreams, sessions.
+# Time rules beside Storm's plain windows: watermarks per event, substreams, sessions.
 
 
 class Number(WindowedBolt):
-    """How many events a window has."""
+    """Emits the number of events in a window."""
 
     outputs = "events long"
 
@@ -406,7 +407,7 @@ class Number(WindowedBolt):
 
 
 def rules(bench: Bench) -> None:
-    """Events in bursts of 20 of one key; two files a batch, two tasks, the output thrown away."""
+    """Measures events in bursts of 20 of one key; two files per batch, two tasks, output discarded."""
     ten, atlas, number = "10s", presets.atlas("2s"), Number().with_timestamp_field("event_time")
     azure = number.with_time(presets.azure(out_of_order="2s", late="10s", early=None, arrival_field="arrival"))
     storm, every_100 = number.with_tumbling_window(ten).with_lag("2s"), presets.streaminsight(100, "2s")
