@@ -14,10 +14,10 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 
 /**
- * Writes the logs of a query as Spark's own class does, through Hadoop's FileSystem. Where Hadoop lacks its native library,
- * as that of PySpark does, it starts a program to set the permissions of each local file; here Java sets them.
+ * Writes the logs of a query as Spark's own class does, through Hadoop's FileSystem. Without Hadoop's native library,
+ * as in PySpark, that class starts a program to set the permissions of each local file; here Java sets them.
  *
- * Compiled when it is needed, in the package of Spark's class (classic_session.py).
+ * Compiled on demand, in the package of Spark's class (classic_session.py).
  */
 public class CheckpointFiles extends FileSystemBasedCheckpointFileManager {
     private static final Class[] CREATE = {
@@ -34,7 +34,7 @@ public class CheckpointFiles extends FileSystemBasedCheckpointFileManager {
         return this.drafts.create(path, true);
     }
 
-    /** True for local files that are made as Hadoop makes them: what a user has put in their place stays. */
+    /** True for local files as Hadoop makes them; a file that a user has put in their place is left alone. */
     private static boolean isPlain(FileSystem files) {
         try {
             return files instanceof LocalFileSystem

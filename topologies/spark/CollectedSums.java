@@ -8,14 +8,16 @@ import java.util.List;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 
-/** In the driver: fetches the sums that tasks on other machines have made. Compiled when it is needed (frame_sums.py). */
+/**
+ * Called in the driver: fetches the sums that tasks on other machines have made. Compiled on demand (frame_sums.py).
+ */
 public class CollectedSums {
     public CollectedSums() {
     }
 
     /**
-     * Writes the sums of all partitions into a file, one after the other. Returns how many there are; less than 0 where
-     * the rows are needed. The RDD has a row for each partition, with the bytes that FrameSums.java writes.
+     * Writes the sums of all partitions into a file, one after another. Returns the number of sums; negative if the
+     * rows are needed. The RDD has a row for each partition, with the bytes that FrameSums.java writes.
      */
     public long write(JavaRDD summed, String path) throws Exception {
         List rows = (List) summed.collectAsync().get();

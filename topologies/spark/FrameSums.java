@@ -15,12 +15,12 @@ import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Called by Spark, which compiles this text as it does its own generated code; frame_sums.py says what it is given. */
+/** Called by Spark, which compiles this text like its own generated code; frame_sums.py writes its input. */
 public Object generate(Object[] references) {
     return new FrameSums((String) references[0], references.length > 1 ? ((Long) references[1]).longValue() : 0);
 }
 
-/** The share of a task in the memory that Spark divides among its tasks. */
+/** A task's share of the memory that Spark divides among its tasks. */
 static final class TaskMemory extends MemoryConsumer {
     TaskMemory(TaskMemoryManager manager) {
         super(manager, manager.pageSizeBytes(), MemoryMode.ON_HEAP);
@@ -31,22 +31,22 @@ static final class TaskMemory extends MemoryConsumer {
     }
 }
 
-/** The memory that sums may take: arrays beyond it could end Java. */
+/** The memory that sums may use, since arrays beyond it could end Java. */
 static final class Memory {
-    /** Bytes that a task asks for at once. */
+    /** Bytes that a task requests at once. */
     private static final long STEP = 1L << 20;
 
     private final TaskMemory share;
     private long used, room;
 
-    /** ``room``: the bytes for a thread of the driver, which has no memory that Spark divides. */
+    /** ``room``: the bytes for a thread of the driver, whose memory Spark does not divide. */
     Memory(TaskContext task, long room) {
         TaskMemoryManager manager = task == null ? null : task.taskMemoryManager();
         share = manager == null ? null : new TaskMemory(manager);
         this.room = manager == null ? room : 0;
     }
 
-    /** Returns false where there are not so many bytes left. */
+    /** Returns false if that many bytes are not left. */
     boolean takes(long bytes) {
         used += bytes;
         if (used <= room) {
@@ -72,13 +72,13 @@ static final class Memory {
     }
 }
 
-/** The sums of a slice of time, apart those of events that are behind the watermark. */
+/** The sums of a slice of time; events behind the watermark have sums of their own. */
 static final class Slice {
     final long last, late;
     int size;
-    /** For each place of the table the number of its sum, plus 1; 0 where there is none. */
+    /** For each place of the table, the number of its sum plus 1; 0 for an empty place. */
     int[] places = new int[1 << 4];
-    /** How far a hash is shifted to be a place: its higher bits are those that depend on all of the key. */
+    /** By how much a hash is shifted to be a place, since its higher bits depend on the whole key. */
     int shift = Long.SIZE - 4;
 
     Slice(long last, long late) {
@@ -86,22 +86,22 @@ static final class Slice {
         this.late = late;
     }
 
-    /** The bytes of its table, and about those of Java's objects. */
+    /** The bytes of its table, and roughly of its Java objects. */
     long bytes() {
         return 128 + 4L * places.length;
     }
 }
 
-/** The values of a column of a batch that are not null. */
+/** The non-null values of a column in a batch. */
 static final class ColumnValues {
     private int[] each = new int[0], some;
-    /** How many there are, the row of each, and the value, as one of these. */
+    /** The number of values, the row of each, and each value in one of these arrays. */
     int count;
     int[] rows;
     long[] numbers;
     double[] reals;
 
-    /** Called before the columns of a batch of so many rows are read. */
+    /** Called before the columns of a batch with this many rows are read. */
     void reserve(int size) {
         if (each.length < size) {
             each = new int[size];
@@ -114,7 +114,7 @@ static final class ColumnValues {
         }
     }
 
-    /** Find the rows, of so many, that have a value. */
+    /** Finds the rows with a value among this many rows. */
     void find(ColumnVector column, int size) {
         rows = each;
         count = size;
@@ -130,7 +130,7 @@ static final class ColumnValues {
         }
     }
 
-    /** Read the values, once their rows are found. */
+    /** Reads the values, after their rows were found. */
     void read(ColumnVector column, char kind) {
         int[] rows = this.rows;
         long[] numbers = this.numbers;
@@ -173,11 +173,11 @@ static final class ColumnValues {
                     reals[at] = column.getDouble(rows[at]);
                 }
                 break;
-            default: // of which there is only a number
+            default: // only the number of values is needed
         }
     }
 
-    /** False where there is a date or time that Python has not. */
+    /** False for a date or time that Python cannot represent. */
     boolean inCalendar(char kind) {
         if (kind != 'M' && kind != 'A') {
             return true;
@@ -196,43 +196,43 @@ static final class ColumnValues {
 /**
  * Adds up the rows of one partition by slice of time and key, and writes the sums into a file, or as bytes into a row.
  *
- * Sums are numbered as they turn up. What is known of one are numbers that lie together, as the processor fetches them:
- * the last microsecond of the slice; bits, of which the first says that the events are behind the watermark, and the
- * others which columns of the key are null; a number for each of these columns; how many events there are, and the latest
- * of their times; and the terms. Each slice has a hash table with open addressing, which finds the number by the key:
- * most events are of the few slices that are open, whose tables are small.
+ * Sums are numbered in order of appearance. The numbers about a sum are stored together, as the processor fetches them:
+ * the last microsecond of the slice; bits, the first of which marks events behind the watermark, and the others the key
+ * columns that are null; a number for each key column; the count of events, and their latest time; and the terms. Each
+ * slice has a hash table with open addressing, which finds a sum's number by its key. Most events belong to the few
+ * open slices, whose tables are small.
  *
- * Sums lie in blocks: none is copied as they become more, and Java's collector has no large arrays to look after.
+ * Sums are stored in blocks, so that growing copies none of them, and Java's collector has no large arrays to handle.
  */
 static final class FrameSums extends BufferedRowIterator {
-    /** In place of the number of sums: the rows are needed, since one is bad, or sums are too many or large. */
+    /** In place of the number of sums: the rows are needed, because one is bad, or sums are too many or too large. */
     private static final long BAD_ROW = -1, TOO_MANY = -2;
     private static final int MOST = 1 << 20, ENOUGH_TO_TELL = 1 << 16;
-    /** So many slices, one after the other, are found at once, and as many of events that are behind the watermark. */
+    /** Number of successive slices that are found at once, and as many for events behind the watermark. */
     private static final int RECENT = 1 << 6;
-    /** Numbers of 64 bits in a block, at most. */
+    /** Most 64-bit numbers in a block. */
     private static final int BLOCK = 1 << 14;
-    /** Days since 1970: the first of the year 1, and the one after the last of the year 9999. */
+    /** Days since 1970: the first of year 1, and the one after the last of year 9999. */
     static final long FIRST_DAY = -719162, AFTER_DAY = 2932897, MICROS_OF_DAY = 86_400_000_000L;
-    /** Bytes: of all texts, of which Arrow takes 2 GiB; and of Java's objects for each. */
+    /** Bytes: limit for all texts, of which Arrow takes 2 GiB; and Java's objects for each text. */
     private static final long MOST_TEXT = 1L << 30, OF_TEXT = 128;
-    /** How often the bytes are there until the row has them. */
+    /** How often the bytes exist until the row has them. */
     private static final int COPIES = 3;
 
     private final String files;
     private final long firstInTime, origin, slide, cut, scale, firstValid, lastValid;
     private final double perSlide;
-    /** How many bytes may be written, and how many sums that are. */
+    /** Most bytes that may be written, and the most sums that fit into them. */
     private final long most, mostSums;
     private final long room;
     private final int struct, fields, value;
-    /** Reads the rows from a column of the given ones; null where these are the rows. */
+    /** Reads the rows from a struct column of the given rows; null if these are the rows. */
     private final JsonObjects objects;
     private final int[] columns;
     private final char[] kinds, actions;
     private final long[] starts;
     private final int keys, width, terms, record;
-    /** How many bits of a sum's number say which one of its block it is, and a mask of these bits. */
+    /** How many bits of a sum's number give its place in its block, and a mask of these bits. */
     private final int bits, low;
     private final HashMap[] texts;
     private final ArrayList[] listed;
@@ -241,24 +241,27 @@ static final class FrameSums extends BufferedRowIterator {
     private int size;
     private long[][] blocks = new long[16][];
     private final HashMap slices = new HashMap();
-    /** Slices that were met last: neighbours in time have different places. */
+    /** Recently used slices; neighbours in time have different places. */
     private final Slice[] recent = new Slice[2 * RECENT];
     private long[] wanted;
     private Memory memory;
     private long textBytes, textOfSums;
-    /** How many bytes are written so far, at most. */
+    /** Upper bound on the bytes written so far. */
     private long written;
-    /** True once there is no room for another sum or text: nothing of what is added up then is written. */
+    /** True once there is no room for another sum or text; then nothing that is added up is written. */
     private boolean full;
 
-    /** How many rows were read last: one, or those of a batch of columns. */
+    /** Number of rows that were read last: one, or those of a batch of columns. */
     private int taken;
-    /** Of each row of a batch: its time, its sum, which columns of the key are null, and the numbers of the others. */
+    /**
+     * For each row of a batch: its time, its sum, the key columns that are null, and the numbers of the other key
+     * columns.
+     */
     private long[] times = new long[0], marks;
     private int[] found;
     private long[][] codes;
     private final ColumnValues values = new ColumnValues();
-    /** For each place of a dictionary the number of its text, plus 1; 0 where it has none yet. */
+    /** For each place of a dictionary, the number of its text plus 1; 0 if it has none yet. */
     private final int[] known = new int[1 << 14];
 
     FrameSums(String plan, long room) {
@@ -280,7 +283,7 @@ static final class FrameSums extends BufferedRowIterator {
         most = Long.parseLong(numbers[10]);
         value = Integer.parseInt(numbers[11]);
         width = 2 + keys;
-        int count = lines.length - 3; // the column of times, those of the key, and one for each term
+        int count = lines.length - 3; // the time column, the key columns, and one column for each term
         columns = new int[count];
         kinds = new char[count];
         actions = new char[count];
@@ -354,7 +357,7 @@ static final class FrameSums extends BufferedRowIterator {
         memory.close();
     }
 
-    /** Add a row; false if it has no valid time, or one outside the years 1 to 9999 in a column of times. */
+    /** Adds a row. Returns false without a valid time, or for a value outside the years 1 to 9999 in a time column. */
     private boolean take(InternalRow row) {
         int column = columns[0];
         if (row.isNullAt(column)) {
@@ -398,8 +401,10 @@ static final class FrameSums extends BufferedRowIterator {
         return true;
     }
 
-    /** Add the rows of a batch of columns, or the first ones, for which there is room; false if one is bad. As much as can
-     * be is done column by column: one loop after the other, of a few steps each, is what Java makes fast code of. */
+    /**
+     * Adds the first rows of a batch of columns for which there is room. Returns false if one is bad. Works column by
+     * column where possible, because Java compiles short loops to fast code.
+     */
     private boolean take(ColumnarBatch batch) {
         taken = batch.numRows();
         if (taken == 0) {
@@ -436,7 +441,7 @@ static final class FrameSums extends BufferedRowIterator {
         return true;
     }
 
-    /** Read the times of a batch, in microseconds; false if one is not valid. */
+    /** Reads the times of a batch, in microseconds. Returns false if one is invalid. */
     private boolean takeTimes(ColumnVector column) {
         values.find(column, taken);
         if (values.count < taken) {
@@ -453,7 +458,7 @@ static final class FrameSums extends BufferedRowIterator {
         return true;
     }
 
-    /** Read a column of the key, each value as its number; false for a date or time that Python has not. */
+    /** Reads a key column, each value as its number. Returns false for a date or time that Python cannot represent. */
     private boolean takeKey(ColumnVector column, int key) {
         char kind = kinds[1 + key];
         long[] codes = this.codes[key], numbers = values.numbers;
@@ -485,7 +490,7 @@ static final class FrameSums extends BufferedRowIterator {
         return true;
     }
 
-    /** Number the texts of a column: those of a dictionary once each. */
+    /** Numbers the texts of a column; those of a dictionary once each. */
     private void numberTexts(ColumnVector column, char kind, int key) {
         WritableColumnVector places = null;
         if (column instanceof WritableColumnVector && ((WritableColumnVector) column).hasDictionary()) {
@@ -501,7 +506,7 @@ static final class FrameSums extends BufferedRowIterator {
                 continue;
             }
             UTF8String text = kind == 'T' ? column.getUTF8String(row) : UTF8String.fromBytes(column.getBinary(row));
-            if (text != last) { // a column of the names of folders has one for all rows
+            if (text != last) { // a column from folder names has one text for all rows
                 number = numbered(text, key);
                 last = text;
             }
@@ -512,7 +517,7 @@ static final class FrameSums extends BufferedRowIterator {
         }
     }
 
-    /** Find the sum of each row of a batch, for which there is room, and count it. */
+    /** Finds and counts the sums of the first rows of a batch for which there is room. */
     private void placeRows() {
         long[] first = keys == 1 ? codes[0] : null;
         for (int row = 0; row < taken; row++) {
@@ -539,7 +544,7 @@ static final class FrameSums extends BufferedRowIterator {
         }
     }
 
-    /** Add the values of a column to their sums, of which the term is at this place. */
+    /** Adds the values of a column to the term with this place in their sums. */
     private void add(char action, int term) {
         int[] rows = values.rows;
         long[] numbers = values.numbers;
@@ -571,7 +576,7 @@ static final class FrameSums extends BufferedRowIterator {
         }
     }
 
-    /** False for a date or time that Python has not: its row is bad. */
+    /** False for a date or time that Python cannot represent, which makes its row bad. */
     private static boolean inCalendar(InternalRow row, int column, char kind) {
         switch (kind) {
             case 'M':
@@ -631,7 +636,7 @@ static final class FrameSums extends BufferedRowIterator {
         return kind == 'F' ? row.getFloat(column) : row.getDouble(column);
     }
 
-    /** A number for the value of a column of the key. */
+    /** Returns a number for the value of a key column. */
     private long code(InternalRow row, int column, int key) {
         char kind = kinds[1 + key];
         switch (kind) {
@@ -647,14 +652,14 @@ static final class FrameSums extends BufferedRowIterator {
         }
     }
 
-    /** A double, as its bits, with a value added; or the lesser or greater of the two. */
+    /** Returns the bits of a double after adding a value, or the bits of the lesser or greater of the two. */
     private static long joined(long term, double value, char action) {
         double before = Double.longBitsToDouble(term);
         return Double.doubleToRawLongBits(action == 'd' ? before + value
             : action == 'm' ? Math.min(before, value) : Math.max(before, value));
     }
 
-    /** A number for a double: 0.0 and -0.0 are one, and so is NaN, whatever its bits are. */
+    /** Returns a number for a double: 0.0 and -0.0 share one, and so do all NaN. */
     private static long bitsOf(double value) {
         return Double.doubleToLongBits(value + 0.0);
     }
@@ -667,7 +672,7 @@ static final class FrameSums extends BufferedRowIterator {
             if (full) {
                 return 0;
             }
-            UTF8String kept = text.copy(); // the row lends its bytes until the next one is read
+            UTF8String kept = text.copy(); // the row reuses its bytes for the next row
             found = Long.valueOf(listed[key].size());
             texts[key].put(kept, found);
             listed[key].add(kept);
@@ -676,9 +681,9 @@ static final class FrameSums extends BufferedRowIterator {
         return ((Long) found).longValue();
     }
 
-    /** The slice of an event of this time. */
+    /** Returns the slice of an event with this time. */
     private Slice slice(long time) {
-        // Division is slow; a product is too small or large by one slice at most, or is not used.
+        // Division is slow; a product is off by one slice at most, or is not used.
         long since = time - origin, number = (long) (since * perSlide), rest = since - number * slide;
         if (rest < 0) {
             rest += slide;
@@ -703,7 +708,7 @@ static final class FrameSums extends BufferedRowIterator {
     }
 
     private Slice slice(long last, long late) {
-        Long name = Long.valueOf(mixed(2 * last + late)); // of round numbers Java's own hashes are alike
+        Long name = Long.valueOf(mixed(2 * last + late)); // Java's own hashes of round numbers are similar
         Slice slice = (Slice) slices.get(name);
         if (slice == null) {
             slice = new Slice(last, late);
@@ -713,7 +718,10 @@ static final class FrameSums extends BufferedRowIterator {
         return slice;
     }
 
-    /** The number of the sum of a key of one column, if it is in its own place of the table, as most are; else -1. */
+    /**
+     * Returns the number of a sum by a key of one column if the sum is in its home place of the table, as most are;
+     * else -1.
+     */
     private int foundAtOnce(Slice slice, long mark, long code) {
         int number = slice.places[(int) (mixed(mixed(mark) ^ code) >>> slice.shift)] - 1;
         if (number >= 0) {
@@ -726,7 +734,7 @@ static final class FrameSums extends BufferedRowIterator {
         return number;
     }
 
-    /** The number of the sum of the wanted key; whatever it is where there is no room for it. */
+    /** Returns the number of the sum of the wanted key; meaningless if there is no room for it. */
     private int place(Slice slice) {
         int[] places = slice.places;
         int mask = places.length - 1;
@@ -768,11 +776,11 @@ static final class FrameSums extends BufferedRowIterator {
             countTexts();
         }
         written += 8L * record;
-        full = full || written + textOfSums > most; // the rest of the rows need not be read
+        full = full || written + textOfSums > most; // the remaining rows need not be read
         return size++;
     }
 
-    /** Count the texts of the wanted key again: the driver has those of each sum. */
+    /** Counts the texts of the wanted key again, because the driver keeps those of each sum. */
     private void countTexts() {
         for (int key = 0; key < keys; key++) {
             char kind = kinds[1 + key];
@@ -790,12 +798,12 @@ static final class FrameSums extends BufferedRowIterator {
         return hash;
     }
 
-    /** Fibonacci hashing: numbers that follow each other, at whatever distance, are spread evenly. */
+    /** Fibonacci hashing: spreads numbers at regular distances evenly. */
     private static long mixed(long number) {
         return number * 0x9E3779B97F4A7C15L;
     }
 
-    /** Make the table of a slice twice as large, if there is room for it. */
+    /** Doubles the table of a slice, if there is room. */
     private void grow(Slice slice) {
         long before = slice.bytes();
         full = full || !memory.takes(2 * before);
@@ -819,7 +827,7 @@ static final class FrameSums extends BufferedRowIterator {
         memory.gives(before);
     }
 
-    /** Write the file of this partition; the only row where there are no files. */
+    /** Writes the file of this partition, or the only row if there are no files. */
     private void give(long rows, long none) throws IOException {
         if (files.isEmpty()) {
             ByteArrayOutputStream sums = new ByteArrayOutputStream(none < 0 ? 1 << 8 : (int) written);
@@ -840,8 +848,8 @@ static final class FrameSums extends BufferedRowIterator {
     }
 
     /**
-     * Write numbers of 64 bits: how many rows there are, how many sums, or why there are none, how many texts each
-     * column of the key has, the sums, and the lengths of the texts; then these, up to a multiple of 64 bits.
+     * Writes 64-bit numbers: the count of rows; the count of sums, or the reason for none; the count of texts in each
+     * key column; the sums; and the lengths of the texts. The texts follow, padded to a multiple of 64 bits.
      */
     private void write(OutputStream out, long rows, long none) throws IOException {
         long[] sizes = new long[2 + keys];

@@ -7,20 +7,20 @@ import com.fasterxml.jackson.core.io.NumberInput;
 /**
  * Reads the values of Kafka's records, each a flat JSON object, as rows of the declared columns.
  *
- * It is strict: whatever it reads, Python reads as the same row (topologies/io/formats/json.py). What else there may be
- * is left to Python, which reads it or says what is wrong.
+ * It is strict: Python would read the same row from whatever it reads (topologies/io/formats/json.py). Everything else
+ * is left to Python, which reads it or reports the problem.
  *
- * Most objects are of texts in ASCII without escapes, and of numbers without exponents. These are read where they lie,
- * since Jackson takes about as long as Python. Jackson reads the others.
+ * Most objects consist of ASCII texts without escapes and numbers without exponents. These are read in place, because
+ * Jackson takes about as long as Python. Jackson reads the other objects.
  */
 static final class JsonObjects {
-    /** How deep a value may be that is of no column. */
+    /** Deepest nesting of a value that belongs to no column. */
     private static final int DEEPEST = 16;
-    /** Up to here doubles hold each whole number. */
+    /** Doubles hold every whole number up to here. */
     private static final long EXACT = 1L << 53;
-    /** So many digits fit into 64 bits. */
+    /** Number of digits that always fit into 64 bits. */
     private static final int MOST_DIGITS = 18;
-    /** Powers of ten that doubles hold. */
+    /** Powers of ten that doubles hold exactly. */
     private static final double[] TENS = {
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18
     };
@@ -30,17 +30,17 @@ static final class JsonObjects {
     private final JsonFactory factory = new JsonFactory();
     private final byte[][] names;
     private final char[] kinds;
-    /** The columns that rows have; values of the others are only looked at. */
+    /** The columns of rows; values of other columns are only checked. */
     private final boolean[] wanted;
     private final HashMap places = new HashMap();
     private final UnsafeRowWriter row;
-    /** For each column the number of the last object that had its name. */
+    /** For each column, the number of the last object with its name. */
     private final long[] seen;
     private long number;
-    /** Up to where an object has been read. */
+    /** Position up to which an object has been read. */
     private int at;
 
-    /** Takes the letter of each column's type and its name, in hexadecimal, and which columns are wanted. */
+    /** Takes the letter of each column's type and its name, in hexadecimal, and the wanted columns. */
     JsonObjects(String[] columns, int[] chosen) {
         names = new byte[columns.length][];
         kinds = new char[columns.length];
@@ -61,7 +61,7 @@ static final class JsonObjects {
         }
     }
 
-    /** The row of an object, until the next one is read; null where Python has to read it. */
+    /** Returns the row of an object, valid until the next call; null if Python must read the object. */
     InternalRow row(byte[] value) throws IOException {
         if (value.length < 2 || value[0] != '{') {
             return null;
@@ -70,7 +70,7 @@ static final class JsonObjects {
         if (readsPlain(value)) {
             return end();
         }
-        if (value[1] == 0 || !UTF8String.fromBytes(value).isValid()) { // with a 0 Jackson would take it for UTF-16
+        if (value[1] == 0 || !UTF8String.fromBytes(value).isValid()) { // after a 0 byte Jackson would assume UTF-16
             return null;
         }
         begin();
@@ -100,7 +100,7 @@ static final class JsonObjects {
         return row.getRow();
     }
 
-    // Objects that are read where they lie. False means no more than that Jackson has to read them.
+    // Objects that are read in place. False only means that Jackson has to read the object.
 
     private boolean readsPlain(byte[] text) {
         int next = 0;
@@ -145,7 +145,7 @@ static final class JsonObjects {
         }
     }
 
-    /** Passes over a text with its quotes; false for one with escapes, control characters, or beyond ASCII. */
+    /** Skips a text with its quotes; false for escapes, control characters, and characters beyond ASCII. */
     private boolean passesText(byte[] text) {
         if (at == text.length || text[at] != '"') {
             return false;
@@ -158,7 +158,7 @@ static final class JsonObjects {
         return end < text.length && text[end] == '"';
     }
 
-    /** The column of a name, which is often the ``next`` one; -1 if there is none. */
+    /** Returns the column of a name, which is often ``next``; -1 for other names. */
     private int place(byte[] text, int start, int end, int next) {
         for (int tried = 0; tried < names.length; tried++) {
             int column = next + tried < names.length ? next + tried : next + tried - names.length;
@@ -237,7 +237,7 @@ static final class JsonObjects {
         if (kind != 'D') {
             return kind == '-';
         }
-        // A quotient of two numbers that doubles hold is rounded once, as the number itself would be.
+        // A quotient of two exact doubles is rounded once, like the number itself.
         double value = digits <= EXACT
             ? (negative ? -(digits / TENS[after]) : digits / TENS[after])
             : NumberInput.parseDouble(new String(text, 0, start, at - start), true);
@@ -245,7 +245,7 @@ static final class JsonObjects {
         return true;
     }
 
-    /** Passes over digits, and puts them behind those before; beyond 64 bits the result has no meaning. */
+    /** Skips digits, and appends them to those before; beyond 64 bits the result has no meaning. */
     private long passesDigits(byte[] text, long before) {
         long digits = before;
         while (at < text.length && text[at] >= '0' && text[at] <= '9') {
@@ -254,7 +254,7 @@ static final class JsonObjects {
         return digits;
     }
 
-    // Objects that Jackson reads. False means that Python has to read them.
+    // Objects that Jackson reads. False means that Python has to read the object.
 
     private boolean reads(JsonParser parser) throws IOException {
         parser.nextToken();
@@ -281,7 +281,7 @@ static final class JsonObjects {
         return parser.currentToken() == JsonToken.END_OBJECT && parser.nextToken() == null;
     }
 
-    /** Passes over a value of no column; false where it is nested deeply. */
+    /** Skips a value of no column; false if it is deeply nested. */
     private static boolean skips(JsonParser parser, JsonToken token) throws IOException {
         int depth = token.isStructStart() ? 1 : 0;
         while (depth > 0) {
@@ -319,7 +319,7 @@ static final class JsonObjects {
         return !Double.isInfinite(value);
     }
 
-    /** True if no half of a character beyond 16 bits is alone, which cannot be written in UTF-8. */
+    /** True if no surrogate is unpaired, since UTF-8 cannot encode one. */
     private static boolean isPaired(String text) {
         for (int each = 0; each < text.length(); each++) {
             if (Character.isHighSurrogate(text.charAt(each))) {
@@ -334,7 +334,7 @@ static final class JsonObjects {
         return true;
     }
 
-    // Values of columns, whose kind says what they are; '-' is for those of no column. False where they do not fit.
+    // Values of columns, by kind; '-' is for a value of no column. False if the value does not fit.
 
     private boolean takesText(byte[] text, int start, int length, char kind, int column) {
         switch (kind) {
@@ -363,7 +363,10 @@ static final class JsonObjects {
         return kind == 'Z' || kind == '-';
     }
 
-    /** Of doubles the sign of -0, which whole numbers do not have, and what no double holds is left to Python. */
+    /**
+     * Leaves two cases to Python: the sign of -0, which whole numbers do not have, and numbers that doubles cannot
+     * hold.
+     */
     private boolean takesWhole(long value, boolean isMinusZero, char kind, int column) {
         switch (kind) {
             case '-':
@@ -397,7 +400,10 @@ static final class JsonObjects {
             && micros < FrameSums.AFTER_DAY * FrameSums.MICROS_OF_DAY;
     }
 
-    /** Microseconds since 1970 of a time like 2024-05-01T06:00:00.123456+02:00, with or without fraction and zone. */
+    /**
+     * Returns microseconds since 1970 for a time like 2024-05-01T06:00:00.123456+02:00, with or without fraction and
+     * zone.
+     */
     private static long moment(byte[] text, int start, int length) {
         int end = start + length;
         long day = length < 19 ? NONE : day(text, start);
@@ -436,7 +442,7 @@ static final class JsonObjects {
         return day * FrameSums.MICROS_OF_DAY + micros;
     }
 
-    /** Days since 1970 of a date like 2024-05-01 in the years 1 to 9999. */
+    /** Returns days since 1970 for a date like 2024-05-01 in the years 1 to 9999. */
     private static long day(byte[] text, int at) {
         int high = two(text, at), low = two(text, at + 2), month = two(text, at + 5), day = two(text, at + 8);
         int year = 100 * high + low;
@@ -448,7 +454,7 @@ static final class JsonObjects {
         if (day > DAYS[month - 1] && (month != 2 || day != 29 || !leap)) {
             return NONE;
         }
-        // Years that begin in March have their leap day at the end.
+        // A year counted from March ends with its leap day.
         int shifted = month > 2 ? year : year - 1, months = month > 2 ? month - 3 : month + 9;
         long days = 365L * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * months + 2) / 5 + day - 1;
         return days - 719468;

@@ -41,10 +41,10 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass;
 import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /**
- * Reads ranges of offsets without a Spark job: into files, or for a program that adds them up. Compiled when it is needed
+ * Reads ranges of offsets without a Spark job: into files, or for a program that adds them up. Compiled on demand
  * (kafka_client.py).
  *
- * A range is either read as a whole, or not at all.
+ * A range is read completely, or not at all.
  */
 public class KafkaRanges {
     final Properties settings;
@@ -57,8 +57,8 @@ public class KafkaRanges {
     }
 
     /**
-     * Reads ranges, given in lines of topic, partition, start, end and file, with tabs between. Gives up where no record
-     * comes for so many milliseconds. Returns the number of records of each range, in lines, or throws.
+     * Reads ranges into files. Each line has topic, partition, start, end and file, separated by tabs. Gives up if no
+     * record comes for so many milliseconds. Returns the number of records of each range, one per line, or throws.
      */
     public String read(final String folder, String lines, int threads, final long patience) throws Exception {
         final String[] ranges = lines.split("\n");
@@ -79,9 +79,9 @@ public class KafkaRanges {
     }
 
     /**
-     * Gives the values of ranges, in lines as above but without a file, to programs (FrameSums.java): one in each thread,
-     * which writes the file of its number. A program may stop early. Together they may take one part in ``parts`` of
-     * Java's memory.
+     * Passes the values of ranges, in such lines without a file, to programs (FrameSums.java): one in each thread,
+     * which writes the file with its number. A program may stop early. Together they may use Java's memory divided by
+     * ``parts``.
      */
     public void addUp(
             String lines, final CodeAndComment code, final String plan, int threads, final long patience, final int parts)
@@ -100,7 +100,7 @@ public class KafkaRanges {
         });
     }
 
-    /** Ranges that are read. */
+    /** The reading of ranges, shared by threads. */
     abstract static class Reading extends SharedWork {
         private final KafkaRanges reader;
 
@@ -116,7 +116,7 @@ public class KafkaRanges {
         }
     }
 
-    /** A consumer ends by itself where its thread is interrupted, so one thread need not be another one. */
+    /** A consumer ends when its thread is interrupted, so no other thread need end it. */
     private void finish(Reading ranges) throws Exception {
         try {
             if (ranges.threads == 1) {
@@ -124,7 +124,7 @@ public class KafkaRanges {
             } else {
                 ranges.run("windbolt-kafka-");
             }
-        } catch (InterruptedException stopped) { // a consumer that was not waiting would end when it reads next
+        } catch (InterruptedException stopped) { // a consumer that was not waiting would end at its next read
             close();
             throw stopped;
         }
@@ -136,12 +136,12 @@ public class KafkaRanges {
         }
     }
 
-    /** The partition gets another consumer when it is read next. */
+    /** The partition gets another consumer at its next read. */
     void disconnect(Partition partition) {
         this.partitions.remove(partition.place);
         try {
             partition.consumer.close(Duration.ofSeconds(0));
-        } catch (KafkaException problem) { // its connection ends with it
+        } catch (KafkaException problem) { // its connection ends anyway
         }
     }
 
@@ -167,7 +167,7 @@ public class KafkaRanges {
         }
     }
 
-    /** A partition, and what it has delivered beyond the last range. */
+    /** A partition, and the records that it has delivered beyond the last range. */
     static class Partition {
         final TopicPartition place;
         final KafkaConsumer consumer;
@@ -200,7 +200,7 @@ public class KafkaRanges {
             partition.position = -1;
         }
 
-        /** Where reading fails the partition disconnects. */
+        /** Disconnects the partition if reading fails. */
         public boolean hasNext() {
             try {
                 return there();
@@ -216,7 +216,7 @@ public class KafkaRanges {
                 if (first != null && first.offset() < this.end) {
                     return true;
                 }
-                // A position beyond the last record: transactions and compaction leave gaps.
+                // The position may be beyond the last record, since transactions and compaction leave gaps.
                 if (first != null || this.partition.consumer.position(this.partition.place) >= this.end) {
                     this.partition.position = this.end;
                     return false;
@@ -243,7 +243,7 @@ public class KafkaRanges {
         }
     }
 
-    /** The values of ranges, one after the other, as rows of one column. */
+    /** The values of ranges, one after another, as rows of one column. */
     static class ValuesOfRanges extends scala.collection.AbstractIterator {
         /** Kafka's largest timestamp, in milliseconds, that fits into microseconds. */
         static final long FURTHEST = Long.MAX_VALUE / 1000;
@@ -272,7 +272,7 @@ public class KafkaRanges {
             return true;
         }
 
-        /** Null for a record whose timestamp makes it bad, as for one without a value. */
+        /** Null for a record whose timestamp makes it bad, and for one without a value. */
         public Object next() {
             ConsumerRecord record = (ConsumerRecord) this.records.next();
             boolean fits = record.timestamp() <= FURTHEST && record.timestamp() >= -FURTHEST;
@@ -280,7 +280,7 @@ public class KafkaRanges {
         }
     }
 
-    /** Records as a stream of Arrow's, some thousand in a batch; the driver's Python adds topic and partition. */
+    /** Writes records as an Arrow stream, some thousand in a batch; the driver's Python adds topic and partition. */
     static class RecordFile {
         static final int ROWS = 1 << 15;
         static final int BYTES = 1 << 24;
@@ -345,7 +345,7 @@ public class KafkaRanges {
             }
         }
 
-        /** Null where there are none, as with Spark. */
+        /** Null without headers, as in Spark. */
         private void addHeaders(Iterator each) {
             if (!each.hasNext()) {
                 return;
@@ -369,7 +369,7 @@ public class KafkaRanges {
             try {
                 flush();
                 this.writer.end();
-            } finally { // where the thread was interrupted, the channel fails, and so may the writer
+            } finally { // after an interrupt the channel fails, and perhaps the writer too
                 try {
                     this.writer.close();
                 } finally {

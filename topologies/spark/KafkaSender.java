@@ -21,7 +21,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Sends the records of a file, a stream of Arrow's, with one producer, which stays connected. */
+/** Sends the records of a file, an Arrow stream, with one producer, which stays connected. */
 public class KafkaSender {
     final KafkaProducer producer;
 
@@ -29,7 +29,7 @@ public class KafkaSender {
         this.producer = new KafkaProducer(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    /** Returns once all of them are written; throws the first failure. */
+    /** Returns once all records are written; throws the first failure. */
     public void send(String path) throws Exception {
         final Exception[] failure = new Exception[1];
         Callback noting = new Callback() {

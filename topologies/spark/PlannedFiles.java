@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A stream whose batches a function of Python plans (source.py has what it answers). It has no rows. */
+/** A stream without rows, whose batches a Python function plans (source.py). */
 public class PlannedFiles
     implements TableProvider, SupportsRead, ScanBuilder, Scan, SupportsAdmissionControl, SupportsTriggerAvailableNow,
         MicroBatchStream {
@@ -33,11 +33,11 @@ public class PlannedFiles
     Function planner;
     String path;
 
-    /** For Spark, which makes one of it by the name of the class. */
+    /** Constructor for Spark, which makes the source by class name. */
     public PlannedFiles() {
     }
 
-    /** A streaming DataFrame of the batches of a function. */
+    /** Returns a streaming DataFrame with the batches of a function. */
     public Object open(SparkSession spark, Function planner, String path) {
         String id = UUID.randomUUID().toString();
         PLANNERS.put(id, planner);

@@ -16,17 +16,16 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass;
 import org.apache.spark.sql.execution.BufferedRowIterator;
 
 /**
- * In the driver: finds the columns that the rows of a micro-batch are made of, and has them added up. Compiled when it is
- * needed (frame_sums.py).
+ * Called in the driver: finds the columns that form the rows of a micro-batch, and has them added up. Compiled on
+ * demand (frame_sums.py).
  */
 public class ScannedColumns {
     public ScannedColumns() {
     }
 
     /**
-     * Returns the columns behind the rows of the present batch of a query; null where Spark's plan is more than a scan of
-     * columns, of which rows are made, and a choice among them. The RDD of the batch's rows has to be made from this very
-     * scan.
+     * Returns the columns that form the rows of a query's present batch; null if Spark's plan is more than a scan of
+     * columns and a selection among them. The RDD of the batch's rows must be made from the same scan.
      */
     public BatchColumns find(Object query, Object batch) throws Exception {
         Object plan = called(called(query, "lastExecution"), "executedPlan");
@@ -70,7 +69,7 @@ public class ScannedColumns {
         return null;
     }
 
-    /** For columns by their identity those that a projection takes them from; null where one is computed. */
+    /** By identity of columns, the columns from which a projection takes them; null if one is computed. */
     private static ArrayList chosen(ArrayList wanted, Object projection) throws Exception {
         ArrayList found = new ArrayList(wanted);
         for (scala.collection.Iterator each = ((scala.collection.Iterable) projection).iterator(); each.hasNext();) {
@@ -106,7 +105,7 @@ public class ScannedColumns {
         return ((scala.collection.Iterable) many).size();
     }
 
-    /** Calls a method without arguments by its name: the classes of Spark's plans have other places in each version. */
+    /** Calls a method without arguments by name, because the classes of Spark's plans move between versions. */
     static Object called(Object object, String name) throws Exception {
         return object.getClass().getMethod(name, new Class[0]).invoke(object, new Object[0]);
     }
@@ -125,21 +124,21 @@ public class ScannedColumns {
         }
 
         /**
-         * Numbers, with spaces between: how many partitions there are; 1 if threads of the driver may read them, else 0;
-         * and the places of the columns of the rows among those that are read.
+         * Returns numbers separated by spaces: the count of partitions; 1 if threads of the driver may read them, else
+         * 0; and the indices of the rows' columns among those that are read.
          */
         public String described() throws Exception {
             return this.scan.partitions().length + " " + (this.isOfFiles() ? 1 : 0) + " " + this.places;
         }
 
-        /** Batches of columns, for a job: its tasks count the rows for Spark's progress. */
+        /** Returns batches of columns, for a job whose tasks count the rows for Spark's progress. */
         public RDD forJob() {
             return this.counted;
         }
 
         /**
-         * True if several threads may read at once what tasks get a copy each of: known of what Spark itself reads files
-         * with.
+         * True if several threads may share an object of which each task gets a copy; known for Spark's own file
+         * readers.
          */
         private boolean isOfFiles() throws Exception {
             if (!this.plan.getClass().getSimpleName().equals("FileSourceScanExec")) {
@@ -151,8 +150,8 @@ public class ScannedColumns {
         }
 
         /**
-         * Has threads of the driver run a program (FrameSums.java) over each partition, without a job. Returns how many
-         * rows were read.
+         * Lets threads of the driver run a program (FrameSums.java) over each partition, without a job. Returns the
+         * number of rows that were read.
          */
         public long addUp(CodeAndComment code, String plan, int threads) throws Exception {
             PartitionSums sums = new PartitionSums(this.scan, code, plan, threads);
@@ -160,7 +159,7 @@ public class ScannedColumns {
             return sums.rows.get();
         }
 
-        /** Has Spark's progress count rows that no job has read; once, however often a batch is tried. */
+        /** Makes Spark's progress count rows that no job has read; only once, however often a batch is tried. */
         public void count(long rows) throws Exception {
             Object metric = ((scala.collection.immutable.Map) called(this.plan, "metrics")).apply("numOutputRows");
             if (called(metric, "value").equals(Long.valueOf(0))) {
@@ -170,14 +169,14 @@ public class ScannedColumns {
         }
     }
 
-    /** The sums of each partition. A thread that makes them is to Spark's code a task. */
+    /** The work of adding up each partition. To Spark's code its threads are tasks. */
     static final class PartitionSums extends SharedWork {
-        /** One part in so many of Java's memory is for the sums of all threads. */
+        /** Java's memory divided by this is for the sums of all threads. */
         private static final int PARTS = 4;
-        /** The number of the driver among tasks: its locks of blocks, such as broadcast settings, are under it. */
+        /** The driver's number among tasks, under which it holds locks on blocks such as broadcast settings. */
         private static final long DRIVER = -1024;
 
-        /** How many rows were read. */
+        /** Number of rows that were read. */
         final AtomicLong rows = new AtomicLong();
         private final RDD scan;
         private final Partition[] partitions;
@@ -227,7 +226,7 @@ public class ScannedColumns {
             this.rows.addAndGet(begun.taskMetrics().inputMetrics().recordsRead());
         }
 
-        /** A task that has no memory of Spark's. Its last two arguments are for resources, of which it has none. */
+        /** A task without memory of Spark's. Its last two arguments are for resources, of which it has none. */
         private synchronized TaskContextImpl begin(int thread, Partition partition) throws Exception {
             Constructor constructor = TaskContextImpl.class.getConstructors()[0];
             Object cores = constructor.getParameterTypes()[10] == int.class

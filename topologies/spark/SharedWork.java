@@ -3,7 +3,7 @@ package windbolt;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Pieces of work that threads of the driver share: each takes the next one that is left. Compiled together with the class
+ * Pieces of work that threads of the driver share: each takes the next remaining one. Compiled together with the class
  * whose work it is (java.py).
  */
 abstract class SharedWork {
@@ -11,32 +11,32 @@ abstract class SharedWork {
     private final int pieces;
     private final AtomicInteger next = new AtomicInteger();
 
-    /** ``most``: how many threads there may be; there are no more than pieces. */
+    /** ``most``: most threads; at most one per piece is started. */
     SharedWork(int pieces, int most) {
         this.pieces = pieces;
         this.threads = Math.min(most, pieces);
     }
 
-    /** Called in each thread with its number: takes pieces until none is left. */
+    /** Called in each thread with its number: takes pieces until none remains. */
     abstract void work(int thread) throws Throwable;
 
-    /** Called where the query is stopped: ends what threads wait for. Nothing is left for them then. */
+    /** Called when the query is stopped: ends what threads wait for. Then no piece remains for them. */
     abstract void stop();
 
-    /** Takes a piece: its number; less than 0 where none is left. */
+    /** Takes a piece and returns its number; negative if none remains. */
     final int next() {
         int piece = this.next.getAndIncrement();
         return piece < this.pieces ? piece : -1;
     }
 
-    /** What is left need not be done. */
+    /** Declares the remaining pieces unnecessary. */
     private void end() {
         this.next.set(this.pieces);
     }
 
     /**
-     * Does all of it in threads with these names. Throws the failure of one of them, or InterruptedException where the
-     * query is stopped; none is at work any more then.
+     * Does all pieces in threads with these names. Throws the failure of one of them, or InterruptedException if the
+     * query is stopped; by then no thread is working.
      */
     final void run(String name) throws Exception {
         Worker[] workers = new Worker[this.threads];
@@ -67,7 +67,7 @@ abstract class SharedWork {
         }
     }
 
-    /** Does all of it in the present thread: for work that ends by itself where its thread is interrupted. */
+    /** Does all pieces in the present thread, for work that ends when its thread is interrupted. */
     final void runHere() throws Exception {
         try {
             work(0);
