@@ -318,7 +318,7 @@ def _compact_json(value: Any) -> str:
 
 
 # Files that Spark recorded for a batch, but died before it recorded the batch.
-# 
+#
 # Spark records the files of a batch (``sources/<source>/<entry>``) before the batch itself (``offsets/<batch>``). After
 # a death between the two, it would put that entry and the next one into one batch, as no run without a death does
 # (decision 32).

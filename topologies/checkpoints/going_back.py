@@ -250,7 +250,7 @@ def _words(error: WindboltError) -> str:
 
 
 # Going back to an earlier batch: everything after it is set aside, in both halves of the checkpoint and at sinks.
-# 
+#
 # Nothing is deleted. A note records that going back has begun, and is deleted last. While it exists no run begins, and
 # going back again completes the rest. So it may be interrupted at any time.
 
@@ -425,7 +425,7 @@ def _move(filesystem: pafs.FileSystem, source: str, target: str, done: Rollback)
 
 
 # Resets bolts of a checkpoint, to another topology; the other bolts continue.
-# 
+#
 # On this machine the state of several bolts and the note about the topology cannot be replaced in one step. A note
 # records that a reset has begun, and is deleted last. While it exists no run begins, and resetting again completes the
 # rest. Elsewhere one entry of the log replaces both.

@@ -300,7 +300,7 @@ def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
 
 
 # Checks that the two halves of a checkpoint, Spark's and ours, belong together and are complete.
-# 
+#
 # Errors without a remedy get one from ``naming_a_way_back``, which knows the batches to which the run can go back.
 
 

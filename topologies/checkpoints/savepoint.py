@@ -63,7 +63,7 @@ from windowing.settings.rules import SOURCE
 
 # Takes a savepoint: a copy of the state after the last batch, as a checkpoint at another place, from which runs
 # continue.
-# 
+#
 # A note marks it as incomplete, and is replaced last. While it is incomplete no run begins there, and a second attempt
 # starts over.
 
@@ -331,7 +331,7 @@ def _piece(data: pa.NativeFile, path: str) -> bytes:
 
 
 # Makes a checkpoint that begins with users' events, for example with yesterday's windows, or with repaired ones.
-# 
+#
 # The events are batch -1 of the topology: they are processed like all events, except that sinks get nothing. A note is
 # written first, and deleted last. While it exists no run begins, and a second attempt starts over.
 

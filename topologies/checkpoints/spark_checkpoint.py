@@ -335,7 +335,7 @@ def _since_compaction(entries: dict[int, str], last: int) -> range:
 
 
 # Spark's record of the files in each batch.
-# 
+#
 # The DataFrame of a batch leaves out empty files, although Spark counts them as read, and asking it for names costs a
 # job. The log has all files, in the order in which Spark took them.
 

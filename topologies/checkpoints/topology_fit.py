@@ -97,7 +97,7 @@ def _changed(what: str, was: Any, is_: Any) -> str:
 
 
 # Columns that a spout has now, but did not have when its checkpoint was made: may they be added?
-# 
+#
 # Only columns of spouts may, for bolts that read these directly. The checkpoint does not record the output of other
 # bolts, so a column that is new to a bolt may have existed before without being kept. Bolts that retract cannot get
 # columns either: their retractable rows are kept with the columns that they had.
@@ -344,9 +344,7 @@ def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, 
     after = Manifest.from_values(manifest.to_values())
     for name, fields in new.of_bolts.items():
         node = topology.windowed[name]
-        if (
-            name in after.bolts and node.partial_sums is None
-        ):  # sums have only key columns and aggregates
+        if name in after.bolts and node.partial_sums is None:  # sums have only key columns and aggregates
             added = {field: _defaults(field.name, node, topology) for field in fields}
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
                 after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)

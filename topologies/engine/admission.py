@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # Decides about each event that arrives at a windowed bolt: is it admitted, and with which time?
-# 
+#
 # One function applies all rules. If Storm's rules are enough, the reading task calls it, with the watermark of the last
 # tick for all events. Otherwise the bolt's task calls it, with the watermark before each event (decisions 13 and 42).
 

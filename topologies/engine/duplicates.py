@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 # Tells which events are live while the events of a batch arrive one by one. An event is live while a window may need
 # it.
-# 
+#
 # For repeated message ids: an id may be used again once its event is no longer live (ST-27).
 
 
 class AdmittedSoFar:
     """The arriving events admitted so far: accepted events, without the duplicates found.
 
-    ``DuplicateFinder`` marks duplicates; ``IsLive`` asks which events have been admitted.
-    """``DuplicateFinder`` marks duplicates; ``IsLive`` reads which events are admitted.
+    ``DuplicateFinder`` marks duplicates; ``IsLive`` reads which events are admitted.
+    """
 
     def __init__(self, accepted: NDArray[np.bool_]) -> None:
         """``accepted``: True for events that are admitted unless they are duplicates."""

@@ -619,9 +619,7 @@ class FirstOutput:
         if wrong is not None:
             older &= wrong == ""
         if settings.watermark_field is not None and settings.watermark_field in table.column_names:
-            older &= (
-                table.column(settings.watermark_field).is_null().to_numpy()
-            )  # rows with a value are watermarks
+            older &= table.column(settings.watermark_field).is_null().to_numpy()  # rows with a value are watermarks
         return older
 
     def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:

@@ -106,14 +106,14 @@ def worker_position() -> WorkerPosition | None:
 
 
 # Calls with a time limit: a watchdog raises TooLong in a thread whose call takes too long.
-# 
+#
 # A calling thread records when its call is due and, after the call, that no call is due. The watchdog checks all
 # threads a few times per limit. An exception raised in another thread (an interrupt) arrives some time later, perhaps
 # in other code. So the watchdog announces an interrupt before it raises it, and then checks again that the call is
 # still running. After its call each thread checks whether an interrupt was announced; if so, it waits for the interrupt
 # and cancels it. Under CPython's GIL these four steps have one order for all threads: an interrupt hits its call, or
 # the thread waits for it.
-# 
+#
 # Nothing can interrupt a call into C (``time.sleep``, sorting, a regular expression): TooLong is raised once it
 # returns. A function that catches TooLong and continues is interrupted again, and then repeatedly: see ``TooLong``.
 # (Python 3.12 treats the jump from a handler back to its loop as part of the try block: there, ``while True: try: ...

@@ -128,7 +128,7 @@ def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int,
 
 
 # Gathers sections that tasks wrote for the tasks of bolts, in a store where each read is a request.
-# 
+#
 # Each task writes one segment, with a section for each receiving task. If every process that fires these tasks opened
 # every segment, requests would grow with processes times segments. So some tasks copy the sections of up to 64 segments
 # each into one segment, ordered by task, and a process opens few segments. Sections keep their content and order; only

@@ -24,7 +24,7 @@ from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_sc
 from windowing.timestamps import is_time, zone_of
 
 # Times without a zone, in files whose zone is declared.
-# 
+#
 # A type carries the zone to the place where values are read: a timestamp declared in ``America/New_York`` takes a time
 # without a zone for that city's time. A local time that occurs twice is the first of the two. A skipped local time uses
 # the offset before the clock change (02:30 is 03:30), as in Java, Python and PostgreSQL.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 # The values of a HOCON text, and the resolution of references between them.
-# 
+#
 # Every key keeps all its values, in order: mappings are merged with those before them, other values hide them.
 # ``${a.b}`` is looked up when its value is needed. While a value is being computed, it sees only the earlier values of
 # its key (``path: ${path}":/opt"``). If there are none, the reference is circular.
@@ -301,7 +301,7 @@ def _merged(layers: Sequence[Value]) -> Value:
 
 
 # Reads HOCON, as lightbend/config's HOCON.md defines it, into plain mappings.
-# 
+#
 # A file of a step may contain passwords, and errors end up in logs. So errors tell the place and kind of a mistake, but
 # quote nothing. Included files must exist. Refused as unsupported: URLs and class paths, files in other languages,
 # mappings of numbered keys as lists.

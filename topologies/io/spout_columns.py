@@ -281,7 +281,7 @@ def _is_unnamed(frame: Any) -> bool:
 
 
 # Partition columns, from folders such as ``events/dt=2024-01-01/hour=06/`` (Hive's partitions).
-# 
+#
 # They are declared with their types, as in Hive's ``PARTITIONED BY (dt date, hour int)``; nothing is guessed from
 # names. The values in a folder's name apply to all rows of its files. If a file also has such a column, its values must
 # be equal.

@@ -65,7 +65,7 @@ class Distributions:
 
 
 # The instruments, each with name, unit, labels and description.
-# 
+#
 # Names have OpenTelemetry's form. Prometheus writes them with underscores and the unit, and counters with ``_total``.
 
 

@@ -69,7 +69,7 @@ class BoltTotals:
 
 
 # Advice from a finished run: where its tasks spent their time, and declarations that would save time.
-# 
+#
 # Advice uses numbers measured in the run. A short or small run gives none.
 
 

@@ -234,7 +234,7 @@ def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
 
 
 # Reads the records of a Kafka topic that Spark has planned in the driver's own Java, without a Spark job.
-# 
+#
 # Spark's connector cuts the batches and keeps their offsets. Its job for some hundred records takes longer than the
 # rest of a batch, so on one machine a consumer in the driver reads them (decision 73). If it cannot read as planned,
 # Spark reads instead, or reports the problem.
@@ -380,7 +380,7 @@ def _is_usual(options: Mapping[str, str]) -> bool:
 
 
 # Writes the rows of small batches to Kafka from the driver's own Java, without a Spark job (decision 73).
-# 
+#
 # If that fails, Spark writes, or reports the problem. Records that were already written then come again, with the same
 # ids.
 

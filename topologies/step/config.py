@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # Values in a step's file, and their notation.
-# 
+#
 # A number, or true and false, may be given as a text (``"100"``), because substitutions of the environment are texts. A
 # number is not accepted for a text, because its spelling in the file (``1.10``) is lost. A time is a whole number of
 # milliseconds, or has a unit (``5 s``, ``"5s"``, ``500 ms``, ``2 minutes``).

@@ -184,7 +184,7 @@ def _chunk(lines: list[bytes], row: int, schema: pa.Schema) -> Chunk:
 
 
 # Messages in files: one JSON envelope per line, with the fields of a Kafka message.
-# 
+#
 # ``{"topic": "orders", "key": "7", "value": {"id": 1}, "headers": {"shop": "a"}}``; also ``partition``, ``offset``,
 # ``timestamp`` (ISO 8601, or milliseconds). A value is a text, or any other JSON value, whose text is then the message;
 # or ``value_base64`` for bytes. Keys and headers are texts, or ``key_base64``. Headers are an object, or a list of

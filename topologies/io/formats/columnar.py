@@ -206,7 +206,7 @@ def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
 
 
 # ORC: a chunk per stripe, the declared columns only.
-# 
+#
 # Arrow reads times of ORC in nanoseconds, which cover the years 1677 to 2262. A file with other times is refused.
 
 

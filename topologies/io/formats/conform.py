@@ -58,11 +58,11 @@ from windowing.errors import DataError
 from windowing.schema import narrowest
 
 # Converts Arrow columns to other types exactly, or reports the values that cannot be converted.
-# 
+#
 # Text stays text and numbers stay numbers: a whole number does not become a string, nor a double a decimal, since each
 # has many spellings. Every other exact conversion is made; a value without one (3.7 as int, 300 as tinyint, 0.1 as
 # float) is bad. A whole number declared as timestamp is milliseconds since the epoch.
-# 
+#
 # Values that users return are converted in ``windowing/conversion.py``, by rules that differ on purpose: there a
 # ``double`` is rounded to a ``float``, a whole number as a time counts microseconds, the unit of the type, and text is
 # never a number. A value that cannot be kept is a bad row here, and fails the bolt there.

@@ -48,7 +48,7 @@ from topologies.io.formats.text_values import (
 from windowing.errors import ConfigError, DataError
 
 # Finds the rows of a CSV file, and those that break RFC 4180, before any value is read.
-# 
+#
 # A quote is special only at the beginning of a value; within an unquoted value it is an ordinary character. A quoted
 # value ends at the next quote that is neither doubled nor escaped. After it, only a delimiter or a line end may follow.
 # A row that breaks this rule is bad, and ends with its line.
@@ -229,13 +229,13 @@ class RowFinder:
 
 
 # CSV, plain or compressed: rows are found, read as bytes by Arrow, then converted column by column.
-# 
+#
 # A header is required. Excel's line ``sep=;`` may stand before it, after comments, and then gives the delimiter. An
 # unquoted empty value is null in every column. A quoted one (``""``) is empty text in a string or binary column, and
 # null in other columns. Binary values are base64; lists, maps and structs are JSON. Blank lines are skipped, except in
 # a file of one column, where they are nulls. Quoted values may contain line ends. A byte order mark is skipped. Row
 # numbers count rows, without the header and blank lines.
-# 
+#
 # An unclosed quote swallows the lines after it. If it runs to the end of the file, that row is bad.
 
 
@@ -350,7 +350,7 @@ class CsvFormat(OneSplit):
             comment = self.comment.encode() if self.comment else None
             text, delimiter = _without_delimiter_line(self._text(source, split.path), comment)
             if delimiter is not None:
-                self = self._delimited(delimiter, split.path)  # the delimiter of the ``sep=`` line
+                self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - the ``sep=`` line names it
             for rows in self._rows(text, split.path):
                 if header is None:
                     first = np.flatnonzero(rows.stops > rows.starts)

@@ -120,7 +120,7 @@ def refuse_invalid(path: str, table: pa.Table, rows: int) -> None:
 
 
 # Access to the bytes of a file, whatever they mean.
-# 
+#
 # Causes outside the content (a missing path, a failing disk or store) raise UnreachableError here, for all readers. So
 # other exceptions of a reader are about the content.
 

@@ -52,7 +52,7 @@ from topologies.io.formats.text_values import (
 from windowing.errors import ConfigError
 
 # Converts JSON values to typed columns, for rows that msgspec refused and types that it does not know.
-# 
+#
 # Numbers keep their text until the declared type is known, so that nothing is rounded. A declared name that occurs
 # twice in an object makes the row bad. Text is not a number and a number is not text, but numbers may be written as
 # strings ("NaN", "Infinity" and exact decimals need this). A map is an object, or a list of [key, value].
@@ -286,7 +286,7 @@ def _with_bad_as_null(built: pa.Array, bad: Flags) -> Converted:
 
 
 # Reads rows of JSON, an object each, as the declared columns.
-# 
+#
 # msgspec decodes rows that plainly have the declared types: it is strict, and raises for the first wrong row. A row
 # that it refuses, or with a value that cannot be converted afterwards, is read again by Python's ``json``, which
 # decides and gives the reason. msgspec misses three things, which are checked here: invalid UTF-8 in undeclared values,
@@ -641,7 +641,7 @@ class _Verbatim(str):
 
 
 # Reads JSON lines, plain or gzipped: one object per line.
-# 
+#
 # A name missing from a line is null, and so is a declared name missing from all lines. A line must be UTF-8 and one
 # object; blank lines are skipped. A string must be a string and a number a number, but numbers may be written as
 # strings ("NaN", "Infinity", exact decimals); 3.0 and 1e2 are whole numbers, 3.7 is not. A whole number for a timestamp

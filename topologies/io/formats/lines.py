@@ -109,7 +109,7 @@ def _read(source: Source, path: str, kind: str, size: int) -> Iterator[bytes]:
 
 
 # Reads text, plain or compressed: each line is a row with one column, ``line``, for a bolt to parse.
-# 
+#
 # Every line is a row, even a blank one, and also text after the last line end. A line ends with a line feed, with or
 # without a carriage return before it. A byte order mark is skipped. A line that is invalid in the encoding is bad,
 # unless the column is declared as ``line binary``, which takes any bytes.

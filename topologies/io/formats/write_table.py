@@ -195,7 +195,7 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
 
 
 # Writes tables so that reading them returns equal tables.
-# 
+#
 # JSON lines: times are ISO 8601 with a Z, decimals and the doubles NaN, Infinity and -Infinity are strings, binary is
 # base64. CSV: every string is quoted, so that empty text ("") and null (nothing) stay distinct. Parquet: zstd, with
 # page checksums.

@@ -62,7 +62,7 @@ def plain(value: Any) -> Any:
 
 
 # Converts Python values for Avro's logical types to the numbers, bytes and texts that are written.
-# 
+#
 # Timestamps take an aware time, or one without a zone, which is UTC; local timestamps take a time without a zone.
 # Digits beyond the precision of the type are truncated towards minus infinity. Dates and times of day likewise. All may
 # also be whole numbers. Numpy's times and dates are accepted as numpy converts them: a datetime of hours or finer, a
@@ -175,11 +175,11 @@ LOGICAL: Mapping[str, Callable[[Any], LogicalFit]] = MappingProxyType(
 
 
 # Converts an object to the value that fastavro writes by an Avro schema, or tells why it does not fit the schema.
-# 
+#
 # fastavro writes some values that do not fit: it drops entries that are not fields, takes missing fields as None, and
 # rounds whole numbers to doubles. Here nothing is dropped or filled in, except by the defaults of the schema, and no
 # whole number is rounded. A Python float becomes the nearest ``float`` of 32 bits if the schema says ``float``.
-# 
+#
 # A fit is called with the value and the number of levels that may still nest. It returns the value for fastavro, with
 # the branches of unions chosen, or raises Misfit.
 
@@ -389,7 +389,7 @@ def _array(inner: Fit) -> Fit:
         made: list[Any] = []
         try:
             for item in value:
-                made.append(inner(item, levels - 1))  # a loop, to name the item that does not fit
+                made.append(inner(item, levels - 1))  # noqa: PERF401 - to name the item that does not fit
         except Misfit as misfit:
             raise misfit.inside(len(made)) from None
         return made
@@ -541,12 +541,8 @@ class AvroSchema:
 # Avro messages: one value per message, without the header of a container file (UH-3).
 #
 # The header ``schemaName`` names the schema, by its full name or by the part after the last dot if that is unique.
-# Without it the default schema is used, else the first. The value must fill the message.
-# Avro messages: one value per message, without the header of a container file (UH-3).
-# 
-# The header ``schemaName`` names the schema, by its full name or by the part after the last dot if that is unique.
 # Without this header the default schema is used, else the first. The value must fill the message.
-# 
+#
 # Logical types are read as Python's types: timestamps are aware times in UTC, local ones have no zone, decimals are
 # exact. Every record of a union is read as an object, and an object is written as the first branch that it fits.
 
@@ -556,11 +552,14 @@ SCHEMA_NAME = "schemaName"
 
 @dataclass(frozen=True)
 class AvroMessages:
-    """Messages of these schemas, of at most ``max_bytes`` bytes and ``max_depth`` nested records, arrays and maps."""
+    """Messages of some schemas, of at most ``max_bytes`` bytes and ``max_depth`` nested records, arrays and maps."""
 
     schemas: tuple[AvroSchema, ...]
     max_bytes: int = MAX_BYTES
-    Messages of some schemas, of at most ``max_bytes`` bytes and ``max_depth`` nested records, arrays and maps.
+    max_depth: int = MAX_DEPTH
+    name: ClassVar[str] = "avro"
+    _named: dict[bytes, AvroSchema] = field(init=False, repr=False, compare=False)
+    _unnamed: AvroSchema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_limits(self.max_bytes, self.max_depth)
@@ -577,11 +576,11 @@ class AvroMessages:
         object.__setattr__(self, "_unnamed", next((one for one in self.schemas if one.default), self.schemas[0]))
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
-        """Returns the value in a message. Raises Unreadable."""
+        """Returns the value of a message. Raises Unreadable."""
         schema = self.schema_for(headers)
         if schema is None:
             raise Unreadable(self._unknown(headers))
-        Returns the value of a message. Raises Unreadable.
+        return schema.read(present(value, self.max_bytes), self.max_depth)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event. Raises Unwritable."""
@@ -594,11 +593,12 @@ class AvroMessages:
         return within(message, self.max_bytes)
 
     def schema_for(self, headers: Headers) -> AvroSchema | None:
-        """Returns the schema of a message with these headers; None if they name an unknown one."""
+        """Returns the schema for a message with these headers; None if they name an unknown schema."""
         name = headers.get(SCHEMA_NAME)
         return self._unnamed if name is None else self._named.get(name)
 
-    Returns the schema for a message with these headers; None if they name an unknown schema.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroMessages, (self.schemas, self.max_bytes, self.max_depth)
 
     def _unknown(self, headers: Headers) -> str:
         name = bytes(headers[SCHEMA_NAME]).decode("utf-8", "backslashreplace")

@@ -157,7 +157,7 @@ def _takes_no_bytes(schema: Any, made: Parsed, within: tuple[str, ...]) -> bool:
 
 # Builds a function for the values of an Avro schema from the functions of its parts. The function checks values, or
 # fits them.
-# 
+#
 # The function of a named type is built once, since types may be recursive.
 
 
@@ -236,10 +236,10 @@ class SchemaWalk(ABC, Generic[Built]):
 
 
 # Checks that bytes are a value of an Avro schema, before fastavro reads them.
-# 
+#
 # fastavro trusts lengths, counts negative positions from the end, and recurses in C as deep as a message demands. Here
 # every length, position and level is checked first, without building a value.
-# 
+#
 # A check is called with the message, the position where the value starts, and the number of levels that may still nest.
 # It returns the position where the value ends. It raises Misfit, or IndexError if the message ends too early.
 

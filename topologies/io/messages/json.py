@@ -222,11 +222,11 @@ def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | No
 
 
 # JSON messages: one value per message.
-# 
+#
 # Reading is strict: UTF-8 (a byte order mark is skipped), no data after the value, no NaN or Infinity, no repeated name
 # in an object. Whole numbers are exact, however long. Other numbers are doubles; a number that a double cannot
 # represent (1E400, 1E-400, 0.1000000000000000055511151231257827) is Unreadable, so nothing is silently rounded.
-# 
+#
 # Writing supports JSON's types. Times (ISO 8601 with Z or their offset; none = UTC), decimals, UUIDs and binary
 # (base64) become text; enum members and numpy scalars become plain values. NaN, an infinity, a name that is not text
 # and all other values are Unwritable, with their place.

@@ -159,7 +159,7 @@ def _shortened(place: str) -> str:
 
 
 # Text for scalars that JSON, XML and CSV have no form for.
-# 
+#
 # Times are ISO 8601 with a Z or their offset (none = UTC), decimals keep every digit, binary is base64, as in the files
 # that windbolt writes.
 

@@ -224,16 +224,16 @@ def _summary(event: Any) -> str:
 
 
 # XML messages: one document per message, as nested objects in which element ``name`` is an entry ``name``.
-# 
+#
 # An element without attributes and child elements is its exact text ("" if empty). Any other element is an object: its
 # attributes are ``@name``, its elements ``name``, its text ``#text``. Elements of the same name form a list. All values
 # are text. The document is an object with the root as its only entry.
-# 
+#
 # White space between elements is dropped as layout. Comments, processing instructions and the order of elements with
 # different names are not kept. Prefixes stay part of names. Document type declarations are refused, so the only
 # entities are the five of XML, and there are no default attributes. Encodings are UTF-8, UTF-16, US-ASCII, ISO-8859-x,
 # windows-125x, KOI8 and IBM866; others are refused. No file is opened and no network is used.
-# 
+#
 # Documents are written as UTF-8 with a prolog. Numbers, booleans (true, false), times, decimals and binary (base64)
 # become text, None an empty element, a list its elements in order. Text is read back unchanged. But a list of one item
 # is read as that item, and an empty list is lost.

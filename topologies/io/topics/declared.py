@@ -185,9 +185,7 @@ def answering(registry: Registry) -> Iterator[None]:
     except AttributeError as error:
         if error.name is None or error.obj is not None:
             raise
-        raise _unreachable(
-            registry, error
-        ) from error  # the client reads an empty response as None, and uses it
+        raise _unreachable(registry, error) from error  # the client reads an empty response as None, and uses it
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
             raise
