@@ -335,7 +335,7 @@ def shifted_chains(topology: Graph) -> Iterator[str]:
             continue
         before = {
             origin.bolt
-            for origins, carries in zip(node.origins, node.carries_time, strict=True)
+            for origins, carries in zip(node.origins, node.brings_time, strict=True)
             for origin in origins
             if carries and _has_its_end_as_time(topology.windowed[origin.bolt])
         }
@@ -416,8 +416,8 @@ def _waits(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
         return
     imports = settings.watermark_imports or {}
     others = [stream_label(each.stream) for each in node.inputs]
-    for label, each, origins, brings in zip(node.streams, node.inputs, node.origins, node.carries_time, strict=True):
-        if label in imports or not _of_windows(topology, each.stream) or (origins and brings):
+    for label, each, origins, inherits in zip(node.streams, node.inputs, node.origins, node.brings_time, strict=True):
+        if label in imports or not _of_windows(topology, each.stream) or (origins and inherits):
             continue
         other = next(name for name in others if name != label)
         yield ConfigError(
@@ -451,7 +451,7 @@ def find_reordering(topology: Graph) -> dict[str, Findings]:
 def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     if node.without_windows or not node.event_time or not node.bolt.settings.comes_with_events:
         return
-    inputs = zip(node.inputs, node.carries_time, strict=True)
+    inputs = zip(node.inputs, node.brings_time, strict=True)
     before = [name for each, carries in inputs if not carries for name in _reordering(topology, each.stream)]
     for name in dict.fromkeys(before):
         tasks = topology.windowed[name].parallelism

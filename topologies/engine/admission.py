@@ -150,7 +150,7 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
 def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
-    if node.event_time and joins_windows(node):
+    if node.event_time and late_by_open_windows(node):
         closed_until = _closed_until(node, events)
         late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
         codes = np.where(late, np.int8(Decision.LATE_BY_WATERMARK), codes)
@@ -205,14 +205,14 @@ def _by_watermark(
     return times, codes, closed_until
 
 
-def joins_sessions(node: WindowedNode) -> bool:
+def late_by_open_sessions(node: WindowedNode) -> bool:
     """True if an event is late unless an open session takes it."""
     return node.session is not None and node.admission.late_by is LateBy.WINDOW
 
 
-def joins_windows(node: WindowedNode) -> bool:
+def late_by_open_windows(node: WindowedNode) -> bool:
     """True if an event is late unless an open window, which other events have opened, takes it."""
-    return joins_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
+    return late_by_open_sessions(node) or (node.sliding_log is not None and node.admission.late_by is LateBy.WINDOW)
 
 
 def _late_for_windows(
@@ -231,11 +231,11 @@ def _late_for_windows(
     return late_for_sessions(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
-        reference=_reference(node, events),
+        reference=_watermark_less_lateness(node, events),
     )  # fmt: skip
 
 
-def _reference(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def _watermark_less_lateness(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns the watermark at each event minus the allowed lateness (AT-7), or the time up to which the clock has
     closed sessions, whichever is later. NONE if only the session decides."""
     if node.bolt.settings.late_by_session:
@@ -290,10 +290,10 @@ def _without_duplicates(
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
     sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
-    alone, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
+    accepted_without_ids, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
     marks = events.marks.of_source if node.bolt.settings.watermark_per_key else events.marks.of_bolt
     while True:
-        admitted = np.where(duplicates, alone, accepted(decisions.codes))
+        admitted = np.where(duplicates, accepted_without_ids, accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
         held = RetainedEvents(
             times=decisions.times,
@@ -312,7 +312,7 @@ def _without_duplicates(
         duplicates = repeated
         codes = np.where(duplicates, np.int8(Decision.DUPLICATE), events.codes)
         decisions = _by_rules(node, replace(events, codes=codes), admission_context)
-        if not joins_windows(node):
+        if not late_by_open_windows(node):
             return decisions
 
 
@@ -584,10 +584,10 @@ def _would_open(
     """Returns the start and end of the window that each of these events would have opened; None if these windows do not
     decide which events are late."""
     times = events.times[rows]
-    if node.bolt.settings.late_by_session and joins_sessions(node):
+    if node.bolt.settings.late_by_session and late_by_open_sessions(node):
         assert node.session is not None
         return times, node.session.ends_alone(times, gaps_of_sessions(node, events)[rows])
-    if node.sliding_log is not None and joins_windows(node):
+    if node.sliding_log is not None and late_by_open_windows(node):
         return times - node.sliding_log.length.micros, times
     return None
 
@@ -632,7 +632,7 @@ def _reasons(
     settings = node.bolt.settings
     rule = settings.arrival
     reason = _SESSION_CLOSED if settings.late_by_session else _NO_SESSION
-    if node.sliding_log is not None and joins_windows(node):
+    if node.sliding_log is not None and late_by_open_windows(node):
         reason = _NO_WINDOW
     elif node.last_end is not None:
         closes = settings.panes is not None and settings.panes.closes

@@ -512,9 +512,9 @@ def _times(
 ) -> ReadTimes:
     """Returns the time of each row: the time from the bolt before, the time in its field, or the clock."""
     if not node.event_time:
-        kept = brought if node.clocked and node.clocked[input_index] else None
+        kept = brought if node.brings_clock and node.brings_clock[input_index] else None
         return ReadTimes(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
-    if node.carries_time[input_index] and brought is not None:
+    if node.brings_time[input_index] and brought is not None:
         return ReadTimes(brought, None)
     return read_times(node, table)
 

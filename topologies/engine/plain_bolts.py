@@ -149,7 +149,7 @@ def refuse_unreadable(
     ledger.note_unreadable(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
     emit((component, ERRORS), Rows.made(bad, clock))
     for name, input_index in sorted(_reached(topology, component)):
-        _count_missing(topology, name, input_index, len(bad), ledger)
+        _count_received_and_invalid(topology, name, input_index, len(bad), ledger)
         if ledger.traced and name in topology.windowed:
             for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # rows without a number are whole files
                 ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
@@ -159,10 +159,10 @@ def refuse_unreadable(
 def count_refused(topology: Graph, component: str, rows: int, ledger: Ledger) -> None:
     """Counts rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
     for name, input_index in _reached(topology, component):
-        _count_missing(topology, name, input_index, rows, ledger)
+        _count_received_and_invalid(topology, name, input_index, rows, ledger)
 
 
-def _count_missing(topology: Graph, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
+def _count_received_and_invalid(topology: Graph, name: str, input_index: int, rows: int, ledger: Ledger) -> None:
     """Counts rows as received and invalid at a bolt that they would have reached, if it is windowed."""
     node = topology.windowed.get(name)
     if node is not None:
@@ -239,7 +239,7 @@ class PlainBolts:
         for stream, (tables_of_stream, indices) in gathered.items():
             sources = np.array(indices, np.int64)
             times_of_rows = (
-                rows.times[sources] if rows.times is not None and (node.carries_time or node.clocked) else None
+                rows.times[sources] if rows.times is not None and (node.brings_time or node.brings_clock) else None
             )
             yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
 
@@ -252,7 +252,7 @@ class PlainBolts:
 
         The output has no partition, because the input row of each output row is unknown.
         """
-        has_times = rows.times is not None and (node.carries_time or node.clocked)
+        has_times = rows.times is not None and (node.brings_time or node.brings_clock)
         others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows where a new call begins
         if rows.times is not None and has_times:
             others |= np.diff(rows.times) != 0

@@ -97,7 +97,7 @@ def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> 
     difference seen, and does not hold before the first event.
     """
     mark = state.bolts[node.name].watermark
-    for label, origins, brings_time in zip(node.streams, node.origins, node.carries_time, strict=True):
+    for label, origins, brings_time in zip(node.streams, node.origins, node.brings_time, strict=True):
         if not origins:
             continue
         promised = [_promised(topology, state, origin) for origin in origins]

@@ -483,10 +483,10 @@ def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[
             return
     yield from _shuffled_after(topology, node)
     if node.holds_events and (node.keys[0] or not node.without_windows):
-        yield from _held(node, grouped)
+        yield from _reasons_of_held_events(node, grouped)
     elif not node.holds_events:
-        yield from _queued(node, grouped)
-    yield from _state(node, grouped)
+        yield from _reasons_of_queues(node, grouped)
+    yield from _reasons_of_state(node, grouped)
 
 
 def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
@@ -510,26 +510,26 @@ def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
                 yield f"its rows are sent to {reader!r} by shuffle grouping, in turn for each task that emits them"
 
 
-def _queued(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+def _reasons_of_queues(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     if not has_windows_of_time(node):
         yield "its windows count, or choose among, all the events of a task, and not those of a key (with_key)"
-    yield from _added_up(node, grouped)
+    yield from _reasons_of_sums(node, grouped)
 
 
-def _added_up(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+def _reasons_of_sums(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     if node.partial_sums is not None:
         by = node.partial_sums.aggregates.by
         if any(not set(each) <= set(by) for each in grouped):
             yield f"it keeps sums by {', '.join(by) or 'nothing'}, which do not tell the fields it is grouped by"
 
 
-def _held(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+def _reasons_of_held_events(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     settings = node.bolt.settings
     by_time_alone = all(each.by_time_alone for each in node.assigners)
     if not node.keys[0]:
         if not (node.assigners and by_time_alone):
             yield "its windows depend on all the events of a task, and not on those of a key (with_key)"
-        yield from _added_up(node, grouped)
+        yield from _reasons_of_sums(node, grouped)
         extras = {
             "panes": settings.panes,
             "windows without events": settings.empty_windows_until,
@@ -560,7 +560,7 @@ def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 
-def _state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
+def _reasons_of_state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     bolt = node.bolt
     if not isinstance(bolt, StatefulTaskBolt) or has_method(bolt) or (node.without_windows and node.keys[0]):
         return

@@ -514,8 +514,8 @@ class _Compilation:
         settings = declarer.bolt.settings if isinstance(declarer.bolt, TaskBolt) else None
         if settings is not None and settings.timestamp_field is not None:
             streams = [(each, self.known.schemas[each.stream]) for each in declarer.inputs]
-            brings = [bool(self.known.origins(each.stream)) for each in declarer.inputs]
-            event_times(declarer.name, settings, streams, brings, self.mistakes)
+            brings_time = [bool(self.known.origins(each.stream)) for each in declarer.inputs]
+            event_times(declarer.name, settings, streams, brings_time, self.mistakes)
 
     def _outputs(self, declarer: BoltDeclarer) -> dict[str, pa.Schema] | None:
         """Returns the streams that a bolt declares, and its errors; None after a mistake, which is reported."""
@@ -597,9 +597,9 @@ class _Compilation:
             parallelism=declarer.parallelism,
             inputs=inputs,
             outputs=outputs,
-            carries_time=all(known.origins(each.stream) for each in inputs),
+            brings_time=all(known.origins(each.stream) for each in inputs),
             shift=shift,
-            clocked=known.are_clocked(inputs),
+            brings_clock=known.are_clocked(inputs),
         )
 
 

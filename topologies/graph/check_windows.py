@@ -34,7 +34,7 @@ class CheckedBolt:
     settings: WindowSettings
     inputs: Sequence[tuple[Input, pa.Schema]] = ()
     """The streams that it reads, with their columns."""
-    brings: Sequence[bool] = ()
+    brings_time: Sequence[bool] = ()
     """For each input, True if it brings the watermark of a windowed bolt; other inputs bring events from outside."""
     outputs: Sequence[pa.Schema] = ()
     """Columns of the rows that it emits."""
@@ -65,14 +65,14 @@ class CheckedBolt:
     @property
     def situation(self) -> Situation:
         """Returns the facts that decide which settings have an effect."""
-        from_outside = not self.brings or not all(self.brings)
+        from_outside = not self.brings_time or not all(self.brings_time)
         return Situation(self.settings, self.event_time, len(self.inputs), self.partitioned, from_outside)
 
     @property
     def outside(self) -> list[tuple[Input, pa.Schema]]:
         """The streams of ``inputs`` that bring events from outside."""
-        brings = self.brings or [False] * len(self.inputs)
-        return [each for each, inherits in zip(self.inputs, brings, strict=True) if not inherits]
+        brings_time = self.brings_time or [False] * len(self.inputs)
+        return [each for each, inherits in zip(self.inputs, brings_time, strict=True) if not inherits]
 
     @property
     def labels(self) -> list[str]:

@@ -48,7 +48,7 @@ class EventTimes:
 
     event_time: bool
     """True for event time; False for processing time."""
-    carried: tuple[bool, ...]
+    brings_time: tuple[bool, ...]
     """For each input, True if its events already have times, from a windowed bolt before."""
 
 
@@ -56,34 +56,33 @@ def event_times(
     name: str,
     settings: WindowSettings,
     inputs: Sequence[tuple[Input, pa.Schema]],
-    brings: Sequence[bool],
+    brings_time: Sequence[bool],
     mistakes: Mistakes,
 ) -> EventTimes:
-    """Returns the kind of time of bolt ``name``. ``brings``: for each input, True if its events have times from a bolt
-    before."""
+    """Returns the kind of time of bolt ``name``. ``brings_time``: for each input, True if its events have times."""
     nowhere = (False,) * len(inputs)
     if settings.processing_time:
         return EventTimes(False, nowhere)
     if settings.timestamp_extractor is not None:
         return EventTimes(True, nowhere)
     if settings.timestamp_field is not None:
-        return EventTimes(True, _without_field(name, settings.timestamp_field, inputs, brings, mistakes))
-    without = [stream_label(each.stream) for (each, _), has in zip(inputs, brings, strict=True) if not has]
-    if any(brings) and without:
+        return EventTimes(True, _without_field(name, settings.timestamp_field, inputs, brings_time, mistakes))
+    without = [stream_label(each.stream) for (each, _), has in zip(inputs, brings_time, strict=True) if not has]
+    if any(brings_time) and without:
         mistakes.tell(
             f"bolt {name!r} reads streams with event times, and {', '.join(without)} without",
             "a window has one kind of time",
             "call with_timestamp_field, with_timestamp_extractor or with_time(processing=True)",
         )
-    return EventTimes(any(brings), tuple(brings))
+    return EventTimes(any(brings_time), tuple(brings_time))
 
 
 def _without_field(
-    name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings: Sequence[bool], mistakes: Mistakes
+    name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings_time: Sequence[bool], mistakes: Mistakes
 ) -> tuple[bool, ...]:
     """Returns, for each input, True if its events have times from a bolt before; for inputs that lack the time
     field."""
-    for (each, schema), has in zip(inputs, brings, strict=True):
+    for (each, schema), has in zip(inputs, brings_time, strict=True):
         label = stream_label(each.stream)
         if field in schema.names:
             kind = schema.field(field).type
@@ -99,7 +98,7 @@ def _without_field(
                 f"it has {', '.join(schema.names)}",
                 how_to_have(field, "name another field, or use with_timestamp_extractor"),
             )
-    return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings, strict=True))
+    return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings_time, strict=True))
 
 
 # Time rules of a spout: defaults for every bolt that reads the spout (SI-17, SI-18).
@@ -130,18 +129,18 @@ def with_source_time(
     name: str,
     settings: WindowSettings,
     inputs: Sequence[tuple[Input, pa.Schema]],
-    carried: Sequence[bool],
+    brings_time: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> WindowSettings:
     """Returns the settings of bolt ``name``, with the rules of its sources unless it has its own (SI-18).
 
-    ``carried``: True for inputs with the times and the watermark of a windowed bolt. ``times``: for each component, the
-    rules of the spouts that it reads with no window between; None for a spout without rules. Raises ConfigError if the
-    rules contradict each other.
+    ``brings_time``: True for inputs with the times and the watermark of a windowed bolt. ``times``: for each component,
+    the rules of the spouts that it reads with no window between; None for a spout without rules. Raises ConfigError if
+    the rules contradict each other.
     """
     if set(RULES) <= settings.given:
         return settings
-    read = [(each, schema) for (each, schema), brings in zip(inputs, carried, strict=True) if not brings]
+    read = [(each, schema) for (each, schema), inherits in zip(inputs, brings_time, strict=True) if not inherits]
     found = {stream_label(each.stream): times.get(each.stream[0], (None,)) for each, _ in read}
     declared = distinct([preset for presets in found.values() for preset in presets])
     if declared in ((), (None,)):
@@ -167,7 +166,7 @@ class SourceRules:
     """
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, str], list[ConfigError | None]] = {}
+        self._ineffective: dict[tuple[str, str], list[ConfigError | None]] = {}
         """For each setting and call of a spout: the reasons why it has no effect, for each bolt that takes it over."""
 
     def note(
@@ -176,17 +175,17 @@ class SourceRules:
         situation: Situation,
         settings: WindowSettings,
         inputs: Sequence[Input],
-        carried: Sequence[bool],
+        brings_time: Sequence[bool],
         times: Mapping[str, tuple[Preset | None, ...]],
     ) -> None:
         """Records the use of source rules by a bolt. ``settings``: the bolt's own; the other arguments are those of
         ``with_source_time``."""
-        for rule, call in _asked_at_sources(settings, inputs, carried, times):
-            self._idle.setdefault((rule, call), []).append(ineffective_setting(bolt, situation, rule, call))
+        for rule, call in _asked_at_sources(settings, inputs, brings_time, times):
+            self._ineffective.setdefault((rule, call), []).append(ineffective_setting(bolt, situation, rule, call))
 
     def without_use(self) -> Iterator[ConfigError]:
         """Yields errors for rules that have no effect on any bolt."""
-        for reasons in self._idle.values():
+        for reasons in self._ineffective.values():
             if reasons[0] is not None and None not in reasons:
                 yield reasons[0]
 
@@ -194,12 +193,12 @@ class SourceRules:
 def _asked_at_sources(
     settings: WindowSettings,
     inputs: Sequence[Input],
-    carried: Sequence[bool],
+    brings_time: Sequence[bool],
     times: Mapping[str, tuple[Preset | None, ...]],
 ) -> tuple[tuple[str, str], ...]:
     """Returns the rules that the sources of a bolt set by name, as pairs of setting and argument
     (``WindowSettings``)."""
-    read = [each.stream[0] for each, brings in zip(inputs, carried, strict=True) if not brings]
+    read = [each.stream[0] for each, inherits in zip(inputs, brings_time, strict=True) if not inherits]
     presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
     asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]
     return tuple(dict.fromkeys(asked))
@@ -301,19 +300,19 @@ def settled_time(
     name: str,
     settings: WindowSettings,
     inputs: Sequence[tuple[Input, pa.Schema]],
-    carried: Sequence[bool],
+    brings_time: Sequence[bool],
     spouts: Mapping[str, object],
 ) -> WindowSettings:
     """Returns the settings of bolt ``name``, with the default time of its system if the bolt sets no time.
 
-    ``carried``: True for inputs whose events have times from a windowed bolt. Raises ConfigError if the system has no
-    default time for these inputs.
+    ``brings_time``: True for inputs whose events have times from a windowed bolt. Raises ConfigError if the system has
+    no default time for these inputs.
     """
-    if not names_no_time(settings) or all(carried):
+    if not names_no_time(settings) or all(brings_time):
         return settings
     match settings.default_time:
         case DefaultTime.RECORD:
-            return replace(settings, timestamp_field=_record_time(name, inputs, carried, spouts))
+            return replace(settings, timestamp_field=_record_time(name, inputs, brings_time, spouts))
         case DefaultTime.ARRIVAL if settings.arrival_is_time:
             return _by_arrival(name, settings)
         case DefaultTime.NONE:
@@ -328,13 +327,13 @@ def settled_time(
 def _record_time(
     name: str,
     inputs: Sequence[tuple[Input, pa.Schema]],
-    carried: Sequence[bool],
+    brings_time: Sequence[bool],
     spouts: Mapping[str, object],
 ) -> str:
     """Returns the column with the time at which the broker took a record (AT-10)."""
     found: dict[str, str | None] = {}
-    for (each, schema), brings in zip(inputs, carried, strict=True):
-        if not brings:
+    for (each, schema), inherits in zip(inputs, brings_time, strict=True):
+        if not inherits:
             found[stream_label(each.stream)] = _column_of(spouts.get(each.stream[0]), schema)
     without = [label for label, column in found.items() if column is None]
     if without:
@@ -415,7 +414,7 @@ class _Reading:
         return list(zip(self.inputs, self.schemas, strict=True))
 
     @property
-    def brings(self) -> list[bool]:
+    def brings_time(self) -> list[bool]:
         """For each input, True if its events have times from a bolt before."""
         return [bool(origins) for origins in self.origins]
 
@@ -442,7 +441,7 @@ def windowed_node(
         return None
     settings = bolt.settings
     schema = _schema(bolt, reading, mistakes)
-    times = event_times(name, settings, reading.streams, reading.brings, mistakes)
+    times = event_times(name, settings, reading.streams, reading.brings_time, mistakes)
     if not isinstance(bolt, StatefulBolt):  # a stateful bolt holds no events
         mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
     if len(reading.inputs) > MAX_INPUTS:
@@ -453,9 +452,11 @@ def windowed_node(
         )
     checked = _checked(bolt, declarer.parallelism, reading, times, outputs, known)
     if isinstance(bolt, StatefulBolt):
-        mistakes.extend(without_windows(name, bolt, times_pass=all(reading.brings)))
+        mistakes.extend(without_windows(name, bolt, times_pass=all(reading.brings_time)))
     else:
-        source_rules.note(name, checked.situation, written.settings, reading.inputs, reading.brings, known.source_times)
+        source_rules.note(
+            name, checked.situation, written.settings, reading.inputs, reading.brings_time, known.source_times
+        )
     mistakes.extend(mistakes_of(checked))
     if schema is None or len(mistakes) > before:
         return None
@@ -481,11 +482,11 @@ def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> Ta
     """Returns the bolt with the rules of its sources, and with the default time of its system if it sets no time."""
     if isinstance(bolt, StatefulBolt):
         return bolt  # event times pass through unchanged
-    name, streams, brings = reading.bolt, reading.streams, reading.brings
-    settings = with_source_time(name, bolt.settings, streams, brings, known.source_times)
-    if all(brings):
+    name, streams, brings_time = reading.bolt, reading.streams, reading.brings_time
+    settings = with_source_time(name, bolt.settings, streams, brings_time, known.source_times)
+    if all(brings_time):
         settings = without_arrival(settings)
-    return bolt.configured(settled_time(name, settings, streams, brings, known.spouts))
+    return bolt.configured(settled_time(name, settings, streams, brings_time, known.spouts))
 
 
 def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
@@ -527,7 +528,7 @@ def _checked(
         name=reading.bolt,
         settings=settings,
         inputs=reading.streams,
-        brings=reading.brings,
+        brings_time=reading.brings_time,
         outputs=[schema for stream, schema in outputs.items() if stream != ERRORS],
         parallelism=parallelism,
         event_time=times.event_time,
@@ -596,19 +597,19 @@ def _node(
         outputs=outputs,
         schema=schema,
         event_time=event_time,
-        carries_time=times.carried,
+        brings_time=times.brings_time,
         origins=reading.origins if event_time else ((),) * len(reading.inputs),
         eviction=eviction,
         trigger=trigger,
         level=known.level_of(reading.inputs) + 1,
         assigners=assigners,
-        clocked=tuple(
-            ((by_trigger or by_event) and each.stream[0] in known.clocked) or (by_event and brings)
-            for each, brings in zip(reading.inputs, reading.brings, strict=True)
+        brings_clock=tuple(
+            ((by_trigger or by_event) and each.stream[0] in known.clocked_components) or (by_event and inherits)
+            for each, inherits in zip(reading.inputs, reading.brings_time, strict=True)
         ),
         remembers=decided or (bool(assigners) and checked.asks_for_expired),
         idle=all_ineffective(checked.situation),
-        passes_time=by_event and (all(reading.brings) or known.are_clocked(reading.inputs)),
+        passes_time=by_event and (all(reading.brings_time) or known.are_clocked(reading.inputs)),
     )
 
 
@@ -619,5 +620,5 @@ def _make_known(node: WindowedNode, reading: _Reading, known: KnownStreams) -> N
     elif node.event_time:
         known.add_origins(node.name, set(node.outputs) - {settings.late_stream}, [Origin(node.name)])
     if settings.key_trigger is not None:
-        known.clocked.add(node.name)
+        known.clocked_components.add(node.name)
     known.set_level(node.name, node.level)

@@ -162,7 +162,7 @@ class KnownStreams:
         self.broken: set[str] = set()
         """Components whose streams are unknown because of a reported mistake. Mistakes of their readers are not
         reported."""
-        self.clocked: set[str] = set()
+        self.clocked_components: set[str] = set()
         """Components whose outputs come with a clock time, because a trigger has fired their windows."""
         self.partitioned: set[str] = set()
         """Components whose rows come from a source with partitions, with no window between."""
@@ -192,12 +192,12 @@ class KnownStreams:
                 component, outputs, [Origin(each.bolt, each.shift + shift) for of in origins for each in of]
             )
         if self.are_clocked(inputs):
-            self.clocked.add(component)
+            self.clocked_components.add(component)
         self.source_times[component] = distinct(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
         """True if some of these inputs have clock times, and none has event times."""
-        there = any(each.stream[0] in self.clocked for each in inputs)
+        there = any(each.stream[0] in self.clocked_components for each in inputs)
         return there and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:

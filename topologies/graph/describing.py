@@ -141,7 +141,7 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
     """Yields a sentence for each time setting of a bolt that has an effect and differs from Storm."""
     of_inputs = OF_INPUT if node.bolt.settings.by_input else ()
     for name in DECLARED:
-        if name in node.idle or name in of_inputs:
+        if name in node.ineffective or name in of_inputs:
             continue
         if name == "output_time" and isinstance(node.bolt, Union):  # a union has no windows
             continue
@@ -293,7 +293,7 @@ def _time(node: WindowedNode) -> Iterator[str]:
         yield from rules_in_words(node)
         return
     if settings.timestamp_field is not None:
-        carried = [label for label, carries in zip(node.streams, node.carries_time, strict=True) if carries]
+        carried = [label for label, carries in zip(node.streams, node.brings_time, strict=True) if carries]
         source = f"event time from {settings.timestamp_field}"
         source += f" (of {', '.join(carried)}: that of its rows)" if carried else ""
     elif settings.timestamp_extractor is not None:

@@ -184,11 +184,11 @@ class PlainNode:
     parallelism: int
     inputs: tuple[Input, ...]
     outputs: Mapping[str, pa.Schema]
-    carries_time: bool
+    brings_time: bool
     """True if its events have event times and a watermark, from a windowed bolt before it."""
     shift: int = 0
     """Microseconds by which it moves times (SI-25)."""
-    clocked: bool = False
+    brings_clock: bool = False
     """True if some of its events have clock times, the firing times of windows before."""
 
     def copies(self, input_index: int) -> int:
@@ -285,7 +285,7 @@ class WindowedNode:
     schema: pa.Schema
     """The columns of its windows: the columns of all input streams, with nulls for streams that lack a column."""
     event_time: bool
-    carries_time: tuple[bool, ...]
+    brings_time: tuple[bool, ...]
     """For each input, True if its events have times and a watermark from a windowed bolt before."""
     origins: tuple[tuple[Origin, ...], ...]
     """For each input, the windowed bolts whose watermark it carries; empty if the watermark follows the event times."""
@@ -296,12 +296,12 @@ class WindowedNode:
     it."""
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
-    clocked: tuple[bool, ...] = ()
+    brings_clock: tuple[bool, ...] = ()
     """For each input, True if its events have clock times: the firing times of windows before, for key triggers; any
     times, for bolts without windows."""
     remembers: bool = False
     """True if its tasks keep the last window of each key, to find expired events. Queues do not need it."""
-    idle: frozenset[str] = frozenset()
+    ineffective: frozenset[str] = frozenset()
     """Settings without effect on this bolt, all of which a preset has set."""
     passes_time: bool = False
     """For a bolt without windows: True if the rows for an event have the event's time."""

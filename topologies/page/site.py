@@ -354,13 +354,13 @@ class StoredRun:
     def __init__(self, folder: str) -> None:
         """Raises CheckpointError if there is no checkpoint, or no run of this version has used it."""
         self.folder = folder
-        self._halves = checkpoint_at(folder)
-        rules = known_rules(self._halves)
+        self._checkpoint = checkpoint_at(folder)
+        rules = known_rules(self._checkpoint)
         self._name, self._rules = rules.name, rules.bolts
         self._graph = laid_out(rules.boxes, rules.arrows, rules.bolts)
-        self._id = sha256(self._halves.path.encode()).hexdigest()[:16]
-        self._store = FileSegments(f"{self._halves.files.root}/segments", self._halves.uri)
-        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._halves.files)))
+        self._id = sha256(self._checkpoint.path.encode()).hexdigest()[:16]
+        self._store = FileSegments(f"{self._checkpoint.files.root}/segments", self._checkpoint.uri)
+        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._checkpoint.files)))
         self._points, self._seen = Points(), set[tuple[int, bool]]()
         self._asking = threading.Lock()
 
@@ -379,7 +379,7 @@ class StoredRun:
         return why(self.folder, bolt, key=key, window=window)
 
     def _state(self, known: str, after: int) -> dict[str, Any]:
-        files = self._halves.files
+        files = self._checkpoint.files
         runs = read_runs(files)
         version = f"{self._id}.{_digest([files.names('manifests'), [asdict(run) for run in runs]])}"
         seen = {"run": self._id, "version": version, "now": _now(runs)}
@@ -388,7 +388,7 @@ class StoredRun:
         if known.partition(".")[0] != self._id:
             after = -1
             seen["graph"] = self._graph
-        kept = [manifest for manifest in kept_manifests(self._halves) if manifest.batch >= 0]
+        kept = [manifest for manifest in kept_manifests(self._checkpoint) if manifest.batch >= 0]
         for manifest in kept:
             key = (manifest.batch, manifest.closing)
             if key not in self._seen:
@@ -413,7 +413,7 @@ class StoredRun:
     def _bolts(self, kept: Sequence[Manifest]) -> dict[str, Any]:
         if not kept:
             return {}
-        first_output = (self._halves.files.read(START) or {}).get("first_output")
+        first_output = (self._checkpoint.files.read(START) or {}).get("first_output")
         bolts = {}
         for name, rules in self._rules.items():
             bolts[name] = bolt_view(name, rules, kept, {})
@@ -424,7 +424,7 @@ class StoredRun:
 
     def _journal(self) -> list[dict[str, Any]]:
         """Returns the latest batches of the journal, the last one first."""
-        half = self._halves.spark_checkpoint
+        half = self._checkpoint.spark_checkpoint
         found, done = [], set(half.commits())
         for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:
             with suppress(*UNREADABLE, ValueError, KeyError, IndexError, AttributeError):

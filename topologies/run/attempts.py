@@ -213,7 +213,7 @@ def run_in_attempts(
     attempts = Attempts(options.restart)
     if options.restart is None:
         return attempt(options, attempts)
-    whole = _Whole(options, attempts)
+    whole = _AllAttempts(options, attempts)
     while True:
         try:
             return whole.ended(attempt(whole.options, attempts))
@@ -227,7 +227,7 @@ def run_in_attempts(
             return whole.ended(Summary(stopped=True))
 
 
-class _Whole:
+class _AllAttempts:
     """The summary of all attempts."""
 
     def __init__(self, options: RunOptions, attempts: Attempts) -> None:

@@ -29,7 +29,7 @@ from windowing.timestamps import FOREVER
 # The outcome of an event in pictures: each outcome has a shape, a colour, a word and a sentence.
 
 
-class Fate(Enum):
+class EventOutcome(Enum):
     """Outcome of an event; the value is its class in the style sheet."""
 
     WINDOWED = "windowed"
@@ -47,7 +47,13 @@ class Fate(Enum):
     @property
     def is_unusual(self) -> bool:
         """True if the reason is worth telling."""
-        return self in (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID, Fate.ADJUSTED)
+        return self in (
+            EventOutcome.LATE,
+            EventOutcome.DROPPED,
+            EventOutcome.EARLY,
+            EventOutcome.INVALID,
+            EventOutcome.ADJUSTED,
+        )
 
     @property
     def word(self) -> str:
@@ -61,40 +67,40 @@ class Fate(Enum):
 
 
 _WORDS = {
-    Fate.WINDOWED: ("windowed", "it is in at least one window that fired"),
-    Fate.ADJUSTED: ("adjusted", "it was given another time; the line begins at the time it came with"),
-    Fate.PENDING: ("pending", "it waits for a window that has not fired yet"),
-    Fate.LATE: ("late", "its time was over when it came; the line shows by how much"),
-    Fate.DROPPED: ("dropped", "it was late, and the bolt is told to drop such events"),
-    Fate.EARLY: ("early", "its time is too far ahead of its arrival"),
-    Fate.DUPLICATE: ("duplicate", "a message with its id has been taken in already"),
-    Fate.INVALID: ("invalid", "the bolt cannot use it, for example since it has no time"),
-    Fate.NOWHERE: ("in no window", "it was taken in, and no window that fired holds it"),
-    Fate.WATERMARK: ("a watermark", "no event: the source says how far time is"),
-    Fate.ELSEWHERE: ("not for this bolt", "it does not come to this bolt"),
+    EventOutcome.WINDOWED: ("windowed", "it is in at least one window that fired"),
+    EventOutcome.ADJUSTED: ("adjusted", "it was given another time; the line begins at the time it came with"),
+    EventOutcome.PENDING: ("pending", "it waits for a window that has not fired yet"),
+    EventOutcome.LATE: ("late", "its time was over when it came; the line shows by how much"),
+    EventOutcome.DROPPED: ("dropped", "it was late, and the bolt is told to drop such events"),
+    EventOutcome.EARLY: ("early", "its time is too far ahead of its arrival"),
+    EventOutcome.DUPLICATE: ("duplicate", "a message with its id has been taken in already"),
+    EventOutcome.INVALID: ("invalid", "the bolt cannot use it, for example since it has no time"),
+    EventOutcome.NOWHERE: ("in no window", "it was taken in, and no window that fired holds it"),
+    EventOutcome.WATERMARK: ("a watermark", "no event: the source says how far time is"),
+    EventOutcome.ELSEWHERE: ("not for this bolt", "it does not come to this bolt"),
 }
 
 _BY_DECISION = {
-    "late": Fate.LATE,
-    "dropped_late": Fate.DROPPED,
-    "dropped_out_of_order": Fate.DROPPED,
-    "early": Fate.EARLY,
-    "duplicate": Fate.DUPLICATE,
-    "invalid": Fate.INVALID,
-    "watermark": Fate.WATERMARK,
+    "late": EventOutcome.LATE,
+    "dropped_late": EventOutcome.DROPPED,
+    "dropped_out_of_order": EventOutcome.DROPPED,
+    "early": EventOutcome.EARLY,
+    "duplicate": EventOutcome.DUPLICATE,
+    "invalid": EventOutcome.INVALID,
+    "watermark": EventOutcome.WATERMARK,
 }
 
 
-def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> Fate:
+def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> EventOutcome:
     """Returns the outcome of an event that came to a bolt. ``ids``: True if windows list the ids of their events."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]
     if decision.startswith("adjusted") and (windowed or pending or not ids):
-        return Fate.ADJUSTED
+        return EventOutcome.ADJUSTED
     if pending and not windowed:
-        return Fate.PENDING
-    return Fate.WINDOWED if windowed or not ids else Fate.NOWHERE
+        return EventOutcome.PENDING
+    return EventOutcome.WINDOWED if windowed or not ids else EventOutcome.NOWHERE
 
 
 # The moments of a run at one bolt, in order of processing time: its arrivals, ticks and firings.
@@ -120,7 +126,7 @@ class RunMoment:
     """Position of the event on the axis."""
     own: int | None = None
     """The original time of the event."""
-    fate: Fate | None = None
+    fate: EventOutcome | None = None
     mark: int | None = None
     """The watermark with which the event was compared."""
     source: str | None = None
@@ -135,7 +141,12 @@ class RunMoment:
     @property
     def late_by(self) -> int | None:
         """How far the event is behind the watermark, if it came too late; else None."""
-        if self.fate not in (Fate.LATE, Fate.DROPPED) or self.mark is None or self.own is None or self.own > self.mark:
+        if (
+            self.fate not in (EventOutcome.LATE, EventOutcome.DROPPED)
+            or self.mark is None
+            or self.own is None
+            or self.own > self.mark
+        ):
             return None
         return self.mark - self.own
 
@@ -231,9 +242,9 @@ class RunMoments:
         moment.clock = self._arrival_time(step) or moment.clock
         reason = self.trace.invalid.get(self.arrived - 1)
         if reason is not None and decided is None:
-            moment.fate, moment.reason = Fate.INVALID, reason
+            moment.fate, moment.reason = EventOutcome.INVALID, reason
         elif decided is None:
-            moment.fate = Fate.ELSEWHERE
+            moment.fate = EventOutcome.ELSEWHERE
         else:
             self._note_decision(moment, decided)
             moment.source = self._source(step, decided)
@@ -259,11 +270,11 @@ class RunMoments:
         moment.fate = fate_of(decided, windowed=windowed, pending=pending, ids=self.ids)
         moment.own, moment.mark, moment.reason = decided["time"], decided["mark"], decided["reason"]
         moment.at = decided["time"] if decided["assigned"] is None else decided["assigned"]
-        if moment.fate is Fate.ADJUSTED and self.scenario.bolt is not None:
+        if moment.fate is EventOutcome.ADJUSTED and self.scenario.bolt is not None:
             moment.own = self.scenario.event_time(moment.step) or moment.own
         if name is not None and name in self.trace.refused:
-            moment.fate, moment.reason = Fate.INVALID, self.trace.refused[name]
-        elif moment.fate is Fate.INVALID:
+            moment.fate, moment.reason = EventOutcome.INVALID, self.trace.refused[name]
+        elif moment.fate is EventOutcome.INVALID:
             moment.reason = self.trace.invalid.get(self.arrived - 1)
 
     def _source(self, step: EventStep, decided: Decided) -> str:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from manager.watermarks import input_of, partition_of
-from topologies.scenarios.moments import Fate, RunMoment, RunMoments, goes_by_arrival, known_ids
+from topologies.scenarios.moments import EventOutcome, RunMoment, RunMoments, goes_by_arrival, known_ids
 from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.timeline_axis import AxisTimes, WindowGrid, cuts_of
@@ -78,7 +78,7 @@ class Scale:
 # The windows of a run as boxes: their extent in event time, and when they opened, fired and closed.
 
 
-_OUTSIDE = (None, Fate.DUPLICATE, Fate.LATE, Fate.DROPPED, Fate.EARLY)
+_OUTSIDE = (None, EventOutcome.DUPLICATE, EventOutcome.LATE, EventOutcome.DROPPED, EventOutcome.EARLY)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int
     known = {(window["start"], window["end"]) for window in trace.windows.values()}
     opened: dict[tuple[int, int], int] = {}
     for moment in moments:
-        if moment.event in trace.pending and moment.at is not None and moment.fate is not Fate.LATE:
+        if moment.event in trace.pending and moment.at is not None and moment.fate is not EventOutcome.LATE:
             for window in grid.holding(moment.at):
                 if window not in known:
                     opened.setdefault(window, moment.number)
@@ -290,7 +290,11 @@ def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line,
         return Line("ideal", tuple(clocks)), True
     furthest: list[tuple[int, int]] = []
     for moment in moments:
-        if moment.at is not None and moment.fate not in (Fate.EARLY, Fate.INVALID) and moment.at != FOREVER:
+        if (
+            moment.at is not None
+            and moment.fate not in (EventOutcome.EARLY, EventOutcome.INVALID)
+            and moment.at != FOREVER
+        ):
             furthest.append((moment.number, max([moment.at, *(at for _, at in furthest[-1:])])))
     return Line("ideal", tuple(furthest)), False
 
@@ -338,9 +342,9 @@ class Stories:
     def _event(self, moment: RunMoment) -> str:
         came = f" at {self._time(moment.clock)}" if moment.clock is not None else ""
         arrived = f", as event {moment.arrival}" if moment.arrival is not None else ""
-        if moment.fate is Fate.ELSEWHERE:
+        if moment.fate is EventOutcome.ELSEWHERE:
             return f"{moment.event} came{came}{arrived}. It does not come to this bolt."
-        if moment.fate is Fate.WATERMARK:
+        if moment.fate is EventOutcome.WATERMARK:
             return f"{moment.event} is not an event: the source says that time has reached {self._time(moment.own)}."
         when = self._when(moment)
         time = f"{moment.event} has the time {self._time(moment.own)}. " if moment.own is not None else ""
@@ -356,21 +360,21 @@ class Stories:
 
     def _fate(self, moment: RunMoment) -> str:
         by_fate = {
-            Fate.EARLY: f"It is too early: {moment.reason}.",
-            Fate.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
-            Fate.INVALID: f"The bolt cannot use it: {moment.reason or 'no time'}.",
-            Fate.NOWHERE: "It was taken in, but no window that fired holds it.",
+            EventOutcome.EARLY: f"It is too early: {moment.reason}.",
+            EventOutcome.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
+            EventOutcome.INVALID: f"The bolt cannot use it: {moment.reason or 'no time'}.",
+            EventOutcome.NOWHERE: "It was taken in, but no window that fired holds it.",
         }
         if moment.fate in by_fate:
             return by_fate[moment.fate]
-        if moment.fate in (Fate.LATE, Fate.DROPPED):
+        if moment.fate in (EventOutcome.LATE, EventOutcome.DROPPED):
             return self._late(moment)
-        adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is Fate.ADJUSTED else ""
+        adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is EventOutcome.ADJUSTED else ""
         return f"{adjusted}{self._windows(moment)}"
 
     def _windows(self, moment: RunMoment) -> str:
         numbers = self.holding.get(moment.event, [])
-        if moment.fate is Fate.PENDING or moment.event in self.trace.pending:
+        if moment.fate is EventOutcome.PENDING or moment.event in self.trace.pending:
             waits = "It waits: a window that may hold it had not fired when the run ended."
             return f"{self._are_in(numbers)} {waits}" if numbers else waits
         if not numbers:
@@ -384,7 +388,7 @@ class Stories:
 
     def _late(self, moment: RunMoment) -> str:
         by = f" by {Duration(moment.late_by)}" if moment.late_by else ""
-        dropped = " The bolt is told to drop such events." if moment.fate is Fate.DROPPED else ""
+        dropped = " The bolt is told to drop such events." if moment.fate is EventOutcome.DROPPED else ""
         stream = self.trace.settings.late_stream
         went = f" It went to the stream {stream!r}." if stream and not dropped else ""
         return f"It was late{by}: {self._why_late(moment)}.{dropped}{went}"

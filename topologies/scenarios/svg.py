@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from textwrap import wrap
 
 from topologies.graph.html import DARK, FONT, LIGHT, element, escaped, page_colours, table
-from topologies.scenarios.moments import Fate, RunMoment, known_ids
+from topologies.scenarios.moments import EventOutcome, RunMoment, known_ids
 from topologies.scenarios.picture import BREAK, Line, Picture, WindowBox, pictures, source_name
 from topologies.scenarios.scenario_answer import Replayed, plain
 from topologies.scenarios.scenario_model import Scenario
@@ -27,31 +27,31 @@ from windowing.timestamps import FOREVER
 
 
 _PATHS = {
-    Fate.EARLY: "m-4 -6l10 6l-10 6Z",
-    Fate.ADJUSTED: "m0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5Z",
-    Fate.NOWHERE: "m-4 -4h8v8h-8Z",
-    Fate.WATERMARK: "m-6 -5h12l-6 11Z",
-    Fate.ELSEWHERE: "m-4 0h8",
-    Fate.LATE: "m-4.5 -4.5l9 9m0 -9l-9 9",
-    Fate.DROPPED: "m-4.5 -4.5l9 9m0 -9l-9 9",
-    Fate.INVALID: "m-6.5 -6.5h13v13h-13Z",
+    EventOutcome.EARLY: "m-4 -6l10 6l-10 6Z",
+    EventOutcome.ADJUSTED: "m0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5Z",
+    EventOutcome.NOWHERE: "m-4 -4h8v8h-8Z",
+    EventOutcome.WATERMARK: "m-6 -5h12l-6 11Z",
+    EventOutcome.ELSEWHERE: "m-4 0h8",
+    EventOutcome.LATE: "m-4.5 -4.5l9 9m0 -9l-9 9",
+    EventOutcome.DROPPED: "m-4.5 -4.5l9 9m0 -9l-9 9",
+    EventOutcome.INVALID: "m-6.5 -6.5h13v13h-13Z",
 }
-_RINGS: dict[Fate, tuple[tuple[float, float], ...]] = {
-    Fate.WINDOWED: ((0, 5),),
-    Fate.PENDING: ((0, 5),),
-    Fate.DROPPED: ((0, 8),),
-    Fate.DUPLICATE: ((-2.5, 4.5), (2.5, 4.5)),
+_RINGS: dict[EventOutcome, tuple[tuple[float, float], ...]] = {
+    EventOutcome.WINDOWED: ((0, 5),),
+    EventOutcome.PENDING: ((0, 5),),
+    EventOutcome.DROPPED: ((0, 8),),
+    EventOutcome.DUPLICATE: ((-2.5, 4.5), (2.5, 4.5)),
 }
 """For each outcome, its circles: the distance to the right of the point, and the radius."""
 
 
-def glyph(fate: Fate, x: float, y: float) -> str:
+def glyph(fate: EventOutcome, x: float, y: float) -> str:
     """Returns the shape of an outcome around a point, as SVG; its class is that of the outcome."""
     kind = f"m {fate.value}"
     rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
     path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
     sign = [element("text", "?", class_="invalid-sign", x=float(x), y=y + 4, text_anchor="middle")]
-    return "".join([*rings, *path, *(sign if fate is Fate.INVALID else [])])
+    return "".join([*rings, *path, *(sign if fate is EventOutcome.INVALID else [])])
 
 
 # The style sheet of pictures: with variables for pages, with plain colours for SVG files.
@@ -81,7 +81,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
     meaning."""
     event_time = picture.trace.event_time and not picture.by_arrival
     shown = {moment.fate for moment in picture.moments}
-    for fate in Fate:
+    for fate in EventOutcome:
         if fate in shown:
             yield glyph(fate, 17, 10), fate.word, fate.meaning
     if event_time and picture.watermark.points:
@@ -152,7 +152,7 @@ class Plot:
         self.picture, self.height, self.with_stories = picture, height, with_stories
         self.x = picture.scale
         self.boxes = {number: box for box in picture.boxes for number in box.windows}
-        known = [moment for moment in picture.moments if moment.fate not in (None, Fate.DUPLICATE)]
+        known = [moment for moment in picture.moments if moment.fate not in (None, EventOutcome.DUPLICATE)]
         self.places = {moment.event: moment.at for moment in known if moment.at is not None}
 
     def y(self, row: float) -> float:
@@ -224,11 +224,11 @@ class Plot:
         points = json.dumps([[row, None if at == FOREVER else at] for row, at in line.points])
         return element("path", class_=f"line {kind}", data_line=source_name(line.name), data_points=points, d=way)
 
-    def _event(self, moment: RunMoment, fate: Fate) -> str:
+    def _event(self, moment: RunMoment, fate: EventOutcome) -> str:
         y = self.y(moment.number)
         x = 12.0 if moment.at is None else self.x(moment.at)
         parts = [glyph(fate, x, y)]
-        if fate is Fate.ADJUSTED and moment.own is not None and moment.own != moment.at:
+        if fate is EventOutcome.ADJUSTED and moment.own is not None and moment.own != moment.at:
             parts.insert(0, self._way("adjusted", self.x(moment.own), x, y))
         if moment.late_by is not None and moment.mark is not None:
             end = self.x(moment.mark)
@@ -309,7 +309,7 @@ _LABEL = 30
 """Most characters of a row's label."""
 _FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
 """Words for a window that a user's trigger fired other than at a tracked event."""
-_REJECTED = (Fate.LATE, Fate.DROPPED, Fate.EARLY, Fate.INVALID)
+_REJECTED = (EventOutcome.LATE, EventOutcome.DROPPED, EventOutcome.EARLY, EventOutcome.INVALID)
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ def _name(picture: Picture, moment: RunMoment) -> str:
 
 
 def _kind(moment: RunMoment) -> str:
-    kind = "turned" if moment.fate in _REJECTED else "quiet" if moment.fate is Fate.ELSEWHERE else moment.kind
+    kind = "turned" if moment.fate in _REJECTED else "quiet" if moment.fate is EventOutcome.ELSEWHERE else moment.kind
     return f"label {kind}"
 
 
@@ -478,7 +478,7 @@ def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, floa
         lines = wrap(picture.stories[moment.number], letters)
         spans = [element("tspan", escaped(line), x=_TEXT, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
         label = element("text", *spans, class_="told", y=14)
-        yield element("g", glyph(moment.fate or Fate.LATE, 17, 10), label), 9.0 + 15 * len(lines)
+        yield element("g", glyph(moment.fate or EventOutcome.LATE, 17, 10), label), 9.0 + 15 * len(lines)
     if len(unusual) > _STORIES:
         yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:
@@ -555,7 +555,7 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
 
 def summary(picture: Picture) -> str:
     """Describes the picture by numbers of events and windows."""
-    counts = {fate: sum(moment.fate is fate for moment in picture.moments) for fate in Fate}
+    counts = {fate: sum(moment.fate is fate for moment in picture.moments) for fate in EventOutcome}
     events = ", ".join(f"{count} {fate.word}" for fate, count in counts.items() if count)
     total, windows = sum(counts.values()), len(picture.trace.windows)
     happened = f"{total} event{'' if total == 1 else 's'} ({events})" if total else "No events"

@@ -34,8 +34,8 @@ from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
     NoCacheError,
-    OtherWay,
     Together,
+    WithFallback,
     agree_on_python,
     are_cached,
     check_surroundings,
@@ -275,7 +275,7 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
                 raise java_not_started() from error
         _ready(gateway)
         return
-    with _held_back(1) as out, _held_back(2) as errors:
+    with _buffered_output(1) as out, _buffered_output(2) as errors:
         try:
             gateway = _launched(conf, stdout=out.end, stderr=errors.end)
         except PySparkRuntimeError as error:
@@ -342,7 +342,7 @@ def file_defaults() -> dict[str, str]:
     return defaults
 
 
-class _HeldBack:
+class _BufferedOutput:
     """Buffers output to ``end``, and after its release forwards it to a file descriptor."""
 
     def __init__(self, target: int) -> None:
@@ -354,7 +354,7 @@ class _HeldBack:
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forwards output from now on."""
         while True:
             with self._lock:
@@ -384,11 +384,11 @@ class _HeldBack:
 
 
 @contextmanager
-def _held_back(target: int) -> Iterator[_HeldBack]:
-    held = _HeldBack(target)
+def _buffered_output(target: int) -> Iterator[_BufferedOutput]:
+    held = _BufferedOutput(target)
     try:
         yield held
-        held.let_go()
+        held.release()
     finally:
         if held.end >= 0:
             os.close(held.end)
@@ -536,7 +536,7 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
         return lambda: None
     name = str(simple.getName())
     if not is_cluster(str(spark.sparkContext.master)):
-        with OtherWay(_LOG, f"Spark's logs are written by {name}"):
+        with WithFallback(_LOG, f"Spark's logs are written by {name}"):
             name = defined_beside(spark, simple, _CHECKPOINT_FILES)
     spark.conf.set(_FILE_MANAGER, name)
     return partial(_set_back, spark, name, before)

@@ -271,7 +271,7 @@ Probe = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
 """Runs in a Spark task; yields an answer for each number."""
 
 
-class AskedExecutors(Protocol):
+class Executors(Protocol):
     """The executors of a session."""
 
     reached: Reached
@@ -286,7 +286,7 @@ class AskedExecutors(Protocol):
         ...
 
 
-def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -> None:
+def ask_executors(executors: Executors, topology: Graph, checkpoint: str) -> None:
     """Raises EnvironmentMissing, with the problems of each executor, unless all executors can run the topology.
 
     Only the present executors are asked, at least one; later executors are not.
@@ -311,7 +311,7 @@ def ask_executors(executors: AskedExecutors, topology: Graph, checkpoint: str) -
         raise refused(faults, len(answers))
 
 
-def _answers(executors: AskedExecutors, request: ProbeRequest) -> list[dict[str, Any]]:
+def _answers(executors: Executors, request: ProbeRequest) -> list[dict[str, Any]]:
     with _by_value(sent_by_value, clock):
         probe = sent_by_value.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
         try:

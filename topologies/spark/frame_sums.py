@@ -26,7 +26,7 @@ from topologies.engine.task_data import Output
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import FrameSums
-from topologies.spark.java import FAILURES, SHARED_WORK, OtherWay, compiled, made, one_source
+from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compiled, made, one_source
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
@@ -106,8 +106,8 @@ class SummedFrame:
         if self._rest:
             self._rest -= 1
             return None
-        with OtherWay(_LOG, "the rows go to Python"):
-            outputs = self._added_up(batch, executor, context, reader, ranges)
+        with WithFallback(_LOG, "the rows go to Python"):
+            outputs = self._sums_in_java(batch, executor, context, reader, ranges)
             if outputs is None or None in outputs:
                 self._rest = _REST
                 return None
@@ -115,7 +115,7 @@ class SummedFrame:
         self._rest = _LONG_REST
         return None
 
-    def _added_up(
+    def _sums_in_java(
         self,
         batch: DataFrame,
         executor: TaskExecutor,
@@ -143,7 +143,7 @@ class SummedFrame:
             plan = self._plan(place, context, sys.maxsize, struct=-1, value=0)
             if not reader.add_up(self._sums.spout, ranges, java.code, plan):
                 return None
-            return self._taken_in(place, count, executor, context)
+            return self._fold_results(place, count, executor, context)
 
     def _from_spark(
         self, java: _Java, batch: DataFrame, executor: TaskExecutor | None, context: Context
@@ -151,12 +151,12 @@ class SummedFrame:
         """Ingests a batch that Spark reads, as columns if its rows only consist of columns. ``executor``: processes
         files; None if tasks write none."""
         if executor is None:
-            read = partial(self._collected, java, context)
+            read = partial(self._collect_results, java, context)
         else:
             read = partial(self._from_files, java, executor, context)
         columns = self._columns(java, batch)
         if columns is not None:
-            with OtherWay(_LOG, "the columns are read as rows"):
+            with WithFallback(_LOG, "the columns are read as rows"):
                 return read(columns)
             self._rest_of_columns = _LONG_REST
         return read(_Rows(batch))
@@ -192,20 +192,20 @@ class SummedFrame:
             plan = self._plan(place, context, sys.maxsize, columns=columns)
             if columns is None or not columns.of_files:
                 java.run(rows.for_job, plan)
-                return self._taken_in(place, rows.partitions, executor, context)
+                return self._fold_results(place, rows.partitions, executor, context)
             read = columns.found.addUp(java.code, plan, self._threads)
-            outputs = self._taken_in(place, rows.partitions, executor, context)
+            outputs = self._fold_results(place, rows.partitions, executor, context)
         if read and outputs is not None and None not in outputs:
             columns.found.count(read)
         return outputs
 
-    def _taken_in(self, place: str, count: int, executor: TaskExecutor, context: Context) -> list[Output] | None:
+    def _fold_results(self, place: str, count: int, executor: TaskExecutor, context: Context) -> list[Output] | None:
         files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(count)]
         if any(file.size < 0 for file in files):
             return None
         return executor.map(take_in, [file for file in files if file.size], context)
 
-    def _collected(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[Output] | None:
+    def _collect_results(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[Output] | None:
         """Ingests a batch whose sums the job returns to the driver."""
         columns = rows if isinstance(rows, _Columns) else None
         share = java.most_collected // max(rows.partitions, 1)

@@ -292,7 +292,7 @@ FAILURES = (Py4JError, TypeError)
 """Exceptions for failures of Java or a missing compiler; py4j treats an unknown class as a package."""
 
 
-class OtherWay(AbstractContextManager["OtherWay"]):
+class WithFallback(AbstractContextManager["WithFallback"]):
     """A block in which failures of Java and Spark are logged and suppressed, because the caller then uses a fallback,
     which reports the problem. If the query was stopped meanwhile, the error is raised: no fallback is needed.
     """

@@ -49,7 +49,7 @@ from topologies.io.kafka import (
     redirect_missing,
 )
 from topologies.io.topics.encode import encode
-from topologies.spark.java import FAILURES, SHARED_WORK, OtherWay, compiled, made
+from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compiled, made
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_tasks import spark_failures
 
@@ -296,7 +296,7 @@ class KafkaRanges:
         """Lets a program (FrameSums.java) add up the records of a spout, in as many threads as there are, but at most
         one per range. Returns False if they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
-        with OtherWay(_LOG, "the records are read anew"):
+        with WithFallback(_LOG, "the records are read anew"):
             self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
             return True
         return False
@@ -331,7 +331,7 @@ class KafkaRanges:
         known = {name: of_spout for name in self._spouts if (of_spout := ranges.get(name)) is not None}
         if len(known) < len(self._spouts):
             return False
-        with OtherWay(_LOG, "Spark reads the records"):
+        with WithFallback(_LOG, "Spark reads the records"):
             self._read_into(folder, known, files, _PATIENCE_MS)
             return True
         return False

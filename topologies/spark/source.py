@@ -355,7 +355,7 @@ class StreamSource:
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in wanted]
-        how = _How(tuple(names), self.alone, frozenset(merged))
+        how = _RowFacts(tuple(names), self.alone, frozenset(merged))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return cast("Iterator[pa.RecordBatch]", next(task([(batches, how)])))
@@ -456,7 +456,7 @@ class _FrameRows:
 
 
 @dataclass(frozen=True)
-class _How:
+class _RowFacts:
     """Facts about a task's rows."""
 
     names: tuple[str, ...]
@@ -467,7 +467,7 @@ class _How:
     """The spouts whose rows are only written as parts."""
 
 
-def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _How], context: Context) -> Iterator[pa.RecordBatch]:
+def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _RowFacts], context: Context) -> Iterator[pa.RecordBatch]:
     """Called in a worker: ingests the rows of a partition; other jobs read files."""
     batches, how = item
     names, alone = how.names, how.alone

@@ -59,7 +59,7 @@ class Event:
         return of_fields(self)
 
 
-class _Bare:
+class _MutableEvent:
     """An event under construction, because setting the fields of a frozen one costs three times as much."""
 
     __slots__ = ("headers", "key", "topic", "value")
@@ -72,7 +72,7 @@ def events_of(
     values: Iterable[Any], topics: Iterable[str], keys: Iterable[str | None], headers: Iterable[Mapping[str, str]]
 ) -> list[Event]:
     """Returns many events, by their fields."""
-    events: list[Any] = list(map(_Bare, values, topics, keys, headers))
+    events: list[Any] = list(map(_MutableEvent, values, topics, keys, headers))
     for event in events:
         event.__class__ = Event
     return events

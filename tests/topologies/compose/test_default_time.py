@@ -126,7 +126,7 @@ def test_a_chain_in_event_time_needs_no_other() -> None:
     builder.set_bolt("second", bolt()).global_grouping("first")
     second = builder.build().windowed["second"]
     assert second.event_time
-    assert second.carries_time == (True,)
+    assert second.brings_time == (True,)
 
 
 @pytest.mark.feature("AZ-1", "AZ-7")

@@ -497,7 +497,7 @@ def test_behind_windows_that_a_trigger_fires_it_passes_on_the_clock() -> None:
         rows = [{"id": at, "user": "ab"[at % 2], "amount": at} for at in range(11)]
         run(topology, plans_of(topology, [(rows[:3], 0), (rows[3:9], SECOND), (rows[9:], 2 * SECOND)]))
         found.append(out.rows)
-        assert topology.windowed["second"].clocked == (True,)
+        assert topology.windowed["second"].brings_clock == (True,)
     assert found[0] == found[1]
     assert found[0]
 

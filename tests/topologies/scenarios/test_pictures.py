@@ -16,7 +16,7 @@ from tests.helpers.places import ROOT
 from tests.helpers.scenario_files import scenarios_of
 from tests.topologies.scenarios.picture_parts import BoltPicture, Page
 from topologies.graph.html import DARK, LIGHT
-from topologies.scenarios.moments import Fate
+from topologies.scenarios.moments import EventOutcome
 from topologies.scenarios.picture import Scale
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
@@ -259,9 +259,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_no_two_fates_share_a_shape() -> None:
-    shapes = {re.sub(r"class='[^']*'", "", glyph(fate, 0, 0)) for fate in Fate}
-    pair = {Fate.WINDOWED, Fate.PENDING}  # a full circle and an empty one
-    assert len(shapes) == len(Fate) - len(pair) + 1
+    shapes = {re.sub(r"class='[^']*'", "", glyph(fate, 0, 0)) for fate in EventOutcome}
+    pair = {EventOutcome.WINDOWED, EventOutcome.PENDING}  # a full circle and an empty one
+    assert len(shapes) == len(EventOutcome) - len(pair) + 1
     assert ".m.pending{stroke:" in asset("picture.css")
 
 

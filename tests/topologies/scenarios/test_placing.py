@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.scenarios.moments import Fate, RunMoments, placed
+from topologies.scenarios.moments import EventOutcome, RunMoments, placed
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.scenario_values import EventStep
@@ -73,4 +73,4 @@ def test_an_event_has_the_decision_about_itself_where_the_tasks_decide() -> None
     found = {moment.event: (moment.own, moment.fate) for moment in moments if moment.kind == "event"}
     times = {name: at * 1_000_000 for batch in batches for name, at in batch.items()}
     assert {name: own for name, (own, _) in found.items()} == times
-    assert {name for name, (_, fate) in found.items() if fate is Fate.ADJUSTED} == {"b", "d"}
+    assert {name for name, (_, fate) in found.items() if fate is EventOutcome.ADJUSTED} == {"b", "d"}

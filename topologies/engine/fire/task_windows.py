@@ -33,7 +33,15 @@ from manager.slices import SliceSums
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
 from policies.watermarks import NONE, accepted, timely
-from topologies.engine.admission import AdmissionContext, Decisions, Incoming, Marks, decide, joins_windows, record
+from topologies.engine.admission import (
+    AdmissionContext,
+    Decisions,
+    Incoming,
+    Marks,
+    decide,
+    late_by_open_windows,
+    record,
+)
 from topologies.engine.batch import Context
 from topologies.engine.duplicates import DuplicateFinder
 from topologies.engine.ingest import Router
@@ -114,7 +122,7 @@ def _incoming(
         keys = admission_context.codes(arriving)
         values = key_rows(rows.table, streams, node.keys)
         marks = admission_context.key_marks(keys, times, timely(codes), values)
-    if any(node.clocked) and not node.without_windows:
+    if any(node.brings_clock) and not node.without_windows:
         # At the end of a run windows fire early; with a shorter timeout they may be overdue.
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
@@ -134,7 +142,7 @@ def _decided_by_key(
     if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
     by_timeout = node.session is not None and item.admit.closed_until > NONE
-    if not node.event_time or not (joins_windows(node) or by_timeout):
+    if not node.event_time or not (late_by_open_windows(node) or by_timeout):
         return False
     closed_until = max(int(node.closed_at(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
     return bool((times <= closed_until).any())
