@@ -13,7 +13,7 @@ from manager.storage.files import make_folder
 from topologies.checkpoints.spark_checkpoint import SparkCheckpoint, delete_spark_file, write_spark_file
 from topologies.engine.batch import Context, Executor
 from topologies.engine.kafka_records import Records
-from topologies.engine.merging import MergeInput, runs, write_parts
+from topologies.engine.merging import MergeInput, cut_into_ranges, write_parts
 from topologies.engine.task_data import Output
 from topologies.engine.tasks import ingest
 from topologies.run.options import SPARK_KEEPS
@@ -146,7 +146,7 @@ def ingested(
     if len(records) < 2:
         return executor.map(ingest, records, context)
     parts: list[MergeInput] = list(chain(*executor.map(write_parts, records, context)))
-    return executor.map(ingest, runs(parts, context.store, slots), context)
+    return executor.map(ingest, cut_into_ranges(parts, context.store, slots), context)
 
 
 def limited(reached: Ends, there: Ends, share: float) -> Ends:

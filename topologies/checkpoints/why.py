@@ -91,7 +91,7 @@ class Explanation:
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
         """Returns the ends of windows that hold events and have not fired, with their numbers of events so far. Only
         for windows that begin at regular times; at most ``most`` windows."""
-        over = None if self.rules.per_key else self.over  # each key has another time up to which windows are evaluated
+        over = None if self.rules.per_key else self.evaluated_until  # each key has a time of its own
         return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
 
     def _events_of(self, windows: AlignedWindows) -> RegularEvents:
@@ -104,8 +104,8 @@ class Explanation:
         """Returns the answer for windows of time that end at regular intervals."""
         end, events = self.question.window, self._waiting_ends(windows)
         if end is None:
-            unfired = events.next_end(self.fired)
-            end = events.next_end(self.over) if unfired is None else unfired
+            unfired = events.next_end(self.fired_until)
+            end = events.next_end(self.evaluated_until) if unfired is None else unfired
             if end is None:
                 return self.answer(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
         elif windows.earliest is not None and end < windows.earliest:
@@ -157,9 +157,9 @@ class Explanation:
             return self.suppressed(end)
         if not self.rules.event_time:
             return self.by_clock(end, waiting)
-        if self.over is not None and end <= self.over:
-            return self.over_window(end, waiting)
-        if self.fired is not None and end <= self.fired:
+        if self.evaluated_until is not None and end <= self.evaluated_until:
+            return self.window_is_over(end, waiting)
+        if self.fired_until is not None and end <= self.fired_until:
             return self.stays_open(end, waiting)
         return self._waits(end, waiting)
 
@@ -176,14 +176,14 @@ class Explanation:
     @property
     def fired(self) -> int | None:
         """Windows that end up to this time have fired at their end, if they held events; some may fire again."""
-        current, first, over = self.state.watermark.current, self.rules.first_past_end, self.over
+        current, first, over = self.state.watermark.current, self.rules.first_past_end, self.evaluated_until
         return (
             over
             if current is None or first is None
             else max(current - first, current - first if over is None else over)
         )
 
-    def over_window(self, end: int, waiting: int) -> WhyAnswer:
+    def window_is_over(self, end: int, waiting: int) -> WhyAnswer:
         counts, watermark = self.state.accounts, self.state.watermark.current
         if not self.rules.event_time:
             past, reached = "the clock is past it, at", self.manifest.clock
@@ -290,8 +290,8 @@ class Explanation:
 
     def by_clock(self, end: int, waiting: int) -> WhyAnswer:
         last = "no time" if self.manifest.clock is None else show(self.manifest.clock)
-        if self.over is not None and end <= self.over:
-            return self.over_window(end, waiting)
+        if self.evaluated_until is not None and end <= self.evaluated_until:
+            return self.window_is_over(end, waiting)
         return self.answer(
             WhyReason.CLOCK if waiting or self.question.window is None else WhyReason.EMPTY,
             f"The window that ends at {show(end)} holds {events_in_words(waiting)}{self.for_key}. It follows the "
@@ -351,7 +351,7 @@ class OpenEnds:
         return self.ends.get(end, 0)
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the first end after ``over``; None without one."""
+        """Returns the first end after ``evaluated_until``; None without one."""
         return min((end for end in self.ends if over is None or end > over), default=None)
 
 
@@ -401,11 +401,11 @@ class OtherWindows:
         asked, rules = self.by.question.window, self.by.rules
         found = windows_still_open(self.by.state, rules, self.by.store, self.by.manifest.clock, self.by.question.key)
         ends = sorted({window.end for window in found if window.end is not None})
-        unfired = [end for end in ends if self.by.fired is None or rules.per_key or end > self.by.fired]
+        unfired = [end for end in ends if self.by.fired_until is None or rules.per_key or end > self.by.fired_until]
         end = next(iter(unfired or ends), None) if asked is None else asked
         if asked is not None and asked not in ends:
-            if not rules.per_key and self.by.over is not None and asked <= self.by.over:
-                return replace(self.by.over_window(asked, 0), window_end=asked, waiting=0)
+            if not rules.per_key and self.by.evaluated_until is not None and asked <= self.by.evaluated_until:
+                return replace(self.by.window_is_over(asked, 0), window_end=asked, waiting=0)
             return self._no_open_window(asked, ends)
         chosen = [window for window in found if window.end == end]
         if not chosen and not all(each.ends_by_time for each in rules.formed_by(self.by.state.anchor)):
@@ -427,7 +427,7 @@ class OtherWindows:
         of = self.by.for_key if len(chosen) > 1 or chosen[0].key is None else f" of {chosen[0].key!r}"
         window = "The window that ends" if len(chosen) == 1 else f"{len(chosen):,} windows end"
         holds = "holds" if len(chosen) == 1 else ", which hold"
-        if self.by.fired is not None and end <= self.by.fired and not rules.per_key:
+        if self.by.fired_until is not None and end <= self.by.fired_until and not rules.per_key:
             return self.by.stays_open(end, waiting)
         head = f"{window} at {show(end)} {holds} {events_in_words(waiting)}{of}, and wait".replace(" ,", ",")
         head += "s." if len(chosen) == 1 else "."
@@ -604,8 +604,8 @@ class OtherWindows:
             return self.by.between(asked, offset)
         first = int(waiting.times.min())
         end = -((offset - first) // slide) * slide + offset if asked is None else asked
-        if self.by.over is not None and end <= self.by.over:
-            return replace(self.by.over_window(end, 0), window_end=end)
+        if self.by.evaluated_until is not None and end <= self.by.evaluated_until:
+            return replace(self.by.window_is_over(end, 0), window_end=end)
         count = int(waiting.counts[waiting.times <= end].sum())
         ends = ", and waits." if count else ", so it does not fire."
         brings = f"{events_in_words(count)}{self.by.for_key} that no window has had{ends}"

@@ -106,7 +106,7 @@ class AdmissionContext:
     does not need them."""
     key_marks: KeyMarks | None = None
     """Returns the watermarks of keys before each event; None if keys have no watermarks of their own."""
-    codes: KeyCoder | None = None
+    key_coder: KeyCoder | None = None
     """Returns the codes of keys; None if events need none."""
     duplicate_finder: DuplicateFinder | None = None
     """Finds repeated message ids; None if the bolt does not look for them."""
@@ -555,7 +555,7 @@ def _divert(
             ledger.trace("late", {"bolt": node.name, "event": name})
     if stream is None or not len(rows):
         return
-    diverted = events.rows.become(_late_table(node, events, decisions, rows), None, rows)
+    diverted = events.rows.with_content(_late_table(node, events, decisions, rows), None, rows)
     for _ in range(copies):
         emit((node.name, stream), diverted)
 

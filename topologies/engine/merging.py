@@ -1,8 +1,8 @@
 """Merges several parts of input (partitions of a topic, or files) into one order, by a key of their rows.
 
 A task for each part writes its rows with their keys. The driver computes the order of the batch from the keys alone,
-and cuts it into runs. A run is a split like any other: a task takes its rows from the parts, in order, and routes them.
-So only this file knows about parts.
+and cuts it into ranges. A range is a split like any other: a task takes its rows from the parts, in order, and routes
+them. So only this file knows about parts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SECTION = 1 << 16
-"""Rows per section of a part; a run opens only sections that contain its rows."""
+"""Rows per section of a part; a range opens only sections that contain its rows."""
 _LEAST = 1 << 13
 """Minimum number of rows per run."""
 SOURCE_COLUMN = "source"
@@ -73,21 +73,21 @@ class MergedRange:
     """A range of the merged order of a batch, as a split of a source."""
 
     store: SegmentStore
-    slices: tuple[InputRange, ...]
+    ranges: tuple[InputRange, ...]
     tombstones: int = 0
     """Number of records without a value that the batch omits; 0 except in the first range."""
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the range in merged order."""
-        first = self.slices[0].part
-        table = pa.concat_tables([table for piece in self.slices for table in _good_rows(self.store, piece)])
+        first = self.ranges[0].part
+        table = pa.concat_tables([table for each in self.ranges for table in _good_rows(self.store, each)])
         keys = np.maximum(
             table.column(MERGE_KEY_COLUMN).to_numpy(),
-            _per_row(self.slices, "rows", [piece.key_before for piece in self.slices]),
+            _per_row(self.ranges, "rows", [each.key_before for each in self.ranges]),
         )
-        offsets = _per_row(self.slices, "rows", [piece.part.shuffle_offset for piece in self.slices])
-        names = tuple(dict.fromkeys(piece.part.partition for piece in self.slices))
-        codes = _per_row(self.slices, "rows", [names.index(piece.part.partition) for piece in self.slices])
+        offsets = _per_row(self.ranges, "rows", [each.part.shuffle_offset for each in self.ranges])
+        names = tuple(dict.fromkeys(each.part.partition for each in self.ranges))
+        codes = _per_row(self.ranges, "rows", [names.index(each.part.partition) for each in self.ranges])
         origins = RowPartitions(names, codes.astype(np.int32))
         order = merged_order([keys])
         if order is not None:
@@ -106,17 +106,16 @@ class MergedRange:
 
     def _bad(self) -> pa.Table | None:
         """Returns the unreadable rows in merged order, each with its source; None without such rows."""
-        slices = [piece for piece in self.slices if piece.bad]
-        if not slices:
+        ranges = [each for each in self.ranges if each.bad]
+        if not ranges:
             return None
-        tables = [
-            _section_rows(self.store, piece.part.bad, piece.bad) for piece in slices if piece.part.bad is not None
-        ]
+        tables = [_section_rows(self.store, each.part.bad, each.bad) for each in ranges if each.part.bad is not None]
         table = pa.concat_tables(tables)
         keys = np.maximum(
-            table.column(MERGE_KEY_COLUMN).to_numpy(), _per_row(slices, "bad", [piece.key_before for piece in slices])
+            table.column(MERGE_KEY_COLUMN).to_numpy(),
+            _per_row(ranges, "bad", [each.key_before for each in ranges]),
         )
-        sources = [piece.part.source for piece in slices for _ in piece.bad]
+        sources = [each.part.source for each in ranges for _ in each.bad]
         table = table.drop_columns([MERGE_KEY_COLUMN]).append_column(SOURCE_COLUMN, pa.array(sources, pa.string()))
         order = merged_order([keys])
         return table if order is None else take_rows(table, order)
@@ -136,7 +135,7 @@ def replace_merged(
 ) -> Sequence[SourceSplit]:
     """Returns the splits, with ranges of the merged order in place of each ``MergedSplits``.
 
-    ``slots`` is the number of runs to aim for.
+    ``slots`` is the number of ranges to aim for.
     """
     merged = [split for split in splits if isinstance(split, MergedSplits)]
     items = [part for split in merged for part in split.splits]
@@ -145,13 +144,13 @@ def replace_merged(
     for split in splits:
         if isinstance(split, MergedSplits):
             parts = [part for _ in split.splits for part in next(written)]
-            pieces.extend(runs(parts, context.store, slots))
+            pieces.extend(cut_into_ranges(parts, context.store, slots))
         else:
             pieces.append(split)
     return pieces
 
 
-def runs(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
+def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
     """Cuts the merged order of all rows of some parts into about ``slots`` ranges.
 
     Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source, the key of a row
@@ -298,17 +297,17 @@ def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64
     return np.maximum.accumulate(np.maximum(keys, reached)), wrong
 
 
-def _good_rows(store: SegmentStore, piece: InputRange) -> Iterator[pa.Table]:
+def _good_rows(store: SegmentStore, input_range: InputRange) -> Iterator[pa.Table]:
     """Yields the good rows of a range, from the sections that contain them."""
     first, any_rows = 0, False
-    for ref in piece.part.rows:
-        low, high = max(piece.rows.start, first), min(piece.rows.stop, first + ref.rows)
+    for ref in input_range.part.rows:
+        low, high = max(input_range.rows.start, first), min(input_range.rows.stop, first + ref.rows)
         if low < high:
             any_rows = True
             yield store.read(ref).slice(low - first, high - low)
         first += ref.rows
     if not any_rows:
-        yield store.read(piece.part.rows[0]).slice(0, 0)
+        yield store.read(input_range.part.rows[0]).slice(0, 0)
 
 
 def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
@@ -321,6 +320,6 @@ def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
     return found if found.any() else None
 
 
-def _per_row(slices: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
+def _per_row(ranges: Iterable[InputRange], kind: str, values: list[int]) -> NDArray[Any]:
     """Returns one value per range, repeated for each of its rows."""
-    return np.repeat(np.array(values, np.int64), [len(getattr(piece, kind)) for piece in slices])
+    return np.repeat(np.array(values, np.int64), [len(getattr(each, kind)) for each in ranges])

@@ -241,7 +241,7 @@ class PlainBolts:
             times_of_rows = (
                 rows.times[sources] if rows.times is not None and (node.brings_time or node.brings_clock) else None
             )
-            yield stream, rows.become(pa.concat_tables(tables_of_stream), times_of_rows, sources)
+            yield stream, rows.with_content(pa.concat_tables(tables_of_stream), times_of_rows, sources)
 
     def _batch_by_batch(
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures

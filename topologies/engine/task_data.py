@@ -115,9 +115,9 @@ class Rows:
     def take(self, indices: NDArray[np.int64]) -> Rows:
         """Returns the rows at these indices."""
         times = None if self.times is None else self.times[indices]
-        return self.become(take_rows(self.table, indices), times, indices)
+        return self.with_content(take_rows(self.table, indices), times, indices)
 
-    def become(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
+    def with_content(self, table: pa.Table, times: NDArray[np.int64] | None, indices: NDArray[np.int64]) -> Rows:
         """Returns other rows, each derived from the row at its index here."""
         offsets = self.shuffle_offsets if isinstance(self.shuffle_offsets, int) else self.shuffle_offsets[indices]
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)

@@ -79,15 +79,15 @@ def comparable(column: pa.ChunkedArray) -> pa.Array:
 def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
     """Returns a number for each row, equal for rows that are equal in all columns; and the count of different
     numbers."""
-    codes, below = np.zeros(len(columns[0]), np.int64), 1
+    codes, code_count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
-        if below * len(encoded.dictionary) >= 1 << 62:
+        if code_count * len(encoded.dictionary) >= 1 << 62:
             _, codes = np.unique(codes, return_inverse=True)
-            below = int(codes.max()) + 1
+            code_count = int(codes.max()) + 1
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        below *= len(encoded.dictionary)
-    return codes, below if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
+        code_count *= len(encoded.dictionary)
+    return codes, code_count if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
 
 
 def is_one_to_one(kind: pa.DataType) -> bool:

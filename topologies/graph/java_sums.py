@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,13 +59,30 @@ def _micros(kind: pa.DataType) -> int | None:
 # Terms: 64-bit numbers that Java keeps for each sum, and their conversion to the state of an accumulator.
 
 
+class Action(StrEnum):
+    """What Java does with a value; FrameSums.java has the same letters."""
+
+    NOTHING = "-"
+    COUNT = "n"
+    ADD = "s"
+    ADD_UPPER_HALF = "h"
+    ADD_LOWER_HALF = "l"
+    """The lower 32 bits."""
+    ADD_FLOAT = "d"
+    LEAST = "<"
+    GREATEST = ">"
+    LEAST_FLOAT = "m"
+    GREATEST_FLOAT = "M"
+
+
 @dataclass(frozen=True)
 class Term:
     """A number that Java computes for each sum, from the non-null values of a column."""
 
     field: str
     letter: str
-    action: str
+    """The letter of the column's type."""
+    action: Action
     start: int = 0
     """The term's value for a sum without values."""
 
@@ -76,18 +94,21 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
     field = accumulator.field
     letter = _letter(schema.field(field).type)
     if isinstance(accumulator, Present):
-        return (Term(field, letter or "-", "n"),)
+        return (Term(field, letter or "-", Action.COUNT),)
     if letter is None:
         return None
     floating = letter in "FD"
     if isinstance(accumulator, WideTotal):
-        return Term(field, letter, "h"), Term(field, letter, "l")
+        return Term(field, letter, Action.ADD_UPPER_HALF), Term(field, letter, Action.ADD_LOWER_HALF)
     if isinstance(accumulator, Total):
-        return (Term(field, letter, "d" if floating else "s"),)
+        return (Term(field, letter, Action.ADD_FLOAT if floating else Action.ADD),)
     none = accumulator.empty(1)[0]
     start = none.astype(np.float64).view(np.int64) if floating else none.astype(np.int64)
-    actions = "Mm" if floating else "><"
-    return (Term(field, letter, actions[0 if accumulator.greatest else 1], int(start[0])),)
+    if accumulator.greatest:
+        action = Action.GREATEST_FLOAT if floating else Action.GREATEST
+    else:
+        action = Action.LEAST_FLOAT if floating else Action.LEAST
+    return (Term(field, letter, action, int(start[0])),)
 
 
 def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
@@ -249,7 +270,7 @@ def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
     assert slicing is not None
     assert time is not None
     made = [(each, _terms(each, node.schema) or ()) for each in slicing.accumulators]
-    looked_at = [Term(each.name, str(_letter(each.type)), "n") for each in _other_times(topology, node)]
+    looked_at = [Term(each.name, str(_letter(each.type)), Action.COUNT) for each in _other_times(topology, node)]
     terms = tuple(dict.fromkeys([*(term for _, of_one in made for term in of_one), *looked_at]))
     types: dict[str, Any] = {field.name: field.type for field in node.schema}
     name = node.inputs[0].stream[0]
@@ -258,9 +279,9 @@ def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
     return FrameSums(
         spout=name,
         bolt=node.name,
-        time=Term(time, str(_letter(types[time])), "-"),
+        time=Term(time, str(_letter(types[time])), Action.NOTHING),
         micros=_micros(types[time]) or 1,
-        keys=tuple(Term(name, str(_key_letter(types[name])), "-") for name in slicing.aggregates.by),
+        keys=tuple(Term(name, str(_key_letter(types[name])), Action.NOTHING) for name in slicing.aggregates.by),
         kinds=tuple(types[name] for name in slicing.aggregates.by),
         terms=terms,
         accumulators=tuple((each, tuple(map(terms.index, of_one))) for each, of_one in made),

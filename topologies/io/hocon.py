@@ -53,7 +53,7 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Blank:
+class Whitespace:
     """Blanks between two parts of a value; they matter only in texts."""
 
     spelling: str
@@ -74,12 +74,12 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Before:
+class PreviousValue:
     """The earlier value of a key, to which ``+=`` appends."""
 
 
 @dataclass
-class Sequenced:
+class ListValue:
     """A list."""
 
     items: list[Entry]
@@ -95,14 +95,14 @@ class Mapping:
     is_resolved: bool = False
     """True if each key has one entry, whose value is known."""
 
-    def lay(self, other: Mapping) -> None:
+    def overlay(self, other: Mapping) -> None:
         """Lays another mapping over this one: its values hide or extend those here."""
         for key, entries in other.entries.items():
             self.entries.setdefault(key, []).extend(entries)
 
 
-Value = Scalar | Sequenced | Mapping
-Part = Value | Blank | Reference | Before
+Value = Scalar | ListValue | Mapping
+Part = Value | Whitespace | Reference | PreviousValue
 
 
 @dataclass(eq=False)
@@ -129,7 +129,7 @@ class _Circular(Exception):
         self.entry = entry
 
 
-def resolve(root: Mapping | Sequenced) -> Any:
+def resolve(root: Mapping | ListValue) -> Any:
     """Returns the root as plain dicts, lists and scalars. Raises HoconError for a reference without a value."""
     resolver = _Resolver(root if isinstance(root, Mapping) else Mapping())
     value = resolver.whole(root)
@@ -140,7 +140,7 @@ def resolve(root: Mapping | Sequenced) -> Any:
 def _plain(value: Value | None) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(entry.value) for key, (entry,) in value.entries.items()}
-    if isinstance(value, Sequenced):
+    if isinstance(value, ListValue):
         return [_plain(item.value) for item in value.items]
     return None if value is None else value.value
 
@@ -171,7 +171,7 @@ class _Resolver:
             found = {key: (self._of_key(entries), entries[-1].place) for key, entries in value.entries.items()}
             return Mapping({key: [_known(*each)] for key, each in found.items() if each[0] is not None}, True)
         items = [(self._value(item, []), item.place) for item in value.items]
-        return Sequenced([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
+        return ListValue([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
 
     def _of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
         """Returns the value of a key from its entries; None if it has none."""
@@ -199,7 +199,7 @@ class _Resolver:
 
     def _value(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
         """Returns the value of an entry, without resolving lists and mappings inside it."""
-        if len(entry.parts) == 1 and isinstance(part := entry.parts[0], Scalar | Sequenced | Mapping):
+        if len(entry.parts) == 1 and isinstance(part := entry.parts[0], Scalar | ListValue | Mapping):
             return part
         if entry.is_known and not any(other.is_open for other in entry.used):
             self._used |= entry.used
@@ -230,27 +230,27 @@ class _Resolver:
 
     def _joined(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
         """Returns the parts of an entry as one value."""
-        found: list[Value | Blank] = []
+        found: list[Value | Whitespace] = []
         for part in entry.parts:
-            if isinstance(part, Reference | Before):
-                value = self._of_key(before) if isinstance(part, Before) else self._referred(part, entry)
+            if isinstance(part, Reference | PreviousValue):
+                value = self._of_key(before) if isinstance(part, PreviousValue) else self._referred(part, entry)
                 found += [] if value is None else [value]
             else:
                 found.append(part)
-        values = [part for part in found if not isinstance(part, Blank)]
+        values = [part for part in found if not isinstance(part, Whitespace)]
         if len(entry.parts) == 1 or not found:
             return values[0] if values else None
         mappings = [value for value in values if isinstance(value, Mapping)]
-        lists = [value for value in values if isinstance(value, Sequenced)]
+        lists = [value for value in values if isinstance(value, ListValue)]
         if not mappings and not lists:
-            text = "".join(part.spelling for part in found if isinstance(part, Scalar | Blank))
+            text = "".join(part.spelling for part in found if isinstance(part, Scalar | Whitespace))
             return Scalar(text, text)
         if len(mappings) == len(values):
             return _merged(mappings[::-1])
         if len(lists) == len(values):
-            refers = any(isinstance(part, Reference | Before) for part in entry.parts)
+            refers = any(isinstance(part, Reference | PreviousValue) for part in entry.parts)
             resolved = [self.whole(part) if refers else part for part in lists]
-            return Sequenced([item for part in resolved if isinstance(part, Sequenced) for item in part.items])
+            return ListValue([item for part in resolved if isinstance(part, ListValue) for item in part.items])
         raise entry.place.error(MIXED)
 
     def _referred(self, reference: Reference, entry: Entry) -> Value | None:
@@ -296,7 +296,7 @@ def _merged(layers: Sequence[Value]) -> Value:
     merged = Mapping()
     for layer in reversed(layers):
         assert isinstance(layer, Mapping)
-        merged.lay(layer)
+        merged.overlay(layer)
     return merged
 
 
@@ -341,10 +341,10 @@ class _Reader:
         """The path at which the text is included; None within a list, which has no paths."""
         self._at = 0
 
-    def document(self) -> Mapping | Sequenced:
+    def document(self) -> Mapping | ListValue:
         """Returns the mapping or list of the whole text."""
         self._gap()
-        root: Mapping | Sequenced
+        root: Mapping | ListValue
         if self._take("["):
             root = self._list()
         else:
@@ -362,7 +362,7 @@ class _Reader:
             word = _UNQUOTED.match(self._text, self._at)
             if word and word[0] == "include":
                 self._at = word.end()
-                mapping.lay(self._include(path))
+                mapping.overlay(self._include(path))
             else:
                 self._field(mapping, path)
             self._separator(closing)
@@ -382,17 +382,17 @@ class _Reader:
         inside = None if path is None else (*path, *outer, key)
         entry = self._value(None if appends else inside)
         if appends:
-            entry = Entry([Before(), Sequenced([entry])], entry.place)
+            entry = Entry([PreviousValue(), ListValue([entry])], entry.place)
         mapping.entries.setdefault(key, []).append(entry)
 
-    def _list(self) -> Sequenced:
+    def _list(self) -> ListValue:
         """Reads the items of a list, with its closing bracket."""
         items: list[Entry] = []
         self._gap()
         while not self._take("]"):
             items.append(self._value(None))
             self._separator("]")
-        return Sequenced(items)
+        return ListValue(items)
 
     def _separator(self, closing: str) -> None:
         """Reads the separator after a field or an item: a comma or a line end; the last one may lack it."""
@@ -412,11 +412,11 @@ class _Reader:
             if self._next() in ("", "\n", ",", "]", "}", "#") or self._text.startswith("//", self._at):
                 break
             if parts and self._at > start:
-                parts.append(Blank(self._text[start : self._at]))
+                parts.append(Whitespace(self._text[start : self._at]))
             parts.append(self._part(path))
         if not parts:
             self._fail("expected a value")
-        if sum(any(isinstance(part, kind) for part in parts) for kind in (Scalar, Sequenced, Mapping)) > 1:
+        if sum(any(isinstance(part, kind) for part in parts) for kind in (Scalar, ListValue, Mapping)) > 1:
             raise place.error(MIXED)
         return Entry(parts, place)
 
@@ -527,7 +527,7 @@ class _Reader:
             raise place.error(f"it includes a {other}, which is not supported: include a file")
         included = Mapping()
         for file in self._files(name, place):
-            included.lay(self._file(file, path, place))
+            included.overlay(self._file(file, path, place))
         return included
 
     def _files(self, name: str, place: Place) -> list[Path]:

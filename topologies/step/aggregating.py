@@ -231,7 +231,7 @@ class Unsendable(RuleError):
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """Route of messages: to a topic, or to the next step of the run."""
 
     topic: str
@@ -248,18 +248,18 @@ class Sender:
     """Turns results of rules into messages."""
 
     messages: MessageFormat
-    way: Way
+    route: Route
     """The main route."""
-    branches: Mapping[str, Way] = field(default_factory=dict)
+    branches: Mapping[str, Route] = field(default_factory=dict)
     """The branches, by name."""
 
     def message(self, out: Out) -> tuple[str, MessageRow]:
         """Returns the stream and the message of an event. Raises Unwritable or Unsendable for an event that cannot be a
         message."""
-        way, topic = self._way(out)
+        route, topic = self._route(out)
         headers = header_pairs(out.headers)
         key, value = _encoded(out.key), self._value(out, headers)
-        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+        return route.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, route.limit)
 
     def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
         """Returns the incoming message with the changes of the rules (UH-27). Its bytes stay if the format, and the
@@ -267,7 +267,7 @@ class Sender:
 
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
-        way, topic = self._way(out)
+        route, topic = self._route(out)
         came = {header["key"]: header["value"] for header in header_pairs(event.headers)}
         now = header_pairs(out.headers)
         same = {header["key"] for header in now if header["key"] in came and came[header["key"]] == header["value"]}
@@ -278,7 +278,7 @@ class Sender:
         if isinstance(self.messages, AvroMessages):  # a header names the schema of the bytes
             same_format = same_format and self.messages.schema_for(before) == self.messages.schema_for(after)
         value = row["value"] if same_format else self.messages.write(event.value, after)
-        return way.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, way.limit)
+        return route.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, route.limit)
 
     def _value(self, out: Out, headers: Pairs) -> bytes | None:
         """Returns the bytes of an event; None for a tombstone, which deletes its key."""
@@ -290,18 +290,18 @@ class Sender:
             )
         return None
 
-    def _way(self, out: Out) -> tuple[Way, str]:
-        way = self.way
+    def _route(self, out: Out) -> tuple[Route, str]:
+        route = self.route
         if out.branch is not None:
             if out.branch not in self.branches:
                 known = ", ".join(self.branches) or "none"
                 raise Unsendable(f"BranchName {out.branch!r:.80}: there is no such branch; there are: {known}")
-            way = self.branches[out.branch]
+            route = self.branches[out.branch]
         if out.topic is not None and not is_topic(out.topic):
             raise Unsendable(f"TargetTopic {out.topic!r:.80} cannot be the name of a topic")
-        if out.topic in way.sources:
+        if out.topic in route.sources:
             raise Unsendable(f"TargetTopic {out.topic!r:.80} is a source of this step: a loop (allowLoops)")
-        return way, out.topic or way.topic
+        return route, out.topic or route.topic
 
 
 def _small(row: MessageRow, limit: int | None) -> MessageRow:
@@ -365,7 +365,7 @@ class AggregateMessages(StatefulWindowedBolt):
     def output_schemas(self) -> dict[str, pa.Schema]:
         """Returns the streams: messages for the destination, for each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))
-        streams = (DEFAULT_STREAM, *(way.stream for way in self.sender.branches.values()))
+        streams = (DEFAULT_STREAM, *(route.stream for route in self.sender.branches.values()))
         return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
 
     def prepare(self, context: TaskContext) -> None:

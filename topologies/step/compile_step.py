@@ -21,7 +21,15 @@ from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import ISOLATION, Undeliverable
 from topologies.io.sinks import Sink
 from topologies.io.spouts import AnySpout
-from topologies.step.aggregating import AggregateMessages, DeadLetters, Sender, StopAtFailure, Way, rules_of, trigger_of
+from topologies.step.aggregating import (
+    AggregateMessages,
+    DeadLetters,
+    Route,
+    Sender,
+    StopAtFailure,
+    rules_of,
+    trigger_of,
+)
 from topologies.step.config import (
     AvroSchemaPlace,
     AvroSection,
@@ -363,8 +371,8 @@ class _Building:
         streams = branch_streams(step)
         sender = Sender(
             messages_of(step.format.output),
-            self._way(step.destination, DEFAULT_STREAM),
-            {branch.name: self._way(branch, streams[branch.name]) for branch in step.branches},
+            self._route(step.destination, DEFAULT_STREAM),
+            {branch.name: self._route(branch, streams[branch.name]) for branch in step.branches},
         )
         aggregate = AggregateMessages(
             read,
@@ -396,14 +404,14 @@ class _Building:
                 names += self._add(to, Parts.of(to), stream, again=to is step.error)
         return names
 
-    def _way(self, to: Destination | Step, stream: str) -> Way:
+    def _route(self, to: Destination | Step, stream: str) -> Route:
         """Returns the route of messages; Kafka's size limits do not apply between steps."""
         if isinstance(to, Step):
-            return Way(to.name, stream)
+            return Route(to.name, stream)
         if self.feed is not None:
-            return Way(to.topic, stream)
+            return Route(to.topic, stream)
         sources = frozenset[str]() if self.config.allow_loops else looping(self.config, to)
-        return Way(to.topic, stream, largest(self.config, to), sources)
+        return Route(to.topic, stream, largest(self.config, to), sources)
 
     def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
         """Adds the handling of messages that fail in a step, or before it."""

@@ -16,7 +16,7 @@ from topologies.engine.micro_batch import PHASES, Phase
 from topologies.testing.bolt_run import inputs_of, together
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
-from topologies.testing.policy_runs import INPUT, Cut, Given, OtherProcess, Recorder, Seen, Subject, picture
+from topologies.testing.policy_runs import INPUT, Cut, GivenEvents, OtherProcess, Recorder, RunResult, Subject, picture
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.durations import Duration, Extent, Time
@@ -90,7 +90,7 @@ _ELSEWHERE = (
 class PolicyDiffers(AssertionError):
     """Raised if policies break the promise: the windows depend on more than the events."""
 
-    def __init__(self, text: str, given: Given, first: Seen | None = None, second: Seen | None = None):
+    def __init__(self, text: str, given: GivenEvents, first: RunResult | None = None, second: RunResult | None = None):
         super().__init__(text)
         self.events = given.by_input()
         """The fewest events that showed the difference, in the form that ``check_policy`` takes."""
@@ -273,7 +273,7 @@ def _prepared(
     schema: SchemaLike | Mapping[str, SchemaLike] | None,
     clock: Sequence[Moment] | Mapping[str, Sequence[Moment]] | None,
     chosen_lag: bool,
-) -> tuple[Subject, Given]:
+) -> tuple[Subject, GivenEvents]:
     """Returns the subject of the check, and the events with their times, in order of arrival."""
     inputs = inputs_of(events, INPUT, schema)
     clocks = _clocks(clock, list(inputs))
@@ -335,7 +335,7 @@ def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[M
     return [None if each else time for time, each in zip(micros.tolist(), bad, strict=True)]
 
 
-def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> Given:
+def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> GivenEvents:
     """Returns the events of all inputs in order of arrival: by the latest time so far in their input, so that events of
     an input keep their order."""
     arrivals: list[tuple[int, str, int | None]] = []
@@ -345,7 +345,7 @@ def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]
             latest = latest if time is None else max(latest, time)
             arrivals.append((latest, name, time))
     order = sorted(range(len(arrivals)), key=lambda place: arrivals[place][0])  # stable
-    return Given(
+    return GivenEvents(
         together(tables).take(pa.array(order, pa.int64())),
         tuple(arrivals[place][2] for place in order),
         clocked,
@@ -354,7 +354,7 @@ def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]
     )
 
 
-def _disorder(given: Given) -> int:
+def _disorder(given: GivenEvents) -> int:
     """Returns how far the events are out of order, in microseconds."""
     most, latest = 0, None
     for time in given.times:
@@ -387,7 +387,7 @@ def _check_drawn(
     from hypothesis import HealthCheck
 
     found: list[list[CheckedWindow]] = []
-    largest: list[tuple[Subject, Given]] = []
+    largest: list[tuple[Subject, GivenEvents]] = []
 
     def one(rows: Any) -> None:
         if not any(map(len, inputs_of(rows, INPUT, schema).values())):  # type: ignore[arg-type]
@@ -428,11 +428,11 @@ def _check_drawn(
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Variant:
     """A second way to run the events, with the explanation for a difference."""
 
     cut: Cut
-    run: Callable[[Given, Cut], Seen]
+    run: Callable[[GivenEvents, Cut], RunResult]
     side: str
     """Title of the second side of the picture."""
     problem: str
@@ -442,9 +442,11 @@ class _Way:
 class _Checking:
     """All runs of one input."""
 
-    def __init__(self, subject: Subject, given: Given, check: PolicyCheck, chance: random.Random, cuts: int) -> None:
+    def __init__(
+        self, subject: Subject, given: GivenEvents, check: PolicyCheck, chance: random.Random, cuts: int
+    ) -> None:
         self.subject, self.given, self.check, self._chance, self._cuts = subject, given, check, chance, cuts
-        self.first = Seen()
+        self.first = RunResult()
         self._watch = Watch()
         self._still = frozenset(at for at, may in enumerate(given.may_tick(subject.lag)) if not may)
 
@@ -466,8 +468,8 @@ class _Checking:
             )
             for each in self.first.windows
         ]
-        for way in self._ways():
-            self._compare(way)
+        for variant in self._variants():
+            self._compare(variant)
         if other_process:
             self.in_another_process()
 
@@ -492,9 +494,9 @@ class _Checking:
                 )
             again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
             if self.subject.run(self.given, Cut()).same(plain):  # otherwise the plain difference is reported below
-                self._compare(_Way(Cut(), again, *_BEYOND_THE_CALL))
+                self._compare(_Variant(Cut(), again, *_BEYOND_THE_CALL))
 
-    def _fewest_mistaken(self) -> Given:
+    def _fewest_mistaken(self) -> GivenEvents:
         """Returns the fewest first events with which a guarded policy makes a mistake."""
         low, high = 1, len(self.given)
         while low < high:
@@ -504,31 +506,31 @@ class _Checking:
             low, high = (low, middle) if watch.mistakes else (middle + 1, high)
         return self.given.taken(range(low))
 
-    def _ways(self) -> Iterator[_Way]:
+    def _variants(self) -> Iterator[_Variant]:
         run, policies = self.subject.run, self.subject.policies()
         side, problem, advice = _BY_ITSELF
         calls = "".join(f"\n  It calls {each}." for each in list(self._watch.chance)[:3])
-        yield _Way(Cut(), run, side, problem, advice + calls)
+        yield _Variant(Cut(), run, side, problem, advice + calls)
         if any(event_by_event(each) is not None for each in policies):
-            yield _Way(Cut(), self.subject.changed(lambda each: event_by_event(each) or each).run, *_ON_ARRAYS)
+            yield _Variant(Cut(), self.subject.changed(lambda each: event_by_event(each) or each).run, *_ON_ARRAYS)
         if in_pieces(policies[0]) is not None:
-            yield _Way(Cut(), self.subject.changed(lambda each: in_pieces(each) or each).run, *_IN_PIECES)
+            yield _Variant(Cut(), self.subject.changed(lambda each: in_pieces(each) or each).run, *_IN_PIECES)
         cuts = list(self._drawn_cuts())
         for cut in cuts:
             self.check.cuts += 1
-            yield _Way(cut, run, *_CUT)
+            yield _Variant(cut, run, *_CUT)
         if len(self.given.columns) > 1 and not self.given.clocked and self._may_turn():
-            yield _Way(Cut(turned=True), run, *_TURNED)
+            yield _Variant(Cut(turned=True), run, *_TURNED)
         some = cuts[: max(self._cuts // 3, 2)]
         phases: list[Phase] = [each for each in PHASES if each != "compact"]
         for number, cut in enumerate(some):
             self.check.crashed += 1
             order = self._chance.sample(phases, len(phases)) if number else [phases[-3]]
-            yield _Way(replace(cut, crash=tuple(order)), run, *_CRASHED)
+            yield _Variant(replace(cut, crash=tuple(order)), run, *_CRASHED)
         for number, cut in enumerate(some if self.subject.key else ()):
             self.check.moved += 1
             tasks = (3,) if number == 0 else tuple(self._chance.choice([1, 2, 3, 4]) for _ in range(5))
-            yield _Way(replace(cut, tasks=tasks), run, f"with {', '.join(map(str, tasks))} tasks, in turn", *_MOVED)
+            yield _Variant(replace(cut, tasks=tasks), run, f"with {', '.join(map(str, tasks))} tasks, in turn", *_MOVED)
 
     def _may_turn(self) -> bool:
         """True if windows should not depend on which input comes first."""
@@ -594,24 +596,24 @@ class _Checking:
                 why = "it could not import the policies" if answer is None else answer.error
                 self.check.notes.append(f"the order of sets in another process ({why})")
                 return
-            self._compare(_Way(Cut(), lambda given, cut: other.ask(given, cut) or Seen(), *_ELSEWHERE))
+            self._compare(_Variant(Cut(), lambda given, cut: other.ask(given, cut) or RunResult(), *_ELSEWHERE))
         finally:
             other.close()
 
     # -- differences
 
-    def _compare(self, way: _Way) -> None:
+    def _compare(self, variant: _Variant) -> None:
         first = self.first if self.first.accounts else self.subject.run(self.given, Cut())
-        second = way.run(self.given, way.cut)
+        second = variant.run(self.given, variant.cut)
         if not first.same(second):
-            raise self._differs(way, first, second)
+            raise self._differs(variant, first, second)
 
-    def _differs(self, way: _Way, first: Seen, second: Seen) -> PolicyDiffers:
-        shrunk = _Shrinking(self.subject, way, self.given, first, second).fewest()
+    def _differs(self, variant: _Variant, first: RunResult, second: RunResult) -> PolicyDiffers:
+        shrunk = _Shrinking(self.subject, variant, self.given, first, second).fewest()
         given, cut, first, second = shrunk
-        shown = picture(given, first, second, cut, (_BOTH, way.side))
+        shown = picture(given, first, second, cut, (_BOTH, variant.side))
         kept = self._changed_attributes() if cut.crash else ""
-        text = f"{self._names()} {way.problem}.\n{shown}\n{way.advice}{kept}."
+        text = f"{self._names()} {variant.problem}.\n{shown}\n{variant.advice}{kept}."
         return PolicyDiffers(text, given, first, second)
 
     def _names(self) -> str:
@@ -622,12 +624,14 @@ class _Checking:
 class _Shrinking:
     """Reduces an input and a cut while two runs still differ."""
 
-    def __init__(self, subject: Subject, way: _Way, given: Given, first: Seen, second: Seen) -> None:
-        self._subject, self._way, self._left = subject, way, _TO_SHRINK
-        self._found = given, way.cut, first, second
+    def __init__(
+        self, subject: Subject, variant: _Variant, given: GivenEvents, first: RunResult, second: RunResult
+    ) -> None:
+        self._subject, self._variant, self._left = subject, variant, _TO_SHRINK
+        self._found = given, variant.cut, first, second
         self._numbers = list(range(len(given)))
 
-    def fewest(self) -> tuple[Given, Cut, Seen, Seen]:
+    def fewest(self) -> tuple[GivenEvents, Cut, RunResult, RunResult]:
         """Returns the smallest input and cut found, with the results of both runs."""
         self._fewer_batches()
         self._fewer_events()
@@ -659,14 +663,14 @@ class _Shrinking:
                     at += size
             size //= 2
 
-    def _differs(self, given: Given, cut: Cut) -> bool:
+    def _differs(self, given: GivenEvents, cut: Cut) -> bool:
         batches = 3 + len(cut.spans(len(given)))
         if self._left < batches:
             return False
         self._left -= batches
         may = given.may_tick(self._subject.lag)
         cut = replace(cut, still=cut.still | {end for end in cut.ends if not may[end]})
-        first, second = self._subject.run(given, Cut()), self._way.run(given, cut)
+        first, second = self._subject.run(given, Cut()), self._variant.run(given, cut)
         if first.error or first.same(second):
             return False
         self._found = given, cut, first, second
@@ -684,7 +688,7 @@ def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
     return replace(cut, ends=ends, still=frozenset(moved(end) for end in cut.still))
 
 
-def _listed(given: Given) -> str:
+def _listed(given: GivenEvents) -> str:
     rows = given.events()
     names = [f"{each}: " if len(given.columns) > 1 else "" for each in given.inputs]
     shown = [f"  {name}{row}" for name, row in zip(names[-5:], rows[-5:], strict=True)]

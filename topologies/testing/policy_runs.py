@@ -59,7 +59,7 @@ class Recorder(WindowedBolt):
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenEvents:
     """Events in order of arrival."""
 
     rows: pa.Table
@@ -86,7 +86,7 @@ class Given:
             seen[name] += 1
         return found
 
-    def taken(self, places: Sequence[int]) -> Given:
+    def taken(self, places: Sequence[int]) -> GivenEvents:
         """Returns some of the events."""
         return replace(
             self,
@@ -161,7 +161,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunResult:
     """Results of a run."""
 
     windows: tuple[Window, ...] = ()
@@ -170,7 +170,7 @@ class Seen:
     error: str = ""
     """The error that ended it."""
 
-    def same(self, other: Seen) -> bool:
+    def same(self, other: RunResult) -> bool:
         """True if the windows and accounts of both runs are equal."""
         return (self.windows, self.accounts, bool(self.error)) == (other.windows, other.accounts, bool(other.error))
 
@@ -231,7 +231,7 @@ class Subject:
         change = self.keep or (lambda policy: policy)
         return change(_copied(node.eviction)), change(_copied(node.trigger))
 
-    def run(self, given: Given, cut: Cut) -> Seen:
+    def run(self, given: GivenEvents, cut: Cut) -> RunResult:
         """Runs the events, cut in this way, and returns the results, including a BoltError."""
         return _Run(self, given, cut).result()
 
@@ -239,7 +239,7 @@ class Subject:
 class _Run:
     """One run, batch by batch, with the checkpoint in memory."""
 
-    def __init__(self, subject: Subject, given: Given, cut: Cut) -> None:
+    def __init__(self, subject: Subject, given: GivenEvents, cut: Cut) -> None:
         self._subject, self._given, self._cut = subject, given, cut
         self._checkpoint = MemoryCheckpoint()
         self._policies = subject.policies()
@@ -249,7 +249,7 @@ class _Run:
             self._places.setdefault(self._named(row, stream), []).append(place)
         self._tasks = cut.tasks[0]
 
-    def result(self) -> Seen:
+    def result(self) -> RunResult:
         """Runs all batches, and the end of the streams."""
         spans, given = self._cut.spans(len(self._given)), self._given
         clock = min((each for each in given.times if each is not None), default=0) if given.clocked else 0
@@ -261,14 +261,14 @@ class _Run:
                 self._batch(batch, BatchPlan(batch, advance, [_Rows(given, low, high, self._cut.turned)]))
             self._batch(batch + 1, BatchPlan(batch, TimeAdvance(clock, close=True), closing=True))
         except WindboltError as error:
-            return Seen(error=str(error))
+            return RunResult(error=str(error))
         manifest = self._checkpoint.latest()
         assert manifest is not None
         state = manifest.bolts[self._subject.name]
         accounts = {name: number for name, number in state.accounts.totals(sum(state.pending)).items() if number}
         windows = [cast("Window", each) for number in sorted(self._noted) for each in self._noted[number]]
         windows.sort(key=lambda window: window.key)  # stable, so windows of a key stay in order
-        return Seen(tuple(windows), tuple(sorted(accounts.items())))
+        return RunResult(tuple(windows), tuple(sorted(accounts.items())))
 
     def _batch(self, number: int, plan: BatchPlan) -> None:
         crash = self._cut.crash
@@ -345,7 +345,7 @@ def _crashing(at: Phase) -> Callable[[str], None]:
 class _Rows:
     """The events of a batch, each at its own clock in processing time."""
 
-    given: Given
+    given: GivenEvents
     low: int
     high: int
     turned: bool
@@ -430,7 +430,7 @@ class OtherProcess:
         )  # fmt: skip
         self._send(sent)
 
-    def ask(self, given: Given, cut: Cut) -> Seen | None:
+    def ask(self, given: GivenEvents, cut: Cut) -> RunResult | None:
         """Runs the events there and returns the results; None if the process has died or cannot import the policies."""
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, given.rows.schema) as writer:
@@ -438,7 +438,7 @@ class OtherProcess:
         self._send(pickle.dumps((sink.getvalue(), replace(given, rows=given.rows.slice(0, 0)), cut)))
         assert self._process.stdout is not None
         answer = _read(self._process.stdout)
-        return None if answer is None else cast("Seen | None", pickle.loads(answer))
+        return None if answer is None else cast("RunResult | None", pickle.loads(answer))
 
     def close(self) -> None:
         """Ends the process."""
@@ -491,7 +491,7 @@ _MOST_EVENTS, _MOST_WINDOWS, _WIDTH = 40, 8, 60
 _HELD, _NOT, _CUT = "●", "·", "─"
 
 
-def picture(given: Given, first: Seen, second: Seen, cut: Cut, sides: tuple[str, str]) -> str:
+def picture(given: GivenEvents, first: RunResult, second: RunResult, cut: Cut, sides: tuple[str, str]) -> str:
     """Returns events as lines and windows as columns (a, b, ...), with both runs side by side. ``cut``: of the second
     run; a line marks the end of each batch. ``sides``: title of each run."""
     pairs = _pairs(first.windows, second.windows)
@@ -548,7 +548,7 @@ def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for pair in pairs if any(pair is each for each in chosen)]
 
 
-def _places(given: Given, pairs: Sequence[Pair]) -> list[int]:
+def _places(given: GivenEvents, pairs: Sequence[Pair]) -> list[int]:
     """Returns the events that are shown: all, or those around the first difference."""
     if len(given) <= _MOST_EVENTS:
         return list(range(len(given)))
@@ -567,7 +567,7 @@ def _cells(place: int, windows: Sequence[Window | None]) -> str:
     return "".join(f"{mark:3}" for mark in marks)
 
 
-def _labels(given: Given) -> list[str]:
+def _labels(given: GivenEvents) -> list[str]:
     """Describes each event: its number from 1, its time (without a date that all share), its input if there are
     several, and its values."""
     times = ["" if time is None else show(time) for time in given.times]
@@ -598,5 +598,5 @@ def _window_line(letter: str, first: Window | None, second: Window | None) -> st
     return f"  window {letter} ends {show(one.end)}{key}{where}"
 
 
-def _accounts(seen: Seen) -> str:
+def _accounts(seen: RunResult) -> str:
     return ", ".join(f"{number} {name}" for name, number in seen.accounts) or "none"

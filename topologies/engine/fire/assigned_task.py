@@ -455,20 +455,20 @@ class Evaluations:
         return self._known is not None and len(self._known) > 0
 
     def run(
-        self, given: EvaluationScope, flags: NDArray[np.uint8]
+        self, scope: EvaluationScope, flags: NDArray[np.uint8]
     ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
         """Yields the due windows. Takes the flags of all events before the evaluation, and returns their flags
         afterwards (ACCOUNTED, NOT_LIVE)."""
-        chosen = np.flatnonzero((flags[: given.count] & NOT_LIVE) == 0)
-        whole = len(chosen) == len(given.events)
-        held = replace(given.events if whole else given.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
+        chosen = np.flatnonzero((flags[: scope.count] & NOT_LIVE) == 0)
+        whole = len(chosen) == len(scope.events)
+        held = replace(scope.events if whole else scope.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
-            task=self._task, released=self._released, last=None if given.last is None else (given.last, chosen),
+            task=self._task, released=self._released, last=None if scope.last is None else (scope.last, chosen),
             sums=self._sums, watched=self._watched,
         )  # fmt: skip
-        span = self._span(windows, held, given)
-        for window in self._due(windows, span, given):
+        span = self._span(windows, held, scope)
+        for window in self._due(windows, span, scope):
             end = int(window.piece.ends.max(initial=NONE)) if isinstance(window, FiredSums) else window.end_timestamp
             self.last_end = max(end, NONE if self.last_end is None else self.last_end)
             yield window
@@ -500,25 +500,25 @@ class Evaluations:
         """Writes the windows released exactly at the last limit; returns None if there are none."""
         return writer.add(self._released.table()) if len(self._released) else None
 
-    def _span(self, windows: AssignedWindows, held: RetainedEvents, given: EvaluationScope) -> Span:
+    def _span(self, windows: AssignedWindows, held: RetainedEvents, scope: EvaluationScope) -> Span:
         if self._keys is None:
-            return Span(given.after, NONE if given.upto is None else given.upto)
+            return Span(scope.after, NONE if scope.upto is None else scope.upto)
         assert held.keys is not None
-        if given.within_batch:
-            assert given.events.keys is not None
-            assert given.upto is not None
-            key = int(given.events.keys[given.count])
-            return windows.span_of(*self._keys.span_of_key(held.keys, key, given.upto))
-        return windows.span_of(*self._keys.span(held.keys, given.upto))
+        if scope.within_batch:
+            assert scope.events.keys is not None
+            assert scope.upto is not None
+            key = int(scope.events.keys[scope.count])
+            return windows.span_of(*self._keys.span_of_key(held.keys, key, scope.upto))
+        return windows.span_of(*self._keys.span(held.keys, scope.upto))
 
-    def _due(self, windows: AssignedWindows, span: Span, given: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
+    def _due(self, windows: AssignedWindows, span: Span, scope: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
         """Yields the due windows, then records when the next ones are due."""
-        empty = None if self._known is None else self._known.empty_windows(given.upto)
+        empty = None if self._known is None else self._known.empty_windows(scope.upto)
         decisions: PaneDecisions | None = None
         if empty is not None:
             yield from windows.windows_and_empty(span, empty)
         elif self._panes is not None:
-            decisions = self._panes.decisions(given.upto, within_batch=given.within_batch)
+            decisions = self._panes.decisions(scope.upto, within_batch=scope.within_batch)
             yield from windows.panes(span, decisions)
             self._panes.update(decisions)
         elif self._sums is not None:

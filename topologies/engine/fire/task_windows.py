@@ -115,11 +115,11 @@ def _incoming(
     arriving = RetainedEvents(times=times, payload=rows.table, streams=streams, keys=keys)
     if admission_context.key_marks is None:
         marks = _marks(item, router, rows)
-        if admission_context.codes is not None and _decided_by_key(item, node, admission_context, times, marks):
-            keys = admission_context.codes(arriving)
+        if admission_context.key_coder is not None and _decided_by_key(item, node, admission_context, times, marks):
+            keys = admission_context.key_coder(arriving)
     else:
-        assert admission_context.codes is not None
-        keys = admission_context.codes(arriving)
+        assert admission_context.key_coder is not None
+        keys = admission_context.key_coder(arriving)
         values = key_rows(rows.table, streams, node.keys)
         marks = admission_context.key_marks(keys, times, timely(codes), values)
     if any(node.brings_clock) and not node.without_windows:
