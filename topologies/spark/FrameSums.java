@@ -36,38 +36,38 @@ static final class Memory {
     /** Bytes that a task requests at once. */
     private static final long STEP = 1L << 20;
 
-    private final TaskMemory share;
+    private final TaskMemory taskMemory;
     private long used, room;
 
     /** ``room``: the bytes for a thread of the driver, whose memory Spark does not divide. */
     Memory(TaskContext task, long room) {
         TaskMemoryManager manager = task == null ? null : task.taskMemoryManager();
-        share = manager == null ? null : new TaskMemory(manager);
+        taskMemory = manager == null ? null : new TaskMemory(manager);
         this.room = manager == null ? room : 0;
     }
 
     /** Returns false if that many bytes are not left. */
-    boolean takes(long bytes) {
+    boolean acquire(long bytes) {
         used += bytes;
         if (used <= room) {
             return true;
         }
-        if (share == null) {
+        if (taskMemory == null) {
             return false;
         }
         long more = Math.max(STEP, used - room);
-        long granted = share.acquireMemory(more);
+        long granted = taskMemory.acquireMemory(more);
         room += granted;
         return granted == more;
     }
 
-    void gives(long bytes) {
+    void release(long bytes) {
         used -= bytes;
     }
 
     void close() {
-        if (share != null) {
-            share.freeMemory(room);
+        if (taskMemory != null) {
+            taskMemory.freeMemory(room);
         }
     }
 }
@@ -94,7 +94,7 @@ static final class Slice {
 
 /** The non-null values of a column in a batch. */
 static final class ColumnValues {
-    private int[] each = new int[0], some;
+    private int[] allRows = new int[0], someRows;
     /** The number of values, the row of each, and each value in one of these arrays. */
     int count;
     int[] rows;
@@ -103,29 +103,29 @@ static final class ColumnValues {
 
     /** Called before the columns of a batch with this many rows are read. */
     void reserve(int size) {
-        if (each.length < size) {
-            each = new int[size];
-            some = new int[size];
+        if (allRows.length < size) {
+            allRows = new int[size];
+            someRows = new int[size];
             numbers = new long[size];
             reals = new double[size];
             for (int row = 0; row < size; row++) {
-                each[row] = row;
+                allRows[row] = row;
             }
         }
     }
 
     /** Finds the rows with a value among this many rows. */
     void find(ColumnVector column, int size) {
-        rows = each;
+        rows = allRows;
         count = size;
         if (column.hasNull()) {
             int found = 0;
             for (int row = 0; row < size; row++) {
                 if (!column.isNullAt(row)) {
-                    some[found++] = row;
+                    someRows[found++] = row;
                 }
             }
-            rows = some;
+            rows = someRows;
             count = found;
         }
     }
@@ -230,12 +230,12 @@ static final class FrameSums extends BufferedRowIterator {
     private final JsonObjects objects;
     private final int[] columns;
     private final char[] kinds, actions;
-    private final long[] starts;
-    private final int keys, width, terms, record;
+    private final long[] initialTerms;
+    private final int keys, width, terms, numbersPerSum;
     /** How many bits of a sum's number give its place in its block, and a mask of these bits. */
-    private final int bits, low;
+    private final int bits, placeMask;
     private final HashMap[] texts;
-    private final ArrayList[] listed;
+    private final ArrayList[] textsByNumber;
 
     private scala.collection.Iterator input;
     private int size;
@@ -243,7 +243,7 @@ static final class FrameSums extends BufferedRowIterator {
     private final HashMap slices = new HashMap();
     /** Recently used slices; neighbours in time have different places. */
     private final Slice[] recent = new Slice[2 * RECENT];
-    private long[] wanted;
+    private long[] wantedKey;
     private Memory memory;
     private long textBytes, textOfSums;
     /** Upper bound on the bytes written so far. */
@@ -252,13 +252,10 @@ static final class FrameSums extends BufferedRowIterator {
     private boolean full;
 
     /** Number of rows that were read last: one, or those of a batch of columns. */
-    private int taken;
-    /**
-     * For each row of a batch: its time, its sum, the key columns that are null, and the numbers of the other key
-     * columns.
-     */
+    private int rowsRead;
+    /** For each row of a batch: its time; the key columns that are null; its sum; the numbers of other key columns. */
     private long[] times = new long[0], marks;
-    private int[] found;
+    private int[] sumOfRow;
     private long[][] codes;
     private final ColumnValues values = new ColumnValues();
     /** For each place of a dictionary, the number of its text plus 1; 0 if it has none yet. */
@@ -287,27 +284,27 @@ static final class FrameSums extends BufferedRowIterator {
         columns = new int[count];
         kinds = new char[count];
         actions = new char[count];
-        starts = new long[count];
+        initialTerms = new long[count];
         for (int at = 0; at < count; at++) {
             String[] parts = lines[at + 3].split(" ");
             columns[at] = Integer.parseInt(parts[0]);
             kinds[at] = parts[1].charAt(0);
             actions[at] = parts[2].charAt(0);
-            starts[at] = Long.parseLong(parts[3]);
+            initialTerms[at] = Long.parseLong(parts[3]);
         }
         objects = value < 0 ? null : new JsonObjects(lines[2].split(" "), columns);
         texts = new HashMap[keys];
-        listed = new ArrayList[keys];
+        textsByNumber = new ArrayList[keys];
         for (int key = 0; key < keys; key++) {
             texts[key] = new HashMap();
-            listed[key] = new ArrayList();
+            textsByNumber[key] = new ArrayList();
         }
-        wanted = new long[width];
+        wantedKey = new long[width];
         terms = count - 1 - keys;
-        record = width + 2 + terms;
-        mostSums = Math.min(MOST, most / (8L * record));
-        bits = Math.max(0, 31 - Integer.numberOfLeadingZeros(BLOCK / record));
-        low = (1 << bits) - 1;
+        numbersPerSum = width + 2 + terms;
+        mostSums = Math.min(MOST, most / (8L * numbersPerSum));
+        bits = Math.max(0, 31 - Integer.numberOfLeadingZeros(BLOCK / numbersPerSum));
+        placeMask = (1 << bits) - 1;
         written = 8L * (3 + keys);
     }
 
@@ -324,10 +321,10 @@ static final class FrameSums extends BufferedRowIterator {
         memory = new Memory(TaskContext.get(), room);
         while (sums == 0 && input.hasNext()) {
             Object next = input.next();
-            boolean good;
-            taken = 1;
+            boolean isValid;
+            rowsRead = 1;
             if (next instanceof ColumnarBatch) {
-                good = take((ColumnarBatch) next);
+                isValid = addBatch((ColumnarBatch) next);
             } else {
                 InternalRow row = (InternalRow) next;
                 if (struct >= 0) {
@@ -339,26 +336,26 @@ static final class FrameSums extends BufferedRowIterator {
                 if (objects != null) {
                     row = row.isNullAt(value) ? null : objects.row(row.getBinary(value));
                 }
-                good = row != null && take(row);
+                isValid = row != null && addRow(row);
             }
-            rows += taken;
-            boolean told = rows >= ENOUGH_TO_TELL && rows - taken < ENOUGH_TO_TELL;
-            if (!good) {
+            rows += rowsRead;
+            boolean canTell = rows >= ENOUGH_TO_TELL && rows - rowsRead < ENOUGH_TO_TELL;
+            if (!isValid) {
                 sums = BAD_ROW;
-            } else if (full || size > mostSums || (told && 2 * size > rows)) {
+            } else if (full || size > mostSums || (canTell && 2 * size > rows)) {
                 sums = TOO_MANY;
             }
         }
         input = null;
-        if (sums == 0 && (written + textOfSums > most || (files.isEmpty() && !memory.takes(COPIES * written)))) {
+        if (sums == 0 && (written + textOfSums > most || (files.isEmpty() && !memory.acquire(COPIES * written)))) {
             sums = TOO_MANY;
         }
-        give(rows, sums);
+        writeResult(rows, sums);
         memory.close();
     }
 
     /** Adds a row. Returns false without a valid time, or for a value outside the years 1 to 9999 in a time column. */
-    private boolean take(InternalRow row) {
+    private boolean addRow(InternalRow row) {
         int column = columns[0];
         if (row.isNullAt(column)) {
             return false;
@@ -369,16 +366,16 @@ static final class FrameSums extends BufferedRowIterator {
         }
         time *= scale;
         Slice slice = slice(time);
-        wanted[1] = slice.late;
+        wantedKey[1] = slice.late;
         for (int key = 0; key < keys; key++) {
             column = columns[1 + key];
             if (row.isNullAt(column)) {
-                wanted[1] |= 2L << key;
-                wanted[2 + key] = 0;
+                wantedKey[1] |= 2L << key;
+                wantedKey[2 + key] = 0;
             } else if (!inCalendar(row, column, kinds[1 + key])) {
                 return false;
             } else {
-                wanted[2 + key] = code(row, column, key);
+                wantedKey[2 + key] = code(row, column, key);
             }
         }
         int number = place(slice);
@@ -386,7 +383,7 @@ static final class FrameSums extends BufferedRowIterator {
             return true;
         }
         long[] block = blocks[number >> bits];
-        int at = (number & low) * record + width;
+        int at = (number & placeMask) * numbersPerSum + width;
         block[at]++;
         block[at + 1] = Math.max(block[at + 1], time);
         for (int term = 0; term < terms; term++) {
@@ -405,24 +402,24 @@ static final class FrameSums extends BufferedRowIterator {
      * Adds the first rows of a batch of columns for which there is room. Returns false if one is bad. Works column by
      * column where possible, because Java compiles short loops to fast code.
      */
-    private boolean take(ColumnarBatch batch) {
-        taken = batch.numRows();
-        if (taken == 0) {
+    private boolean addBatch(ColumnarBatch batch) {
+        rowsRead = batch.numRows();
+        if (rowsRead == 0) {
             return true;
         }
-        values.reserve(taken);
-        if (times.length < taken) {
-            times = new long[taken];
-            marks = new long[taken];
-            codes = new long[keys][taken];
-            found = new int[taken];
+        values.reserve(rowsRead);
+        if (times.length < rowsRead) {
+            times = new long[rowsRead];
+            marks = new long[rowsRead];
+            codes = new long[keys][rowsRead];
+            sumOfRow = new int[rowsRead];
         }
-        if (!takeTimes(batch.column(columns[0]))) {
+        if (!readTimes(batch.column(columns[0]))) {
             return false;
         }
-        Arrays.fill(marks, 0, taken, 0L);
+        Arrays.fill(marks, 0, rowsRead, 0L);
         for (int key = 0; key < keys; key++) {
-            if (!takeKey(batch.column(columns[1 + key]), key)) {
+            if (!readKey(batch.column(columns[1 + key]), key)) {
                 return false;
             }
         }
@@ -430,7 +427,7 @@ static final class FrameSums extends BufferedRowIterator {
         for (int term = 0; term < terms && !full; term++) {
             int at = 1 + keys + term;
             if (term == 0 || columns[at] != columns[at - 1]) {
-                values.find(batch.column(columns[at]), taken);
+                values.find(batch.column(columns[at]), rowsRead);
                 values.read(batch.column(columns[at]), kinds[at]);
                 if (!values.inCalendar(kinds[at])) {
                     return false;
@@ -442,14 +439,14 @@ static final class FrameSums extends BufferedRowIterator {
     }
 
     /** Reads the times of a batch, in microseconds. Returns false if one is invalid. */
-    private boolean takeTimes(ColumnVector column) {
-        values.find(column, taken);
-        if (values.count < taken) {
+    private boolean readTimes(ColumnVector column) {
+        values.find(column, rowsRead);
+        if (values.count < rowsRead) {
             return false;
         }
         values.read(column, kinds[0]);
         long[] numbers = values.numbers;
-        for (int row = 0; row < taken; row++) {
+        for (int row = 0; row < rowsRead; row++) {
             if (numbers[row] < firstValid || numbers[row] > lastValid) {
                 return false;
             }
@@ -459,10 +456,10 @@ static final class FrameSums extends BufferedRowIterator {
     }
 
     /** Reads a key column, each value as its number. Returns false for a date or time that Python cannot represent. */
-    private boolean takeKey(ColumnVector column, int key) {
+    private boolean readKey(ColumnVector column, int key) {
         char kind = kinds[1 + key];
         long[] codes = this.codes[key], numbers = values.numbers;
-        values.find(column, taken);
+        values.find(column, rowsRead);
         if (kind == 'T' || kind == 'X') {
             numberTexts(column, kind, key);
         } else {
@@ -475,9 +472,9 @@ static final class FrameSums extends BufferedRowIterator {
         } else if (!values.inCalendar(kind)) {
             return false;
         }
-        if (values.count < taken) {
-            Arrays.fill(codes, 0, taken, 0L);
-            for (int row = 0; row < taken; row++) {
+        if (values.count < rowsRead) {
+            Arrays.fill(codes, 0, rowsRead, 0L);
+            for (int row = 0; row < rowsRead; row++) {
                 marks[row] |= 2L << key;
             }
             for (int at = 0; at < values.count; at++) {
@@ -507,7 +504,7 @@ static final class FrameSums extends BufferedRowIterator {
             }
             UTF8String text = kind == 'T' ? column.getUTF8String(row) : UTF8String.fromBytes(column.getBinary(row));
             if (text != last) { // a column from folder names has one text for all rows
-                number = numbered(text, key);
+                number = numberOf(text, key);
                 last = text;
             }
             values.numbers[at] = number;
@@ -520,27 +517,27 @@ static final class FrameSums extends BufferedRowIterator {
     /** Finds and counts the sums of the first rows of a batch for which there is room. */
     private void placeRows() {
         long[] first = keys == 1 ? codes[0] : null;
-        for (int row = 0; row < taken; row++) {
+        for (int row = 0; row < rowsRead; row++) {
             long time = times[row];
             Slice slice = slice(time);
             long mark = slice.late | marks[row];
-            int number = first == null ? -1 : foundAtOnce(slice, mark, first[row]);
+            int number = first == null ? -1 : findInHomePlace(slice, mark, first[row]);
             if (number < 0) {
-                wanted[1] = mark;
+                wantedKey[1] = mark;
                 for (int key = 0; key < keys; key++) {
-                    wanted[2 + key] = codes[key][row];
+                    wantedKey[2 + key] = codes[key][row];
                 }
                 number = place(slice);
                 if (full) {
-                    taken = row + 1;
+                    rowsRead = row + 1;
                     return;
                 }
             }
             long[] block = blocks[number >> bits];
-            int at = (number & low) * record + width;
+            int at = (number & placeMask) * numbersPerSum + width;
             block[at]++;
             block[at + 1] = Math.max(block[at + 1], time);
-            found[row] = number;
+            sumOfRow[row] = number;
         }
     }
 
@@ -549,7 +546,7 @@ static final class FrameSums extends BufferedRowIterator {
         int[] rows = values.rows;
         long[] numbers = values.numbers;
         for (int at = 0; at < values.count; at++) {
-            int number = found[rows[at]], place = (number & low) * record + term;
+            int number = sumOfRow[rows[at]], place = (number & placeMask) * numbersPerSum + term;
             long[] block = blocks[number >> bits];
             switch (action) {
                 case 'n':
@@ -571,7 +568,7 @@ static final class FrameSums extends BufferedRowIterator {
                     block[place] = Math.max(block[place], numbers[at]);
                     break;
                 default:
-                    block[place] = joined(block[place], values.reals[at], action);
+                    block[place] = combined(block[place], values.reals[at], action);
             }
         }
     }
@@ -611,7 +608,7 @@ static final class FrameSums extends BufferedRowIterator {
                 term[at] = Math.max(term[at], whole(row, column, kind));
                 break;
             default:
-                term[at] = joined(term[at], real(row, column, kind), action);
+                term[at] = combined(term[at], real(row, column, kind), action);
         }
     }
 
@@ -641,9 +638,9 @@ static final class FrameSums extends BufferedRowIterator {
         char kind = kinds[1 + key];
         switch (kind) {
             case 'T':
-                return numbered(row.getUTF8String(column), key);
+                return numberOf(row.getUTF8String(column), key);
             case 'X':
-                return numbered(UTF8String.fromBytes(row.getBinary(column)), key);
+                return numberOf(UTF8String.fromBytes(row.getBinary(column)), key);
             case 'F':
             case 'D':
                 return bitsOf(real(row, column, kind));
@@ -653,7 +650,7 @@ static final class FrameSums extends BufferedRowIterator {
     }
 
     /** Returns the bits of a double after adding a value, or the bits of the lesser or greater of the two. */
-    private static long joined(long term, double value, char action) {
+    private static long combined(long term, double value, char action) {
         double before = Double.longBitsToDouble(term);
         return Double.doubleToRawLongBits(action == 'd' ? before + value
             : action == 'm' ? Math.min(before, value) : Math.max(before, value));
@@ -664,18 +661,18 @@ static final class FrameSums extends BufferedRowIterator {
         return Double.doubleToLongBits(value + 0.0);
     }
 
-    private long numbered(UTF8String text, int key) {
+    private long numberOf(UTF8String text, int key) {
         Object found = texts[key].get(text);
         if (found == null) {
             textBytes += text.numBytes() + OF_TEXT;
-            full = full || textBytes > MOST_TEXT || !memory.takes(text.numBytes() + OF_TEXT);
+            full = full || textBytes > MOST_TEXT || !memory.acquire(text.numBytes() + OF_TEXT);
             if (full) {
                 return 0;
             }
             UTF8String kept = text.copy(); // the row reuses its bytes for the next row
-            found = Long.valueOf(listed[key].size());
+            found = Long.valueOf(textsByNumber[key].size());
             texts[key].put(kept, found);
-            listed[key].add(kept);
+            textsByNumber[key].add(kept);
             written += 8 + text.numBytes();
         }
         return ((Long) found).longValue();
@@ -684,20 +681,20 @@ static final class FrameSums extends BufferedRowIterator {
     /** Returns the slice of an event with this time. */
     private Slice slice(long time) {
         // Division is slow; a product is off by one slice at most, or is not used.
-        long since = time - origin, number = (long) (since * perSlide), rest = since - number * slide;
-        if (rest < 0) {
-            rest += slide;
+        long since = time - origin, number = (long) (since * perSlide), offset = since - number * slide;
+        if (offset < 0) {
+            offset += slide;
             number--;
-        } else if (rest >= slide) {
-            rest -= slide;
+        } else if (offset >= slide) {
+            offset -= slide;
             number++;
         }
-        if (rest < 0 || rest >= slide) {
-            rest = Math.floorMod(since, slide);
+        if (offset < 0 || offset >= slide) {
+            offset = Math.floorMod(since, slide);
             number = Math.floorDiv(since, slide);
         }
-        int half = rest < cut ? 0 : 1;
-        long last = time - rest + (half == 0 ? cut : slide) - 1;
+        int half = offset < cut ? 0 : 1;
+        long last = time - offset + (half == 0 ? cut : slide) - 1;
         int late = time < firstInTime ? 1 : 0, at = (int) (2 * number + half) & RECENT - 1 | late * RECENT;
         Slice slice = recent[at];
         if (slice == null || slice.last != last || slice.late != late) {
@@ -713,7 +710,7 @@ static final class FrameSums extends BufferedRowIterator {
         if (slice == null) {
             slice = new Slice(last, late);
             slices.put(name, slice);
-            full = full || !memory.takes(slice.bytes());
+            full = full || !memory.acquire(slice.bytes());
         }
         return slice;
     }
@@ -722,11 +719,11 @@ static final class FrameSums extends BufferedRowIterator {
      * Returns the number of a sum by a key of one column if the sum is in its home place of the table, as most are;
      * else -1.
      */
-    private int foundAtOnce(Slice slice, long mark, long code) {
+    private int findInHomePlace(Slice slice, long mark, long code) {
         int number = slice.places[(int) (mixed(mixed(mark) ^ code) >>> slice.shift)] - 1;
         if (number >= 0) {
             long[] block = blocks[number >> bits];
-            int start = (number & low) * record;
+            int start = (number & placeMask) * numbersPerSum;
             if (block[start + 1] != mark || block[start + 2] != code) {
                 return -1;
             }
@@ -738,12 +735,12 @@ static final class FrameSums extends BufferedRowIterator {
     private int place(Slice slice) {
         int[] places = slice.places;
         int mask = places.length - 1;
-        int at = (int) (hash(wanted, 0) >>> slice.shift);
+        int at = (int) (hash(wantedKey, 0) >>> slice.shift);
         for (; places[at] != 0; at = (at + 1) & mask) {
             int number = places[at] - 1;
             long[] block = blocks[number >> bits];
-            int start = (number & low) * record, same = 1;
-            while (same < width && block[start + same] == wanted[same]) {
+            int start = (number & placeMask) * numbersPerSum, same = 1;
+            while (same < width && block[start + same] == wantedKey[same]) {
                 same++;
             }
             if (same == width) {
@@ -754,28 +751,28 @@ static final class FrameSums extends BufferedRowIterator {
             grow(slice);
             return full ? 0 : place(slice);
         }
-        if ((size & low) == 0) {
-            full = full || !memory.takes(8L * record << bits);
+        if ((size & placeMask) == 0) {
+            full = full || !memory.acquire(8L * numbersPerSum << bits);
             if (full) {
                 return 0;
             }
             if (size >> bits == blocks.length) {
                 blocks = (long[][]) Arrays.copyOf(blocks, 2 * blocks.length);
             }
-            blocks[size >> bits] = new long[record << bits];
+            blocks[size >> bits] = new long[numbersPerSum << bits];
         }
         long[] block = blocks[size >> bits];
-        int start = (size & low) * record;
+        int start = (size & placeMask) * numbersPerSum;
         block[start] = slice.last;
-        System.arraycopy(wanted, 1, block, start + 1, width - 1);
+        System.arraycopy(wantedKey, 1, block, start + 1, width - 1);
         block[start + width + 1] = Long.MIN_VALUE;
-        System.arraycopy(starts, 1 + keys, block, start + width + 2, terms);
+        System.arraycopy(initialTerms, 1 + keys, block, start + width + 2, terms);
         places[at] = size + 1;
         slice.size++;
         if (files.isEmpty()) {
             countTexts();
         }
-        written += 8L * record;
+        written += 8L * numbersPerSum;
         full = full || written + textOfSums > most; // the remaining rows need not be read
         return size++;
     }
@@ -784,8 +781,8 @@ static final class FrameSums extends BufferedRowIterator {
     private void countTexts() {
         for (int key = 0; key < keys; key++) {
             char kind = kinds[1 + key];
-            if ((kind == 'T' || kind == 'X') && (wanted[1] & 2L << key) == 0) {
-                textOfSums += ((UTF8String) listed[key].get((int) wanted[2 + key])).numBytes();
+            if ((kind == 'T' || kind == 'X') && (wantedKey[1] & 2L << key) == 0) {
+                textOfSums += ((UTF8String) textsByNumber[key].get((int) wantedKey[2 + key])).numBytes();
             }
         }
     }
@@ -806,7 +803,7 @@ static final class FrameSums extends BufferedRowIterator {
     /** Doubles the table of a slice, if there is room. */
     private void grow(Slice slice) {
         long before = slice.bytes();
-        full = full || !memory.takes(2 * before);
+        full = full || !memory.acquire(2 * before);
         if (full) {
             return;
         }
@@ -815,7 +812,7 @@ static final class FrameSums extends BufferedRowIterator {
         for (int each = 0; each < old.length; each++) {
             int number = old[each] - 1;
             if (number >= 0) {
-                int at = (int) (hash(blocks[number >> bits], (number & low) * record) >>> shift);
+                int at = (int) (hash(blocks[number >> bits], (number & placeMask) * numbersPerSum) >>> shift);
                 while (places[at] != 0) {
                     at = (at + 1) & mask;
                 }
@@ -824,14 +821,14 @@ static final class FrameSums extends BufferedRowIterator {
         }
         slice.places = places;
         slice.shift = shift;
-        memory.gives(before);
+        memory.release(before);
     }
 
     /** Writes the file of this partition, or the only row if there are no files. */
-    private void give(long rows, long none) throws IOException {
+    private void writeResult(long rows, long reason) throws IOException {
         if (files.isEmpty()) {
-            ByteArrayOutputStream sums = new ByteArrayOutputStream(none < 0 ? 1 << 8 : (int) written);
-            write(sums, rows, none);
+            ByteArrayOutputStream sums = new ByteArrayOutputStream(reason < 0 ? 1 << 8 : (int) written);
+            write(sums, rows, reason);
             UnsafeRowWriter row = new UnsafeRowWriter(1, sums.size() + 8);
             row.reset();
             row.zeroOutNullBytes();
@@ -841,7 +838,7 @@ static final class FrameSums extends BufferedRowIterator {
         }
         OutputStream out = new BufferedOutputStream(new FileOutputStream(files + partitionIndex), 1 << 16);
         try {
-            write(out, rows, none);
+            write(out, rows, reason);
         } finally {
             out.close();
         }
@@ -851,32 +848,32 @@ static final class FrameSums extends BufferedRowIterator {
      * Writes 64-bit numbers: the count of rows; the count of sums, or the reason for none; the count of texts in each
      * key column; the sums; and the lengths of the texts. The texts follow, padded to a multiple of 64 bits.
      */
-    private void write(OutputStream out, long rows, long none) throws IOException {
+    private void write(OutputStream out, long rows, long reason) throws IOException {
         long[] sizes = new long[2 + keys];
         sizes[0] = rows;
-        sizes[1] = none < 0 ? none : size;
+        sizes[1] = reason < 0 ? reason : size;
         for (int key = 0; key < keys; key++) {
-            sizes[2 + key] = listed[key].size();
+            sizes[2 + key] = textsByNumber[key].size();
         }
         put(out, sizes, sizes.length);
-        if (none < 0) {
+        if (reason < 0) {
             return;
         }
         for (int sum = 0; sum < size; sum += 1 << bits) {
-            put(out, blocks[sum >> bits], Math.min(size - sum, 1 << bits) * record);
+            put(out, blocks[sum >> bits], Math.min(size - sum, 1 << bits) * numbersPerSum);
         }
         long written = 0;
         for (int key = 0; key < keys; key++) {
-            long[] lengths = new long[listed[key].size()];
+            long[] lengths = new long[textsByNumber[key].size()];
             for (int text = 0; text < lengths.length; text++) {
-                lengths[text] = ((UTF8String) listed[key].get(text)).numBytes();
+                lengths[text] = ((UTF8String) textsByNumber[key].get(text)).numBytes();
                 written += lengths[text];
             }
             put(out, lengths, lengths.length);
         }
         for (int key = 0; key < keys; key++) {
-            for (int text = 0; text < listed[key].size(); text++) {
-                out.write(((UTF8String) listed[key].get(text)).getBytes());
+            for (int text = 0; text < textsByNumber[key].size(); text++) {
+                out.write(((UTF8String) textsByNumber[key].get(text)).getBytes());
             }
         }
         out.write(new byte[(int) (-written & 7)]);

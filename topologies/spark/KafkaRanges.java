@@ -63,11 +63,11 @@ public class KafkaRanges {
     public String read(final String folder, String lines, int threads, final long patience) throws Exception {
         final String[] ranges = lines.split("\n");
         final long[] counts = new long[ranges.length];
-        finish(new Reading(this, ranges, threads) {
+        finish(new RangeWork(this, ranges, threads) {
             void work(int thread) throws Exception {
                 for (int at = next(); at >= 0; at = next()) {
                     String[] range = ranges[at].split("\t");
-                    counts[at] = write(records(range, patience), folder + "/" + range[4]);
+                    counts[at] = write(openRange(range, patience), folder + "/" + range[4]);
                 }
             }
         });
@@ -87,7 +87,7 @@ public class KafkaRanges {
             String lines, final CodeAndComment code, final String plan, int threads, final long patience, final int parts)
             throws Exception {
         final String[] ranges = lines.split("\n");
-        finish(new Reading(this, ranges, threads) {
+        finish(new RangeWork(this, ranges, threads) {
             void work(int thread) throws Exception {
                 GeneratedClass made = (GeneratedClass) CodeGenerator$.MODULE$.compile(code)._1();
                 Long room = Long.valueOf(Runtime.getRuntime().maxMemory() / parts / this.threads);
@@ -101,10 +101,10 @@ public class KafkaRanges {
     }
 
     /** The reading of ranges, shared by threads. */
-    abstract static class Reading extends SharedWork {
+    abstract static class RangeWork extends SharedWork {
         private final KafkaRanges reader;
 
-        Reading(KafkaRanges reader, String[] ranges, int threads) {
+        RangeWork(KafkaRanges reader, String[] ranges, int threads) {
             super(ranges.length, threads);
             this.reader = reader;
         }
@@ -117,7 +117,7 @@ public class KafkaRanges {
     }
 
     /** A consumer ends when its thread is interrupted, so no other thread need end it. */
-    private void finish(Reading ranges) throws Exception {
+    private void finish(RangeWork ranges) throws Exception {
         try {
             if (ranges.threads == 1) {
                 ranges.runHere();
@@ -145,7 +145,7 @@ public class KafkaRanges {
         }
     }
 
-    Records records(String[] range, long patience) {
+    Records openRange(String[] range, long patience) {
         TopicPartition place = new TopicPartition(range[0], Integer.parseInt(range[1]));
         Partition partition = (Partition) this.partitions.get(place);
         if (partition == null) {
@@ -171,7 +171,7 @@ public class KafkaRanges {
     static class Partition {
         final TopicPartition place;
         final KafkaConsumer consumer;
-        final ArrayDeque ahead = new ArrayDeque();
+        final ArrayDeque fetched = new ArrayDeque();
         long position = -1;
 
         Partition(TopicPartition place, Properties settings) {
@@ -186,7 +186,7 @@ public class KafkaRanges {
         final KafkaRanges reader;
         final Partition partition;
         final long end, patience;
-        long silent = System.nanoTime();
+        long lastRecordAt = System.nanoTime();
 
         Records(KafkaRanges reader, Partition partition, long start, long end, long patience) {
             this.reader = reader;
@@ -194,7 +194,7 @@ public class KafkaRanges {
             this.end = end;
             this.patience = patience;
             if (partition.position != start) {
-                partition.ahead.clear();
+                partition.fetched.clear();
                 partition.consumer.seek(partition.place, start);
             }
             partition.position = -1;
@@ -203,16 +203,16 @@ public class KafkaRanges {
         /** Disconnects the partition if reading fails. */
         public boolean hasNext() {
             try {
-                return there();
+                return hasRecord();
             } catch (RuntimeException failure) {
                 this.reader.disconnect(this.partition);
                 throw failure;
             }
         }
 
-        private boolean there() {
+        private boolean hasRecord() {
             while (true) {
-                ConsumerRecord first = (ConsumerRecord) this.partition.ahead.peek();
+                ConsumerRecord first = (ConsumerRecord) this.partition.fetched.peek();
                 if (first != null && first.offset() < this.end) {
                     return true;
                 }
@@ -226,16 +226,16 @@ public class KafkaRanges {
         }
 
         public Object next() {
-            return this.partition.ahead.poll();
+            return this.partition.fetched.poll();
         }
 
         private void poll() {
             List records = this.partition.consumer.poll(Duration.ofMillis(this.patience)).records(this.partition.place);
             long now = System.nanoTime();
             if (records.size() > 0) {
-                this.partition.ahead.addAll(records);
-                this.silent = now;
-            } else if (now - this.silent >= this.patience * 1000000L
+                this.partition.fetched.addAll(records);
+                this.lastRecordAt = now;
+            } else if (now - this.lastRecordAt >= this.patience * 1000000L
                     && this.partition.consumer.position(this.partition.place) < this.end) {
                 throw new IllegalStateException(
                     this.partition.place + ": no record came for " + this.patience + " ms");
@@ -267,7 +267,7 @@ public class KafkaRanges {
                 if (at < 0) {
                     return false;
                 }
-                this.records = this.reader.records(this.ranges[at].split("\t"), this.patience);
+                this.records = this.reader.openRange(this.ranges[at].split("\t"), this.patience);
             }
             return true;
         }
@@ -280,7 +280,7 @@ public class KafkaRanges {
         }
     }
 
-    /** Writes records as an Arrow stream, some thousand in a batch; the driver's Python adds topic and partition. */
+    /** A file of records as an Arrow stream, some thousand in a batch. The driver's Python adds topic and partition. */
     static class RecordFile {
         static final int ROWS = 1 << 15;
         static final int BYTES = 1 << 24;
