@@ -26,7 +26,7 @@ def section(title: str) -> str:
     return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-_WAY = section("One event, from a file to a file").partition("Who does this, by hop")
+_WAY = section("One event, from a file to a file").partition("The classes at each hop")
 HOPS, WORKERS = ([line for line in part.splitlines() if re.match(r"\| \d+ \|", line)] for part in (_WAY[0], _WAY[2]))
 
 

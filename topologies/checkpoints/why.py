@@ -164,7 +164,7 @@ class Explanation:
         return self._waits(end, waiting)
 
     @property
-    def over(self) -> int | None:
+    def evaluated_until(self) -> int | None:
         """Windows that end up to this time have been evaluated, because of the watermark or an idle timeout."""
         if not self.rules.event_time:
             clock = self.manifest.clock
@@ -174,7 +174,7 @@ class Explanation:
         return max([*reached, *([] if forced is None else [forced])], default=None)
 
     @property
-    def fired(self) -> int | None:
+    def fired_until(self) -> int | None:
         """Windows that end up to this time have fired at their end, if they held events; some may fire again."""
         current, first, over = self.state.watermark.current, self.rules.first_past_end, self.evaluated_until
         return (

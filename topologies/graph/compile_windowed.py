@@ -608,7 +608,7 @@ def _node(
             for each, inherits in zip(reading.inputs, reading.brings_time, strict=True)
         ),
         remembers=decided or (bool(assigners) and checked.asks_for_expired),
-        idle=all_ineffective(checked.situation),
+        ineffective=all_ineffective(checked.situation),
         passes_time=by_event and (all(reading.brings_time) or known.are_clocked(reading.inputs)),
     )
 

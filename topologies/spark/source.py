@@ -30,7 +30,7 @@ from topologies.checkpoints.inspect_spouts import refuse_missing
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import Context
 from topologies.engine.kafka_records import Records, ingest_records
-from topologies.engine.merging import MergedRange, MergeInput, runs, write_parts
+from topologies.engine.merging import MergedRange, MergeInput, cut_into_ranges, write_parts
 from topologies.engine.task_data import Output, SourceBatch
 from topologies.engine.tasks import ingest
 from topologies.graph.graph import Graph
@@ -370,7 +370,7 @@ class StreamSource:
         for _, group in groupby(outputs, key=lambda split: split[0]):
             mine = [result for _, _, result in group]
             parts = [part for result in mine if isinstance(result, list) for part in result]
-            ready.extend(runs(parts, context.store, slots) if parts else mine)
+            ready.extend(cut_into_ranges(parts, context.store, slots) if parts else mine)
         ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, MergedRange)], context))
         return [next(ingested) if isinstance(split, MergedRange) else split for split in ready]
 

@@ -28,9 +28,9 @@ from topologies.step.aggregating import (
     AskTime,
     AskTrigger,
     DeadLetters,
+    Route,
     Sender,
     StopAtFailure,
-    Way,
     rules_of,
     trigger_of,
 )
@@ -322,7 +322,7 @@ class Calls:
     variables: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sender = Sender(self.write, Way("out"), {"alerts": Way("alarm", "branch-alerts")})
+        sender = Sender(self.write, Route("out"), {"alerts": Route("alarm", "branch-alerts")})
         self.bolt = AggregateMessages(
             self.read, self.rule, sender, variables=self.variables, keeps_cache=self.keeps_cache
         )
@@ -460,7 +460,7 @@ def test_a_header_of_the_output_chooses_its_schema() -> None:
     ]
     named = "Out({{'n': 1}}, headers={{'schemaName': '{}'}})"
     calls = Calls(rule("dsl", f"return [{named.format('A')}, {{'n': 'x'}}]"))
-    calls.bolt.sender = Sender(AvroMessages(tuple(schemas)), Way("out"))
+    calls.bolt.sender = Sender(AvroMessages(tuple(schemas)), Route("out"))
     assert [out["value"] for out in calls(message())["default"]] == [b"\x02", b"\x02x"]
     calls.bolt.rule = rule("dsl", f"return {named.format('C')}")
     (failed,) = calls(message())["failed"]
@@ -497,7 +497,7 @@ def test_what_passes_through_is_written_by_the_schema_that_it_names(
 @pytest.mark.feature("UH-31")
 def test_a_result_that_kafka_would_not_take_fails_with_its_messages() -> None:
     calls = Calls(rule("dsl", "return {'text': 'x' * events[0].value['n']}"))
-    calls.bolt.sender = Sender(JsonMessages(), Way("out", limit=5_000))
+    calls.bolt.sender = Sender(JsonMessages(), Route("out", limit=5_000))
     assert calls(*numbers(3_000))["default"]
     (failed,) = calls(*numbers(4_990))["failed"]
     assert "Kafka takes 5000 (max.request.size)" in failed["_reason"]
@@ -505,7 +505,7 @@ def test_a_result_that_kafka_would_not_take_fails_with_its_messages() -> None:
 
 def test_a_rule_sends_nothing_to_the_step_itself() -> None:
     calls = Calls(rule("dsl", "return Out(1, topic='in')"))
-    calls.bolt.sender = Sender(JsonMessages(), Way("out", sources=frozenset({"in"})))
+    calls.bolt.sender = Sender(JsonMessages(), Route("out", sources=frozenset({"in"})))
     (failed,) = calls(*numbers(1))["failed"]
     assert "TargetTopic 'in' is a source of this step: a loop" in failed["_reason"]
 
