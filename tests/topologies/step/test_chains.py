@@ -273,8 +273,8 @@ def test_on_kafka_destinations_share_a_sink_where_their_undeliverable_messages_g
         "rescued": (("rescued", "lost"), "lost"),
     }
     sender = {name: part.bolt.sender for name, part in found.windowed.items()}  # type: ignore[attr-defined]
-    assert (sender["aggregate"].way.limit, sender["aggregate"].way.sources) == (None, frozenset())
-    assert (sender["shops-aggregate"].way.limit, sender["shops-aggregate"].way.sources) == (5000, frozenset({"in"}))
+    assert (sender["aggregate"].route.limit, sender["aggregate"].route.sources) == (None, frozenset())
+    assert (sender["shops-aggregate"].route.limit, sender["shops-aggregate"].route.sources) == (5000, frozenset({"in"}))
     assert sender["shops-aggregate"].branches["large"].limit is None
 
 
