@@ -323,7 +323,7 @@ class Bench:
     _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
 
     def some(self, usual: int) -> int:
-        """Returns ``usual``, or the requested fraction of it."""
+        """Returns the number ``usual``, or the requested fraction of this number."""
         asked = max(1, round(usual * self.part))
         return min(asked, 1_000_000) if self.quick else asked
 

@@ -97,7 +97,7 @@ class RunStatus:
     """For each windowed bolt, the watermark that each of its inputs alone would allow. An input that has delivered
     nothing is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
     error: str | None = None
-    """Error that ended a failed run, or made it fail before it is started again, in a sentence."""
+    """Error that ended a failed run, or made it fail before it is started again, in one sentence."""
     restarts: int = 0
     """Number of times it was started again after a failure."""
     late: int = 0
@@ -341,8 +341,9 @@ class Run:
     def __init__(
         self, name: str, run: Runner, options: RunOptions, frames: Callable[[str | None], Any] | None = None
     ) -> None:
-        """Starts at once. ``run`` is called in a thread of its own; ``options`` are those it is given, but that the
-        run hears of every report first. ``frames`` makes DataFrames of what sinks have written; None without Spark."""
+        """Starts at once. ``run`` is called in a thread of its own; ``options``: the run's options, changed so that
+        this object receives every report first. ``frames`` makes DataFrames of what sinks have written; None without
+        Spark."""
         self.name = name
         """The name of the topology."""
         self._stop, self._frames = options.stop, frames

@@ -342,8 +342,8 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
 
 def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
-    """Does what ``check_halves`` does, if the caller has the lock. Without a lock a run may be in progress, and the
-    parts that it may change are checked later, when it no longer can."""
+    """Checks both halves like ``check_halves``, if the caller has the lock. Without a lock a run may be in progress,
+    and the parts that it may change are checked later, when it no longer can."""
     if halves.uri is None:
         return check_halves(halves, resetting=resetting)
     check_ours_is_there(halves)

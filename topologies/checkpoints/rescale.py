@@ -146,8 +146,8 @@ class Route:
         self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the task of each key, by its code. Raises CheckpointError if only an event could tell, and there is
-        none."""
+        """Returns the task of each key, by its code. Raises CheckpointError if only an event could show this, and no
+        event is stored."""
         if self.rules.in_one_task:
             return np.zeros(len(codes), np.int64)
         if self.rules.grouped[0] == self.rules.keys[0]:

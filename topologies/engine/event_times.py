@@ -215,8 +215,8 @@ def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
 
 
 def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
-    """Calls the extractor with the table. If it fails, and errors go to the error stream, calls it with each half
-    again."""
+    """Calls the extractor with the table. If the extractor fails, and errors go to the error stream, calls it again
+    with each half of the table."""
     try:
         column = extractor(table)
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):

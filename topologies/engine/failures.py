@@ -37,8 +37,8 @@ T = TypeVar("T")
 def in_this_process(function: Callable[[], T]) -> T:
     """Calls a function that runs users' code, and returns its result.
 
-    That code may fork. The child is a copy of this process, and would go on with this process's work after the user's
-    code. So it is ended here: with status 0, or with 1 after an exception, which it prints.
+    The user's code may fork. The child is a copy of this process, and would go on with this process's work after the
+    user's code. So it is ended here: with status 0, or with 1 after an exception, which it prints.
     """
     mine = os.getpid()
     try:

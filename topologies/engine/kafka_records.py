@@ -71,8 +71,7 @@ class TopicInfo(NamedTuple):
 
 
 class Admin(Protocol):
-    """A client of Kafka for requests about topics. It raises errors of its own, which its context turns into
-    UnreachableError."""
+    """A client of Kafka for requests about topics. Its context manager converts its errors into UnreachableError."""
 
     def topics(self) -> set[str]:
         """Returns the names of all topics except Kafka's own."""

@@ -311,7 +311,7 @@ def _emitted(
 def _of_batch(
     bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
 ) -> list[tuple[str, pa.Table]]:
-    """Returns a BatchBolt's output without the rows on which it fails, which are found by calling it with each half."""
+    """Returns a BatchBolt's output without the failing rows, which are found by calls with halves of the rows."""
     start, stop = rows
     index = start if stop - start == 1 else None
     found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)

@@ -82,7 +82,7 @@ def _types_of(each: Input, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
 
 
 def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that all events that a bolt groups come to one task; with windows per key they always do."""
+    """Checks that all events in a group of a bolt go to one task; with windows per key they always do."""
     by = bolt.groups_by
     for label, grouping in () if by is None or bolt.settings.key else _inputs_splitting_keys(bolt, by):
         fields = f"groups events by {', '.join(by)}" if by else "looks at all events together"
@@ -94,7 +94,7 @@ def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that events that a window join compares come to one task; with windows per key they always do."""
+    """Checks that the events compared by a window join go to one task; with windows per key they always do."""
     keys = bolt.joined
     if keys is None or (bolt.settings.key and not bolt.temporal) or bolt.parallelism == 1:
         return

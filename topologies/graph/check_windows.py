@@ -45,7 +45,7 @@ class CheckedBolt:
     rows_are_of_events: bool = False
     """True if it emits nothing for a window without events."""
     takes_retractions: bool = True
-    """True if it handles retractions of rows by a bolt before it."""
+    """True if the bolt handles retractions from the bolts before."""
     asks_for_expired: bool = False
     """True if its settings or its code use the expired events of windows."""
     partitioned: bool = False

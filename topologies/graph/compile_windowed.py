@@ -167,7 +167,8 @@ class SourceRules:
 
     def __init__(self) -> None:
         self._ineffective: dict[tuple[str, str], list[ConfigError | None]] = {}
-        """For each setting and call of a spout: the reasons why it has no effect, for each bolt that takes it over."""
+        """For each setting and call of a spout: the reasons why the setting has no effect, for each bolt that inherits
+        the setting."""
 
     def note(
         self,

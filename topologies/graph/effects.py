@@ -146,7 +146,7 @@ def _has_lengths(situation: Situation) -> bool:
 
 
 def _left_open(situation: Situation) -> bool:
-    """True if, at the end of the streams, events may be in no window only because time has stopped."""
+    """True if events may be in no window at the end of the streams, because no later time lets their windows fire."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True

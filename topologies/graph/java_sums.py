@@ -60,7 +60,7 @@ def _micros(kind: pa.DataType) -> int | None:
 
 
 class Action(StrEnum):
-    """What Java does with a value; FrameSums.java has the same letters."""
+    """An operation of Java on a value; FrameSums.java has the same letters."""
 
     NOTHING = "-"
     COUNT = "n"

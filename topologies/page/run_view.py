@@ -361,7 +361,7 @@ def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapp
 
 
 def known(time: int | None) -> int | None:
-    """Returns a time that can be shown; None if there is none, or it is the end of time."""
+    """Returns the time for display; None without a time, and for the end of time."""
     return None if time is None or not EARLIEST <= time <= LATEST else time
 
 

@@ -162,8 +162,8 @@ def observed(
 
 
 _JITTER = 0.1
-"""Fraction by which a pause is made shorter or longer at random, so that runs that failed together do not all return at
-once."""
+"""Fraction by which a pause is made shorter or longer at random, so that runs after a common failure do not all return
+at once."""
 
 
 class Attempts:

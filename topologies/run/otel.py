@@ -164,13 +164,13 @@ def _missing(package: str) -> EnvironmentMissing:
 
 MOST_RECORDED = 1000
 """Most values of a histogram that are recorded for one bolt and batch, because the API takes them one by one, at some
-microseconds each. Of more values, an even selection is recorded."""
+microseconds each. If there are more values, an even selection is recorded."""
 _ONE_COLLECTION = 1.0
 """Seconds within which reads count as one collection, because a collection reads each instrument separately."""
 
 
 class Meters:
-    """The instruments of one provider, for the runs of this process. Of two runs with the same topology, the later one
+    """The instruments of one provider, for the runs of this process. If two runs have the same topology, the later run
     is reported."""
 
     def __init__(self, providers: Providers) -> None:

@@ -96,8 +96,8 @@ class Advice:
     """Advice about a bolt."""
 
     about: About
-    """Subject. ``time``: the bolt took most of the time of tasks. ``columns``: it got columns that it did not use.
-    ``memory``: one of its windows took much of the machine's memory."""
+    """Subject. ``time``: the bolt took most of the time of tasks. ``columns``: the bolt received columns that it did
+    not use. ``memory``: one of its windows took much of the machine's memory."""
     bolt: str
     text: str
     """The advice in a sentence or two, with the measured values."""

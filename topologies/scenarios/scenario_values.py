@@ -296,8 +296,8 @@ class TriggerSetting(Listed):
 
 
 WHEREABOUTS = (*ACCOUNTS, "pending")
-"""Accounts in which a received event can be, and ``pending``. The counts of a result name these, ``received``,
-``adjusted`` and ``truncated``."""
+"""Accounts in which a received event can be, and ``pending``. The counts of a result have these names, and also
+``received``, ``adjusted`` and ``truncated``."""
 
 METRICS = (*FINDINGS, "watermark_delay")
 """Counts of a result besides the accounts."""

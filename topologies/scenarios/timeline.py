@@ -217,7 +217,8 @@ class Chart:
         return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
 
     def _advanced_to(self, watermark: int | None) -> int | None:
-        """Advances the drawn watermark. Returns it if it has advanced; None if it has not, or no axis can show it."""
+        """Advances the drawn watermark. Returns the watermark if it has advanced; None otherwise, or if no axis can
+        show it."""
         if watermark is None or self.by_arrival or (self.watermark is not None and watermark <= self.watermark):
             return None
         self.watermark = watermark

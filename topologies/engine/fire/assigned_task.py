@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int, codes: KeyCodes) -> RetainedEvents:
     """Returns the events of a task; each version ends at the latest when the next version of its key begins.
 
-    Of versions with the same start, the last to arrive counts. The result does not depend on where batches end: no
+    If versions have the same start, the last to arrive counts. The result does not depend on where batches end: no
     admitted event is before the watermark, and versions have met their partners up to the watermark.
     """
     events = new if old is None else RetainedEvents.concat([old, new])

@@ -270,7 +270,7 @@ class EventCalls(BoltCalls):
         """The states that can be changed where they are: lists, dicts and tables."""
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
-        """Calls the bolt for the events of the task, and with the clock if it uses it."""
+        """Calls the bolt for the events of the task, and with the clock if the bolt has ``on_clock``."""
         for firing in firings:
             match firing:
                 case Arrived(events):
