@@ -102,7 +102,7 @@ class Verdict:
     value: float | None
     """None if it could not be measured."""
     at_most: bool = False
-    """True if the value must stay below the bar, False if it must reach it."""
+    """True if the value must stay below the bar, False if the value must reach the bar."""
 
     @property
     def met(self) -> bool | None:

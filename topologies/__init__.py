@@ -1,1 +1,1 @@
-"""Composing topologies and running them: locally, as scenarios, and on Spark. ``windbolt`` has what users call."""
+"""Composing topologies and running them: locally, as scenarios, and on Spark. Users import ``windbolt``."""

@@ -155,7 +155,7 @@ R = TypeVar("R", bound=Background)
 
 
 class RunsGoingOn(Generic[R]):
-    """The runs that have not ended, and those that failed while nobody looked."""
+    """The runs in progress, and failed runs whose error nobody has read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -203,7 +203,7 @@ def _matters(run: Background) -> bool:
 
 
 def _tell(text: str, error: BaseException | None = None) -> None:
-    """Write to standard error what happened, and an error in windbolt's three lines: what, why, do."""
+    """Writes an event of the run to standard error; an error has windbolt's three lines: what, why, do."""
     sys.stderr.write(f"windbolt: {text}{'' if error is None else f': {in_lines(error)}'}\n")
 
 
@@ -342,7 +342,7 @@ class Run:
         self, name: str, run: Runner, options: RunOptions, frames: Callable[[str | None], Any] | None = None
     ) -> None:
         """Starts at once. ``run`` is called in a thread of its own; ``options``: the run's options, changed so that
-        this object receives every report first. ``frames`` makes DataFrames of what sinks have written; None without
+        this object receives every report first. ``frames`` makes DataFrames of the rows in sinks; None without
         Spark."""
         self.name = name
         """The name of the topology."""
@@ -444,7 +444,7 @@ class Run:
 
     @checked
     def frame(self, sink: str | None = None) -> Any:
-        """Returns a Spark DataFrame of what a sink has written so far, in the session of the run.
+        """Returns a Spark DataFrame of the rows that a sink has written so far, in the session of the run.
 
         It has what is there now: for later batches ask again. ``sink`` is the name of a sink of tables, of Parquet
         files or JSON lines, or in memory; it may be left out if there is one such sink. Raises ConfigError for others,

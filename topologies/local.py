@@ -55,9 +55,9 @@ def run_local(topology: Graph, options: RunOptions | None = None) -> Summary:
     With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one the run
     ends with the present input, and its state is lost afterwards.
 
-    Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for what only Spark can do: a spout
-    that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it also
-    for a file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
+    Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for features that only Spark has: a
+    spout that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it
+    also for a file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
     Raises EnvironmentMissing for a topology with Kafka where the package confluent-kafka is missing.
     """
     check_built("run_local", topology)
@@ -321,8 +321,8 @@ class _BatchInput:
 def _batches(
     topology: Graph, read: Mapping[str, set[str]], first: FirstOutput | None, kafka: LocalKafka, held: ExitStack
 ) -> Iterator[_BatchInput]:
-    """Yields the input of each batch; ``read`` gets the files that belong to one, by spout, and ``held`` what is to be
-    closed at the end."""
+    """Yields the input of each batch; ``read`` gets the files of a batch, by spout, and ``held`` the resources to close
+    at the end."""
     sources = [_of_spout(topology, node, read[node.name], first, kafka, held) for node in topology.spouts.values()]
     for parts in zip_longest(*sources, fillvalue=_BatchInput()):
         yield _BatchInput(

@@ -104,8 +104,8 @@ WAYS: dict[str, Callable[[], list[Any]]] = {
 
 
 def requests(bench: Bench) -> None:
-    """Measures requests: one process runs all tasks, with a near store and a distant one; tasks do not share what they
-    have read; or sections are not gathered."""
+    """Measures requests: one process runs all tasks, with a near store and a distant one; tasks do not share the
+    sections that they have read; or sections are not gathered."""
     with s3_server() as store:
 
         def arm(name: str) -> Arm:

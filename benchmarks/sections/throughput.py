@@ -71,8 +71,9 @@ BATCHES_GOALS = {"W1": 1.5, "W2": 3.0, "W3": 2.5, "W4": 15.0}
 def batches(bench: Bench) -> None:
     """Measures all workloads and all arms. Speeds are those of the batches that read events.
 
-    Spark fires the windows of a batch in the next batch, and those of the last batch in one without events, which is
-    not counted: it fires the windows of nine batches in the time of ten. windbolt fires them in the same batch.
+    Spark fires the windows of a batch in the next batch, and the windows of the last batch in a batch without events,
+    which is not counted: it fires the windows of nine batches in the time of ten. windbolt fires them in the same
+    batch.
     """
     session = bench.session
     for workload in bench.chosen(WORKLOADS):

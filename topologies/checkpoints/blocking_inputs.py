@@ -421,7 +421,7 @@ class RegularEvents:
 
     windows: AlignedWindows
     first: NDArray[np.int64]
-    """For each row, the end in microseconds of the first window that holds it and was open when it came."""
+    """For each row, the end in microseconds of the first window that holds the row and was open at its arrival."""
     last: NDArray[np.int64]
     """The end of the last window that holds it; before ``first`` if no window holds it."""
     known_last: NDArray[np.int64]

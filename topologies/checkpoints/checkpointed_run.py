@@ -434,7 +434,7 @@ class Cleaning:
 
 
 IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
-"""Ingests those rows of a batch that are in no files. Arguments: the number of splits, and the partitions."""
+"""Ingests the rows of a batch that are not in files. Arguments: the number of splits, and the partitions."""
 
 
 class CheckpointedRun(ABC):
@@ -592,7 +592,7 @@ class CheckpointedRun(ABC):
     @abstractmethod
     def _begin(self, held: ExitStack) -> None:
         """Called when the checkpoint is locked, and nothing has been read: sets ``executor``. Resources in ``held`` are
-        closed after the executor, which must not be put there."""
+        closed after the executor, so the executor itself must not be in ``held``."""
 
     @abstractmethod
     def _frames(self) -> Frames | None:

@@ -327,7 +327,7 @@ def _compact_json(value: Any) -> str:
 def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callable[[], None]) -> None:
     """Empties the entries that belong to no batch yet, before a query starts, so that Spark lists their files again.
 
-    For all file sources, also those of streaming DataFrames. ``check_owner``: raises CheckpointError if another run has
+    For all file sources, including streaming DataFrames. ``check_owner``: raises CheckpointError if another run has
     taken the checkpoint over. It is called after reading, so the entries that were read belong to this run, and later
     entries of the other run are left alone. Raises CheckpointError if Spark's half, in ``root``, cannot be read.
     """

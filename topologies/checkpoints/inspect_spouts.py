@@ -1,4 +1,4 @@
-"""Findings about a topology's spouts without a run: is there input, and what are its first rows?"""
+"""Findings about a topology's spouts without a run: whether there is input, and its first rows."""
 
 from __future__ import annotations
 

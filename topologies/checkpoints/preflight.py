@@ -117,7 +117,8 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
 
 
 def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
-    """Raises ConfigError for a spout that would read files of the checkpoint, where each batch writes new ones."""
+    """Raises ConfigError for a spout that would read files of the checkpoint, because each batch writes new files
+    there."""
     place = canonical_place(checkpoint)
     files = [place.below(file) for file in FILES]
     for name, node in topology.spouts.items():
@@ -378,8 +379,8 @@ def unread_streams(topology: Graph) -> Iterator[str]:
 
 
 def _errors_are_taken(topology: Graph, component: str) -> bool:
-    """True if a sink or bolt reads the errors of a spout or plain bolt: its own error stream, or that of a bolt that
-    reads it."""
+    """True if a sink or bolt reads the errors of a spout or plain bolt: its own error stream, or the error stream of a
+    bolt that reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
     return any(_is_read(topology, name, ERRORS) for name in (component, *readers))
 

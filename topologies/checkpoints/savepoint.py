@@ -73,7 +73,7 @@ _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
 _PIECE = 8 << 20
 
 Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
-"""Writes the changed parts of a savepoint; returns the manifest with them. All other sections are those of the
+"""Writes the changed parts of a savepoint; returns the manifest with them. All other sections are the sections of the
 source."""
 
 
@@ -242,8 +242,8 @@ class _SavepointWriter:
         """Writes the notes that belong to the state, and the plans of batches that were begun. Notes that refer to the
         old place are left out: the sinks, the runs, and the graph, which contains both ends of the topology.
 
-        A repair leaves the plans out. It changes the rows of these batches, and a sink must not take them for rows that
-        it may already have.
+        A repair leaves the plans out. The change affects the rows of these batches, so a sink must not take them for
+        rows that it may already have.
         """
         source, target = self.source.files, self.target.files
         for note in (START, TOPOLOGY):

@@ -528,8 +528,8 @@ def task_table(tasks: Sequence[TaskReader]) -> pa.Table:
 
 
 def watermark_table(bolt: BoltState) -> pa.Table:
-    """Returns a row for each input, or partition of an input: its own watermark if it has one, its latest time, the
-    clock when it last delivered, and True if it is left out as idle."""
+    """Returns a row for each input, or partition of an input: the watermark of the input itself, if any; its latest
+    time; the clock at its last delivery; and True if the input is left out as idle."""
     sources, rows = bolt.watermark.sources, []
     for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
         stream, partition = input_of(name), partition_of(name)

@@ -446,7 +446,7 @@ class RunNote:
     continues: int | None
     """The batch after which it continued; None if it was the first run on the checkpoint."""
     ended: int | None = None
-    """End of the run; None while it is in progress, and if it died."""
+    """End of the run; None while the run is in progress, and if it died."""
     how: str | None = None
     """Outcome of the run: ``finished``, ``stopped``, ``failed``, or ``restarting`` after a failure from which it
     restarts. None if ``ended`` is None."""

@@ -220,7 +220,7 @@ def print_summary(console: Console, topology: Graph, summary: Summary, checkpoin
 
 
 def _state_words(topology: Graph, summary: Summary, checkpoint: str) -> str:
-    """Describes the place of the state, and what the next run finds there."""
+    """Describes the place of the state, and the state that the next run finds."""
     text = f"The state is in {checkpoint}: a run with this checkpoint continues from here."
     last = summary.last
     if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):

@@ -78,7 +78,7 @@ class Admin(Protocol):
         ...
 
     def describe(self, topics: Collection[str]) -> dict[str, TopicInfo]:
-        """Returns facts about those topics that exist."""
+        """Returns facts about the existing topics."""
         ...
 
     def ends(self, places: Collection[Place], *, first: bool = False) -> dict[Place, int]:
@@ -188,8 +188,8 @@ def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable
 
 
 def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
-    """Yields those topics of a sink whose limit is below the size to which its rows are cut; none without permission to
-    query it."""
+    """Yields the topics of a sink whose limit is below the size to which the sink cuts its rows; none without
+    permission to query it."""
     topics = [topic for topic in sink.topics if topic in there]
     if sink.largest is None or not topics:
         return

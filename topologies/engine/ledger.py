@@ -247,7 +247,7 @@ def _pane(pane: Pane) -> str:
 _MOST_MESSAGES = 5
 """Most unreadable rows in the log, for each task and batch; all of them are on the error streams."""
 SAMPLED = 5
-"""Most rejected events that are recorded, for each bolt, task and batch: the last ones."""
+"""Most rejected events that are recorded, for each bolt, task and batch; the last are kept."""
 
 
 class Ledger:

@@ -287,10 +287,10 @@ class MicroBatch:
         """Called after the commit with samples of rejected events; None without listeners."""
         self.clean: Callable[[], None] = checkpoint.clean
         """Called when the files of a batch have their final names, to delete files that the batch made superfluous. An
-        engine may replace it, to delete them while it works between two batches."""
+        engine may replace this function, to delete the files while the engine works between two batches."""
         self.run_id = uuid.uuid4().hex
-        """Id of this run, new after each start. The plans of batches contain it, and keep it when a later run repeats
-        them."""
+        """Id of this run, new after each start. The plans of batches contain this value, also when a later run repeats
+        the batches."""
         self._seen: set[tuple[str, str]] = set()
         """Bolts and input streams that have had events with times in this run."""
         prepare_sinks(topology, committed, checkpoint)

@@ -409,7 +409,7 @@ class WorkNotes:
 
 
 def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
-    """Adds the costs of bolts to those in ``into``."""
+    """Adds the costs of bolts to ``into``."""
     for bolt, of_bolt in work.items():
         into[bolt] = into.get(bolt, _NOTHING).plus(of_bolt)
 

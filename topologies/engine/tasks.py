@@ -208,7 +208,7 @@ class SumsFile:
 
 def take_in(file: SumsFile, context: Context) -> Output | None:
     """Takes the sums of a file into their bolt. Returns None if the rows themselves are needed, because some change
-    their time or are rejected, and a late stream or an observer needs those."""
+    their time or are rejected, and a late stream or an observer needs these rows."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]
     slicing = node.slicing(traced=False)
     assert slicing is not None

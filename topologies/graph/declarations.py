@@ -205,8 +205,8 @@ class KnownStreams:
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
-        """Records the level of a component: the number of windowed bolts on the longest way to it and including it,
-        minus one."""
+        """Records the level of a component: the number of windowed bolts on the longest path to the bolt, including
+        itself, minus one."""
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:

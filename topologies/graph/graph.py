@@ -68,10 +68,11 @@ MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_p
 """Columns of a row of a merged range: its key and place, and a mark if one of its times was cut."""
 
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
-"""Columns of a merged range beside those that a spout reads."""
+"""Columns of a merged range in addition to the spout's columns."""
 
 READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
-"""Columns of an event beside those that a windowed bolt reads; also all names that begin with ``WEIGHT_COLUMN``."""
+"""Columns of an event in addition to the columns that a windowed bolt reads; also all names that begin with
+``WEIGHT_COLUMN``."""
 
 RECORDED = RECORD_COLUMNS
 """Columns beside the key in the records of a bolt whose windows a trigger fires, or policies of the user's own."""
@@ -90,7 +91,7 @@ def state_column(name: str) -> str:
 
 
 def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
-    """Returns those of a windowed bolt's input columns whose names windbolt reserves."""
+    """Returns the input columns of a windowed bolt whose names windbolt reserves."""
     return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
 
 

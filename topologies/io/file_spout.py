@@ -174,7 +174,7 @@ class FileSpout:
         return [file.path for file in self.listed()]
 
     def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """Returns the existing files in the order of reading, without those in ``passed``. Both engines list files
+        """Returns the existing files in the order of reading, without the files in ``passed``. Both engines list files
         here.
 
         Files whose names are not UTF-8 are left out; topologies/engine/source_splits.py reports them.
@@ -293,7 +293,8 @@ def changed_at(entry: Entry) -> int | None:
 
 
 def _listing_entry(entry: Entry) -> FoundFile | None:
-    """Returns the listing entry of a file; None if it is not a file, or was deleted since it was listed."""
+    """Returns the listing entry of a file; None if the path is not a file, or the file was deleted since its
+    listing."""
     if entry.info is not None:
         is_file, changed = entry.info.type == pafs.FileType.File, entry.info.mtime_ns or 0
         return FoundFile(entry.path, changed // 1_000_000, entry.info.size) if is_file else None

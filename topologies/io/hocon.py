@@ -96,7 +96,7 @@ class Mapping:
     """True if each key has one entry, whose value is known."""
 
     def overlay(self, other: Mapping) -> None:
-        """Lays another mapping over this one: its values hide or extend those here."""
+        """Lays another mapping over this one: its values hide or extend the values here."""
         for key, entries in other.entries.items():
             self.entries.setdefault(key, []).extend(entries)
 

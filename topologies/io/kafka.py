@@ -80,7 +80,7 @@ def _cut_header(header: DeadLetterRow, size: int) -> DeadLetterRow:
 
 
 def with_headers(headers: Sequence[DeadLetterRow] | None, added: Mapping[str, object]) -> list[DeadLetterRow]:
-    """Returns the headers with added ones, which replace headers of the same names; None values are left out."""
+    """Returns the headers and further headers, which replace headers of the same names; None values are left out."""
     kept = [header for header in headers or () if header["key"] not in added]
     return kept + [{"key": name, "value": str(value).encode()} for name, value in added.items() if value is not None]
 
@@ -517,7 +517,7 @@ RECORDS_PER_BATCH = 500_000
 
 
 def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
-    """Returns those options of Spark's connector that are for Kafka's clients; later mappings win."""
+    """Returns the options of Spark's connector that are for Kafka's clients; later mappings win."""
     return {
         name.removeprefix("kafka."): value
         for some in options

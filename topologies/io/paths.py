@@ -191,7 +191,7 @@ def canonical_place(path: str) -> Place:
 
 
 def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
-    """Returns those of ``files`` that a user's input paths can match, whatever other files exist.
+    """Returns the files in ``files`` that a user's input paths can match, whatever other files exist.
 
     Links are followed in the part of a path before its first pattern, and where the pattern matches links.
     """

@@ -1,4 +1,4 @@
-"""Columns that a spout adds to those of its files: from folders, from file metadata, and from defaults."""
+"""Columns that a spout adds to the columns of its files: from folders, from file metadata, and from defaults."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def refuse_as_metadata(declared: Iterable[str], metadata: Iterable[str]) -> None
 
 
 def with_file_metadata(declared: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Returns the columns of rows with those of file metadata. Raises ConfigError for a repeated name."""
+    """Returns the columns of rows, with the columns of file metadata. Raises ConfigError for a repeated name."""
     refuse_as_metadata(declared.names, names)
     return pa.schema([*declared, *(FILE_METADATA.field(name) for name in names)])
 
@@ -420,7 +420,7 @@ class Partition:
         return replace(self, values=values)
 
     def applied(self, chunk: Chunk) -> Chunk:
-        """Returns the rows with the values of their folders. A row with a different value of its own is bad."""
+        """Returns the rows with the values of their folders. A row with another value in the column is bad."""
         table, numbers, bad = chunk
         if not self.values:
             return chunk

@@ -321,7 +321,7 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
 
 
 MOST_MARKS = 200
-"""Most inputs and partitions that are shown: those furthest behind, with the number of the others."""
+"""Most inputs and partitions that are shown: the inputs furthest behind, with the number of the others."""
 MOST_WINDOWS = 2_000
 """Most windows that are examined to find open ones."""
 MOST_ROWS = 200_000

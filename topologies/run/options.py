@@ -326,7 +326,7 @@ class RunOptions:
     the process ends: ``9464`` on the loopback interface, ``"0.0.0.0:9464"`` on all. None: no metrics."""
     otel: bool = False
     """True if the run reports to OpenTelemetry: metrics, and spans of batches, phases and windows. They go to the
-    providers that the program has set up, or else to those of the variables ``OTEL_*``."""
+    providers that the program has set up, or else to the providers in the variables ``OTEL_*``."""
     serve_page: int | str | None = None
     """Port for a live page of the run, which is served until the process ends: ``8765`` on the loopback interface,
     ``"0.0.0.0:8765"`` on all. None: no page. It may be the port of ``serve_metrics``."""

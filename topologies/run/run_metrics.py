@@ -578,7 +578,7 @@ class RunMetrics(RunObserver):
             self._observe(self._delays, (self._name, bolt), delays)
 
     def report(self, report: BatchReport) -> None:
-        """Replaces the values of the previous batch by those of this batch."""
+        """Replaces the values of the previous batch by the values of this batch."""
         now = self._clock()
         with self._lock:
             self._bolts, self._spouts = report.bolts, report.spouts

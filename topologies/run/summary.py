@@ -270,8 +270,8 @@ class Summary:
     work: dict[str, BoltWork] = field(default_factory=dict)
     """The cost of this run, for each bolt and for reading input (``""``)."""
     advice: list[Advice] = field(default_factory=list)
-    """Advice from the finished run: which bolt took the most time, and what to declare. Empty for a short or small
-    run."""
+    """Advice from the finished run: the bolt that took the most time, and useful declarations. Empty for a short or
+    small run."""
 
     def __repr__(self) -> str:
         end = ", stopped" if self.stopped else ""

@@ -394,7 +394,7 @@ class _Waiting:
 
 
 def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
-    """Yields each step with the windows that fired just before it (if it moved the clock first), and after it.
+    """Yields each step with the windows that fired just before the step (if it moved the clock first), and after.
 
     The trace has the batch in which a window fired, and the watermark or clock from which it was due. In a batch of
     several steps, a window is placed at the first step where it was due with all its events, else after the last step.

@@ -94,7 +94,7 @@ class BoxExtent:
 
 @dataclass
 class WindowBox:
-    """A window: the time that it covers while it is open, and the rows in which it fired."""
+    """A window: the time that the window covers while open, and the rows of its firings."""
 
     start: int | None
     end: int | None

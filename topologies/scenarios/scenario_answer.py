@@ -89,7 +89,8 @@ class Decided(TypedDict):
     """The input stream."""
     seq: int
     row: int | None
-    """The number of the event in the scenario, from 0; None if only its id identifies it, or another bolt made it."""
+    """The number of the event in the scenario, from 0; None if only an id identifies the event, or another bolt made
+    the event."""
     event: str | None
     """Id of the event; None if its stream has no ids."""
     time: int | None

@@ -527,7 +527,7 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     unless this is already set. Returns a function that restores the setting.
 
     Both write a temporary file and rename it. Without Hadoop's native library, FileContext starts some ten processes
-    (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none. That class
+    (chmod, readlink) for each of the three files of a batch, FileSystem two, and windbolt's own class none. The class
     exists only in the driver: on a cluster, a user's query that starts at the same moment would send its name to the
     executors.
     """

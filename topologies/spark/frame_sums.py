@@ -53,7 +53,7 @@ class SummedFrame:
     threads of the driver do so without a job, for Parquet and ORC files that Spark reads itself.
 
     On one machine tasks write the sums into files in the checkpoint's folder. Elsewhere the job returns them to the
-    driver as task results: those of each partition arrive once, however often and wherever its task runs.
+    driver as task results: the sums of each partition arrive once, however often and wherever its task runs.
 
     Records of a topic that the driver's Java reads are added up there, without a job. Their values are JSON, which Java
     reads as Python does, or leaves to Python.

@@ -1,6 +1,4 @@
-"""The JVM of a run: it is started so that it survives the signals that stop the driver, with a readable error if it
-does not start.
-"""
+"""The JVM of a run: Java survives the signals that stop the driver; a failed start raises a readable error."""
 
 from __future__ import annotations
 
@@ -333,7 +331,7 @@ def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
     ``used``: source files of classes that it uses. Raises one of FAILURES.
 
     The class's name includes the digest of its source, because py4j looks up methods by class name, and would call
-    those of another class with the same name.
+    methods of another class with the same name.
     """
     named, source = _renamed(file.stem, one_source(file, *used))
     with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j

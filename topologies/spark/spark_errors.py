@@ -56,7 +56,7 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
 
 def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
     """Returns the error of the task in Java's text; None if the text is about another error. ``said_here``: replaces
-    places in the error by those of this machine."""
+    places in the error by places on this machine."""
     match = _MARKED.search(text)
     if match is None:
         return None

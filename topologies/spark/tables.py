@@ -199,7 +199,8 @@ class _Batch:
     before: str
     """SQL that restores the table to its state before this batch."""
     known: bool = True
-    """False if the table was restored to a time since then, so that it is unknown whether it still has the batch."""
+    """False if the table was restored to a time since then, so that nobody knows whether the table still has the
+    batch."""
     undone_by: int | None = None
     """The commit that restored a Delta table to a version before this batch; None if the table has the batch."""
 

@@ -40,8 +40,8 @@ def step_text(config: StepConfig) -> str:
 
 
 def summary(config: StepConfig) -> str:
-    """Returns a few lines that confirm that a step is valid, and describe it. Parts that a run still needs are a
-    remark, not a problem."""
+    """Returns a few lines: a confirmation that the step is valid, and its description. Parts that a run still needs are
+    a remark, not a problem."""
     lines = [f"{config.file}: ok"]
     for location, step in config.steps:
         lines += [f"  step {step.name}"] if location else []

@@ -79,7 +79,7 @@ ASKED = ("topic", "key", "value", "headers")
 
 
 def sent(columns: pa.Schema) -> pa.Schema:
-    """Returns the columns of outgoing messages, from those of incoming messages."""
+    """Returns the columns of outgoing messages, made from the columns of incoming messages."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
 

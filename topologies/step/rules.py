@@ -544,7 +544,7 @@ def _misfit(kind: Kind, function: _Function) -> str | None:
 
 
 def _own_nodes(function: _Function) -> Iterator[ast.AST]:
-    """Yields the nodes of a function, without those of nested functions."""
+    """Yields the nodes of a function, without the nodes of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -640,7 +640,7 @@ def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> s
 
 
 def _own_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yields the public functions that a module defines itself, not imported ones."""
+    """Yields the public functions defined in a module, without imported functions."""
     for name, value in vars(module).items():
         if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == module.__name__:
             yield name, value

@@ -154,7 +154,7 @@ def prepared(
     """Returns a copy of a bolt that is ready for calls: it knows its inputs' columns, has its initial state, and is
     prepared.
 
-    ``schema``: the columns of its input, called ``"input"``, or of each input. Bolts that need it, such as
+    ``schema``: the columns of its input, called ``"input"``, or of each input. Bolts that need the schema, such as
     AggregateBolt and AlterLifetime, raise ConfigError without it. ``name``: the bolt's name, passed to ``prepare``.
     """
     if schema is None and isinstance(bolt, AggregateBolt | AlterLifetime):

@@ -603,7 +603,7 @@ class TopologyDriver:
 
 
 _MOST = 5
-"""Most windows, and most rows of each sink, in the description for a failed test: the last ones."""
+"""Most windows, and most rows of each sink, in the description for a failed test; the last are shown."""
 
 
 def _unknown(what: str, name: object, names: Any) -> NoReturn:

@@ -175,13 +175,13 @@ def check_policy(
 
     Args:
         events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis that draws such.
-        eviction: Which events a window holds. Without one, ``window`` says it.
+        eviction: The eviction policy, which decides which events a window holds. Without one, ``window`` says it.
         trigger: When it fires. Without one, ``window`` says it.
         bolt: A configured bolt, instead of both and of the settings below. Its ``execute`` is not called.
         key: The columns of ``with_key``.
         window: A length, or a length and a slide, for the policy that is not given.
         timestamp_field: The column of the time; None for processing time.
-        lag: That of the bolt. By default as much as the events are out of order, so that none is late.
+        lag: The bolt's own. By default as much as the events are out of order, so that none is late.
         schema: The columns, if the rows do not say them.
         clock: In processing time, the clock at the arrival of each row; of several inputs a mapping of such lists.
         cuts: Number of cuts that are drawn.

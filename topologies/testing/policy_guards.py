@@ -38,7 +38,7 @@ class PolicyMistake(Exception):
 
 @dataclass
 class Watch:
-    """Record of what guarded policies did."""
+    """Record of the forbidden actions of guarded policies."""
 
     mistakes: list[str] = field(default_factory=list)
     """Forbidden actions, each with the user's line."""

@@ -431,7 +431,8 @@ class OtherProcess:
         self._send(sent)
 
     def ask(self, given: GivenEvents, cut: Cut) -> RunResult | None:
-        """Runs the events there and returns the results; None if the process has died or cannot import the policies."""
+        """Runs the events in the other process, and returns the results; None if the process has died or cannot import
+        the policies."""
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, given.rows.schema) as writer:
             writer.write_table(given.rows)

@@ -69,7 +69,8 @@ def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDri
 
 @pytest.fixture
 def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
-    """Replays scenarios, given as a dict or as a path from the folder of the test; checks those with expectations."""
+    """Replays scenarios, given as a dict or as a path from the folder of the test; checks scenarios with
+    expectations."""
     from topologies.testing.replaying import load_one, replay
 
     def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Graph | None = None) -> Answer:

@@ -242,8 +242,8 @@ def _remaining(
     """Returns the references without the events that the manager dropped, and the number of remaining events with an
     account, by stream.
 
-    The queue and each part are ordered by (time, arrival). The dropped events are all events before one time, and a
-    number of those at that time, in order of arrival.
+    The queue and each part are ordered by (time, arrival). The dropped events are all events before a time, and a
+    number of the events at that time, in order of arrival.
     """
     left: list[Ref] = []
     alive = np.zeros(streams, np.int64)

@@ -267,7 +267,7 @@ class TaskWindows(Protocol):
         ...
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
-        """Writes what is still needed; returns the state after the batch."""
+        """Writes the state that is still needed; returns the state after the batch."""
         ...
 
 

@@ -193,7 +193,7 @@ def _encodable(text: str) -> str:
 
 
 _MARK = os.urandom(12).hex().translate(str.maketrans("0123456789", "ghijklmnop"))
-"""Random letters, because digits would look like those of a long number."""
+"""Random letters, because digits would look like a long number."""
 _BETWEEN = b',"' + _MARK.encode() + b'",'
 _MOST = 1 << 20
 """Maximum size in bytes of messages that are joined, which copies them."""

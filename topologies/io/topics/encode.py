@@ -263,7 +263,7 @@ def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
 
 
 def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
-    """Describes what ``ask_registry`` would do for values and keys, without registering. Raises the same errors."""
+    """Describes the actions of ``ask_registry`` for values and keys, without registering. Raises the same errors."""
     parts = {"value": records.value_columns(schema)}
     if records.key_columns and records.key_form(schema) not in PLAIN:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])

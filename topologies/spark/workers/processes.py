@@ -350,7 +350,7 @@ class _WorkerProcess:
         return result, failure
 
     def end(self, patience: float = 0.0) -> int:
-        """Ends the process and all processes that it started, unless it ends by itself within ``patience`` seconds;
+        """Ends the process and all its child processes, unless the process ends by itself within ``patience`` seconds;
         returns its exit status."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
@@ -385,7 +385,7 @@ def _named(function: Callable[..., Any], item: Any) -> str:
 
 
 def _end(status: int) -> tuple[str, str]:
-    """Returns how a process ended, and what that means."""
+    """Returns the kind of end of a process, and its meaning."""
     if status >= 0:
         return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
