@@ -174,16 +174,16 @@ def check_policy(
     simultaneous events of different inputs come in the other order, because batches decide that order.
 
     Args:
-        events: Rows in order of arrival, as ``run_bolt`` takes them; or a strategy of Hypothesis that draws such.
-        eviction: The eviction policy, which decides which events a window holds. Without one, ``window`` says it.
-        trigger: When it fires. Without one, ``window`` says it.
-        bolt: A configured bolt, instead of both and of the settings below. Its ``execute`` is not called.
+        events: Rows in order of arrival, in the forms of ``run_bolt``; or a strategy of Hypothesis that draws rows.
+        eviction: The eviction policy, which decides which events a window holds. Default: set by ``window``.
+        trigger: The trigger policy, which decides when a window fires. Default: set by ``window``.
+        bolt: A configured bolt, instead of policies and of the settings below. Its ``execute`` is not called.
         key: The columns of ``with_key``.
-        window: A length, or a length and a slide, for the policy that is not given.
+        window: A length, or a length and a slide, in place of a missing policy.
         timestamp_field: The column of the time; None for processing time.
-        lag: The bolt's own. By default as much as the events are out of order, so that none is late.
-        schema: The columns, if the rows do not say them.
-        clock: In processing time, the clock at the arrival of each row; of several inputs a mapping of such lists.
+        lag: The lag of the bolt. By default as much as the events are out of order, so that none is late.
+        schema: The columns, if they do not follow from the rows.
+        clock: In processing time, the clock at the arrival of each row; for several inputs, a mapping of such lists.
         cuts: Number of cuts that are drawn.
         examples: With a strategy, the number of inputs that are drawn.
         seed: For another draw.
