@@ -1,4 +1,5 @@
-"""One command for all figures: windbolt beside Spark's own windows and other peers, checked before it is timed.
+"""One command for all figures: Compares windbolt with Spark's own windows and other peers; results are checked before
+measurements.
 
     ./run benchmark --quick                      about three minutes: some sections and workloads, less data, one run
     ./run benchmark                              everything, many hours

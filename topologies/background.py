@@ -91,8 +91,8 @@ class RunStatus:
     emitted: int = 0
     """Number of rows that the windowed bolts have emitted in this run."""
     watermarks: Mapping[str, datetime | None] = field(default_factory=dict)
-    """For each windowed bolt, its watermark; None before the first. At the end of the streams it is that of the last
-    window, or ``datetime.max``."""
+    """For each windowed bolt, its watermark; None before the first. At the end of the streams, the watermark is the end
+    of the last window, or ``datetime.max``."""
     inputs: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
     """For each windowed bolt, the watermark that each of its inputs alone would allow. An input that has delivered
     nothing is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
@@ -211,7 +211,7 @@ def _tell(text: str, error: BaseException | None = None) -> None:
 
 
 _EVERY = 0.5
-"""Seconds between two updates of a run that is shown."""
+"""Seconds between two updates of a displayed run."""
 _KINDS = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
 """For each phase, the class of the style in which it is shown."""
 

@@ -157,11 +157,11 @@ def windowed(
 ) -> Run:
     """Start one windowed bolt over a streaming DataFrame, in the session of the DataFrame, and return the run.
 
-    It is a topology of one spout (``frame``), one bolt and one sink (``out``), with all that a topology promises:
-    ``TopologyBuilder`` is for several of these, and for late events. ``by`` names the columns whose values share a
-    task; by default, the columns of the bolt's key. ``sink`` is a sink, or the name of a table in Spark's catalog;
-    without it the rows are Parquet files in the folder ``output`` of the checkpoint. ``run.frame()`` is a DataFrame of
-    the rows written so far, except if the sink is a function or Kafka.
+    The run is a topology of one spout (``frame``), one bolt and one sink (``out``), with all promises of a topology.
+    For several spouts, bolts or sinks, and for late events, use ``TopologyBuilder``. ``by`` names the columns whose
+    values share a task; by default, the columns of the bolt's key. ``sink`` is a sink, or the name of a table in
+    Spark's catalog; without it the rows are Parquet files in the folder ``output`` of the checkpoint. ``run.frame()``
+    is a DataFrame of the rows written so far, except if the sink is a function or Kafka.
 
     Without ``every`` the run ends with the rows that are there now. ``every``, ``keep_open`` and ``restart`` are those
     of ``Topology.start``; ``name`` is shown in Spark's UI, and a checkpoint belongs to one name. Raises ConfigError or

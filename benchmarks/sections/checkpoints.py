@@ -1,4 +1,4 @@
-"""The cost of a batch besides its tasks: requests to an object store with the checkpoint, and the driver's work.
+"""The cost of a batch without its tasks: requests to an object store with the checkpoint, and the driver's work.
 
 The question ``16x100`` is a batch of 100 pieces of input for a bolt of 16 tasks, on the local engine. A piece has few
 rows, because requests and pieces are counted; the number of pieces is that of a cluster with as many slots.

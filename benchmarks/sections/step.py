@@ -1,4 +1,4 @@
-"""The ready aggregation step on Kafka, beside a Spark query with the same sums.
+"""Compares the ready aggregation step on Kafka with a Spark query for the same sums.
 
 A separate broker has the orders before the clock starts. A run over a few orders comes first. After each run the output
 is read back: the orders and the totals of every shop must be right, and every truncated order must be a dead letter.

@@ -95,8 +95,8 @@ Trial = dict[str, float | str]
 
 
 def drain(bench: Bench) -> None:
-    """Measures all workloads, windbolt beside Spark's own. Speeds are those of all batches, because Spark's last batch
-    only fires windows."""
+    """Measures all workloads, for windbolt and for Spark's own windows. Speeds are those of all batches, because
+    Spark's last batch only fires windows."""
     for workload in bench.chosen(WORKLOADS):
         slow = bench.some(5_000_000) if workload.kind == "medians" else None
         arms = [windbolt(bench.session), spark_own(bench.session, slow)]

@@ -436,7 +436,7 @@ class Reset:
     """Result of a reset."""
 
     batch: str | None
-    """The last committed batch, after which this is the state; None if no batch has been committed yet."""
+    """The last committed batch, whose state was reset; None if no batch has been committed yet."""
     discarded: dict[str, int] = field(default_factory=dict)
     """For each bolt that was reset or removed, the number of its events that were in no window yet. They are now
     purged."""

@@ -87,7 +87,7 @@ def _nearest(folder: str) -> str:
 
 
 def _try_writing(folder: str) -> None:
-    """Checks that a file can be written in a folder, with a file without a name, or one that is deleted at once."""
+    """Checks that a file can be written in a folder, with an unnamed file, or with a file that is deleted at once."""
     with as_storage_error(folder, "written to"), tempfile.TemporaryFile(dir=folder, prefix="."):
         pass
 

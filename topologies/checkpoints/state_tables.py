@@ -499,7 +499,7 @@ def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
 
 
 def account_table(bolt: BoltState) -> pa.Table:
-    """Returns a row for each input of a bolt: received, each account, pending, and the counts beside the accounts."""
+    """Returns a row for each input of a bolt: received, each account, pending, and the counts that are not accounts."""
     found = bolt.accounts.of_streams(bolt.pending)
     names = list(next(iter(found.values()), {}))
     counts = {name: pa.array([counts[name] for counts in found.values()], pa.int64()) for name in names}

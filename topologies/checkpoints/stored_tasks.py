@@ -395,7 +395,7 @@ def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None)
 
 
 def key_columns(rules: BoltRules) -> Sequence[str]:
-    """Returns the column names under which keys are shown: those of the first input."""
+    """Returns the column names for keys in tables: those of the first input."""
     return rules.keys[0] if any(rules.keys) else rules.key
 
 

@@ -335,7 +335,7 @@ class OpenWindow:
     """None if its events decide when it fires."""
     events: int
     firings: int
-    """How often it has fired."""
+    """Number of firings so far."""
     key: str | None
     """The values of its key with commas between them; None if windows hold events of all keys."""
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marks:
-    """The watermarks before each event, in microseconds: that of its own input, partition or key, and the bolt's. NONE
-    before the first watermark."""
+    """The watermarks before each event, in microseconds: the watermark of the event's input, partition or key, and the
+    bolt's watermark. NONE before the first watermark."""
 
     of_source: NDArray[np.int64]
     of_bolt: NDArray[np.int64]

@@ -217,7 +217,7 @@ class IncomingIds:
     held: RetainedEvents
     """Times, inputs, keys and lifetimes of the events; the payload has only the key columns."""
     marks: NDArray[np.int64]
-    """The watermark in microseconds before each event; that of its key, if each key has its own."""
+    """The watermark in microseconds before each event; the watermark of its key, if each key has one."""
     evaluate_before: Sequence[int] = ()
     """See ``Decisions.evaluate_before``."""
 

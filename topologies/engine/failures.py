@@ -69,7 +69,8 @@ class WorkerPosition:
         self._shared = mmap.mmap(descriptor, SIZE)
 
     def enter(self, window: TupleWindow, windows: int = 1, events: int | None = None) -> None:
-        """Records that a bolt is called with a window, or with ``windows`` windows, the first of which is given."""
+        """Records that a bolt is called with ``window``, or with ``windows`` windows of which ``window`` is the
+        first."""
         start, count = window.start_timestamp, len(window) if events is None else events
         _NOTE.pack_into(self._shared, 0, start is not None, start or 0, window.end_timestamp, count + 1, windows)
 

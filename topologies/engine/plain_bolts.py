@@ -246,9 +246,9 @@ class PlainBolts:
     def _batch_by_batch(
         self, node: PlainNode, bolt: BatchBolt, rows: Rows, failures: Failures
     ) -> Iterator[tuple[str, Rows]]:
-        """Calls the bolt with all rows; if rows have times, with the rows of one time after another, so that its output
-        gets that time. Rows with cut times are passed separately, so that the output is counted the same way. If these
-        alternate too often, only the spout counts cut times (decision 99).
+        """Calls the bolt with all rows at once, or, if rows have times, with the rows of each time in turn, so that the
+        output gets this time. Rows with cut times are passed in separate calls, so that their output is counted as cut
+        too. If rows with and without cut times alternate too often, only the spout counts cut times (decision 99).
 
         The output has no partition, because the input row of each output row is unknown.
         """

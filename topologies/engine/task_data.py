@@ -101,7 +101,7 @@ class Rows:
     shuffle_offsets: NDArray[np.int64] | int = 0
     """Offset in a shuffle grouping for the source of the rows, or one for each row."""
     partition: str | RowPartitions = ""
-    """The partition of the rows, with the name of its spout, or one for each row; "" if unknown."""
+    """The partition of all rows, or the partition of each row; with the name of the spout. "" if unknown."""
     file: str = ""
     """The file of the positions; "" if the rows are not from a user's file."""
     truncated: NDArray[np.bool_] | None = None
@@ -357,8 +357,8 @@ class BoltWork:
     """Bytes of the events kept for a user's windowed bolt, by column of its windows, in the order of the schema; empty
     without such events."""
     large_window: tuple[int, int] | None = None
-    """Bytes of the largest window in a call, and bytes of memory of that process, if the window took more than an
-    eighth of the memory; else None."""
+    """Bytes of the largest window in a call, and bytes of memory of the process with this window, if the window took
+    more than an eighth of the memory; else None."""
 
     def plus(self, other: BoltWork) -> BoltWork:
         """Returns the sum of both costs."""

@@ -55,7 +55,7 @@ def key(bolt: CheckedBolt) -> Iterator[ConfigError]:
 
 
 def fields(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that equal values of grouping fields come to one task, from whichever input."""
+    """Checks that equal values of grouping fields go to one task, whatever their input."""
     grouped = [(each, schema) for each, schema in bolt.inputs if isinstance(each.grouping, FieldsGrouping)]
     if bolt.parallelism == 1 or bolt.joined is not None or len(grouped) < 2:  # a join compares the types of its keys
         return
@@ -146,7 +146,7 @@ def grouping_call(label: str, fields: Sequence[str]) -> str:
 
 
 def keys_watermark(bolt: CheckedBolt) -> Iterator[ConfigError]:
-    """Checks that no other rule makes watermarks beside a watermark for each key (AZ-15)."""
+    """Checks that no other rule makes watermarks if each key has a watermark (AZ-15)."""
     settings = bolt.settings
     if not settings.watermark_per_key or not bolt.event_time:
         return

@@ -99,8 +99,8 @@ class CheckedBolt:
         everywhere: bool = False,
         inputs: Sequence[tuple[Input, pa.Schema]] | None = None,
     ) -> Iterator[ConfigError]:
-        """Checks that the column that a call names is in one input, or ``everywhere`` in all, and that its type fits.
-        ``inputs``: the inputs to check, if not all."""
+        """Checks that a column named in a call is in one input, or ``everywhere`` in all inputs, and has a type that
+        fits. ``inputs``: the inputs to check, if not all."""
         found = False
         for each, schema in self.inputs if inputs is None else inputs:
             label = stream_label(each.stream)

@@ -75,14 +75,14 @@ READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
 ``WEIGHT_COLUMN``."""
 
 RECORDED = RECORD_COLUMNS
-"""Columns beside the key in the records of a bolt whose windows a trigger fires, or policies of the user's own."""
+"""Columns in the records of a bolt with a key trigger or users' policies, in addition to the key."""
 
 STATE_COLUMN = "_state"
-"""Column beside the key, for a bolt without windows: the state of the key. With a period behind it, a prefix of
+"""Column for a bolt without windows, in addition to the key: the state of the key. With a period behind it, a prefix of
 names."""
 
 RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
-"""Columns beside the retractable output of a bolt: the window that emitted the row."""
+"""Columns in addition to the retractable output of a bolt: the window that emitted the row."""
 
 
 def state_column(name: str) -> str:

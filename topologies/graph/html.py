@@ -102,7 +102,7 @@ def _attribute(key: str, value: object) -> str:
 
 
 _LONGEST_TEXT = 400
-"""Most characters of a text that are shown."""
+"""Most visible characters of a text."""
 
 # Colours follow the page: currentColor is its text colour, and the --jp- variables are those of JupyterLab's themes.
 # Fills are translucent, so they are readable on light and dark backgrounds.

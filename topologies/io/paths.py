@@ -121,7 +121,7 @@ def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
 def leading(path: str) -> tuple[str, bool]:
     """Returns the absolute part of a path before its first pattern; and True if there is a pattern.
 
-    Raises UnreachableError if the file system cannot be asked.
+    Raises UnreachableError if the file system cannot be reached.
     """
     parsed = _parsed(path)
     folders = _folders(parsed.root)

@@ -58,7 +58,7 @@ class RunPage(Protocol):
 MOST = 600
 """Most points that are kept."""
 _DENSE = 120
-"""Number of the latest points, all of which are kept."""
+"""Number of the latest points; all of these are kept."""
 
 Point = dict[str, Any]
 

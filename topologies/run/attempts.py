@@ -36,7 +36,7 @@ LagNow = Callable[[], Sequence[SourceLag]]
 
 
 class RunObserver:
-    """Is told about everything that a run does. All methods except ``end`` are called from the thread of the run; this
+    """Receives the events of a run. All methods except ``end`` are called from the thread of the run; this
     class does nothing."""
 
     wants_trace_contexts: bool = False

@@ -112,7 +112,7 @@ class HttpAnswer:
 
 
 class Site(Protocol):
-    """A page that a server offers besides metrics."""
+    """A page that a server offers in addition to metrics."""
 
     def answer(self, path: str, query: Mapping[str, str], host: str) -> HttpAnswer | None:
         """Called for each request; ``host``: the name of the server in the request. Returns None for an unknown

@@ -91,7 +91,8 @@ _PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
 
 
 def _refuse_hiding(folder: str) -> None:
-    """Raises an error if the file of a topology, or a module beside it, has the name of a package of windbolt."""
+    """Raises an error if the file of a topology, or a module in the same folder, has the name of a package of
+    windbolt."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.realpath(folder) == os.path.realpath(home):
         return

@@ -230,7 +230,7 @@ class Replayed:
     clocks: list[int | None] = field(default_factory=list)
     """The watermark after each step of the clock."""
     metrics: dict[str, int | float] = field(default_factory=dict)
-    """Counters beside the accounts, and ``watermark_delay`` in milliseconds."""
+    """Counters that are not accounts, and ``watermark_delay`` in milliseconds."""
     differences: list[str] = field(default_factory=list)
     steps: tuple[str, ...] = ()
     """The names of the aggregation steps, in order."""

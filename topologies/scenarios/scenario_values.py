@@ -300,7 +300,7 @@ WHEREABOUTS = (*ACCOUNTS, "pending")
 ``received``, ``adjusted`` and ``truncated``."""
 
 METRICS = (*FINDINGS, "watermark_delay")
-"""Counts of a result besides the accounts."""
+"""Counts of a result that are not accounts."""
 
 
 def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:

@@ -46,7 +46,7 @@ _RINGS: dict[EventOutcome, tuple[tuple[float, float], ...]] = {
 
 
 def glyph(fate: EventOutcome, x: float, y: float) -> str:
-    """Returns the shape of an outcome around a point, as SVG; its class is that of the outcome."""
+    """Returns the shape of an outcome around a point, as SVG; its class is the class of the outcome."""
     kind = f"m {fate.value}"
     rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
     path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
@@ -674,7 +674,7 @@ def _all_that_happened(picture: Picture) -> str:
 
 
 _ROWS = 200
-"""Most rows of a sink that are shown."""
+"""Most displayed rows of a sink."""
 _VERDICTS = {
     True: ("good", "✓", "as expected"),
     False: ("bad", "✗", "not as expected"),

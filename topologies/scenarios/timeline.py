@@ -386,7 +386,7 @@ def _whose(window: AnswerWindow) -> Text:
 
 
 MOST_ROWS = 20
-"""Most rows of each sink that are shown."""
+"""Most displayed rows of each sink."""
 
 
 def sink_title(name: str, rows: Sequence[dict[str, Any]]) -> Text:

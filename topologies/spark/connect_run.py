@@ -149,8 +149,8 @@ class ConnectExecutor:
             yield from pickle.loads(row)
 
     def _over_numbers(self, count: int) -> DataFrame:
-        """Returns a DataFrame with a row for each of ``count`` tasks. It is kept, because the server is asked for the
-        columns of each new one."""
+        """Returns a DataFrame with a row for each of ``count`` tasks. The frame is kept, because each new frame would
+        request its columns from the server."""
         if count not in self._numbers:
             self._numbers[count] = self.spark.range(0, count, 1, count)
         return self._numbers[count]
@@ -226,7 +226,7 @@ def slots_of(conf: Mapping[str, str]) -> int | None:
 
 @contextmanager
 def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yields the given session, or one that is opened for the run and closed at its end.
+    """Yields the given session, or a new session, which is closed at the end of the run.
 
     Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not respond. If the
     given session has ended, the error is not transient.

@@ -497,7 +497,7 @@ def importable_windbolt() -> Iterator[None]:
 
 @contextmanager
 def explaining_javas_end() -> Iterator[None]:
-    """Replaces errors caused by Java's death with one that says so."""
+    """Replaces errors caused by Java's death with an error about this death."""
     java = _process()
     if java is None:
         yield

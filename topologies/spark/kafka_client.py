@@ -243,7 +243,7 @@ def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
 _PATIENCE_MS = 5_000
 """Milliseconds without a record after which Spark reads instead, which waits longer."""
 _LAST_PATIENCE_MS = 60_000
-"""The same, for records that Spark cannot read."""
+"""Milliseconds without a record after which reading fails, for records that Spark cannot read."""
 _PARTS = 4
 """Divisor of Java's memory, for the share of the sums of all threads together."""
 _FIXED = {

@@ -71,8 +71,8 @@ def _drawn(scenario: Scenario, replayed: Replayed) -> str:
 
 
 def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
-    """Returns the scenario in a file; its topology is looked for beside it, under the roots, and in the current
-    folder."""
+    """Returns the scenario in a file; the topology is searched for in the folder of the file, under the roots, and in
+    the current folder."""
     loaded: Sequence[Any] = list(load(os.fspath(source)))
     problems = [item for item in loaded if isinstance(item, Problem)]
     if problems:

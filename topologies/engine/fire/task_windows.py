@@ -306,7 +306,7 @@ class OldEvents:
 
 
 class TaskKeys:
-    """State of a task's keys besides their events: their records, and the codes of keys that share a hash."""
+    """State of a task's keys, without their events: their records, and the codes of keys that share a hash."""
 
     def __init__(self, store: SegmentStore, before: KeyedState, node: WindowedNode) -> None:
         """``before``: the state of the task's windows before the batch."""

@@ -194,7 +194,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     @abstractmethod
     def mapping(self, values: Built) -> Built:
-        """Returns the function for a map with such values."""
+        """Returns the function for a map, from the function for its values."""
 
     @abstractmethod
     def enum(self, name: str, symbols: Sequence[str]) -> Built:

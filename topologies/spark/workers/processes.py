@@ -170,7 +170,7 @@ class WorkerPool:
     def load(self, topology: bytes, paths: Sequence[str], wanted: int = 1) -> None:
         """Sets the packed topology of the following tasks; ``wanted`` workers prepare themselves meanwhile.
 
-        ``paths``: the module paths that it may need.
+        ``paths``: the module paths that the topology may need.
         """
         self._topology = pickle.dumps((list(paths), topology), pickle.HIGHEST_PROTOCOL)
         Thread(target=self._prepare, args=(min(wanted, self.most),), daemon=True).start()
