@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from manager.event_queue import SettledEvents
 from policies.storm import SliceGrid
-from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, Folded, State
-from windowing.aggregates.declared import Cells
+from windowing.aggregates.accumulators import Accumulator, DenseAccumulator, EventColumns, State
+from windowing.aggregates.declared import RowWindows
 from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
 from windowing.columns import group_numbers
@@ -296,7 +296,7 @@ class SliceSums(PartialSums):
         columns = self._read_of(events.payload)
         keys = Keys.of([columns[name] for name in self.aggregates.by], len(events))
         slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
-        folded = Folded(columns, events.timestamps)
+        folded = EventColumns(columns, events.timestamps)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
         return self._events(keys, slices, groups, states, self._weights(events.streams, groups))
 
@@ -348,7 +348,7 @@ class SliceSums(PartialSums):
         bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
         start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
         for of_window, codes, states, events in parts:
-            cells = Cells(events, start_times[of_window], end_times[of_window])
+            cells = RowWindows(events, start_times[of_window], end_times[of_window])
             rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, cells)
             yield WindowResults(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
@@ -368,10 +368,10 @@ class SliceSums(PartialSums):
             )
             groups = Groups(of_window * size + sums.keys.codes[rows], (high - low) * size)
             states = [
-                accumulator.merge(accumulator.taken(state, rows), groups)
+                accumulator.merge(accumulator.take(state, rows), groups)
                 for accumulator, state in zip(self.accumulators, sums.states, strict=True)
             ]
-            yield groups.cells // size + low, groups.cells % size, states, groups.sums(events[rows])
+            yield groups.present_codes // size + low, groups.present_codes % size, states, groups.sums(events[rows])
 
     def _cells(self, sums: PartialAggregates) -> PartialAggregates:
         """Merge the rows so that there is one per slice and key, ordered by slice and key."""
@@ -379,9 +379,9 @@ class SliceSums(PartialSums):
         if (codes[1:] > codes[:-1]).all():
             return sums
         groups = Groups(codes, (int(sums.slices[-1]) + 1) * sums.keys.size)
-        keys = _RecodedKeys(sums.keys, groups.cells % sums.keys.size)
+        keys = _RecodedKeys(sums.keys, groups.present_codes % sums.keys.size)
         return PartialAggregates(
-            keys, groups.cells // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups)
+            keys, groups.present_codes // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups)
         )
 
     def _events(
@@ -392,7 +392,7 @@ class SliceSums(PartialSums):
         states: Sequence[State],
         weights: NDArray[np.int64],
     ) -> Events:
-        return self.rows(self.slices.times(slices), keys.columns(groups.cells % keys.size), states, weights)
+        return self.rows(self.slices.times(slices), keys.columns(groups.present_codes % keys.size), states, weights)
 
     def rows(
         self, times: NDArray[np.int64], keys: Sequence[pa.Array], states: Sequence[State], weights: NDArray[np.int64]
@@ -445,7 +445,7 @@ def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64]
     span = int(numbers.max()) - low + 1
     if span * keys.size < _FAR:
         groups = Groups((numbers - low) * keys.size + keys.codes, span * keys.size)
-        return groups.cells // keys.size + low, groups
+        return groups.present_codes // keys.size + low, groups
     present, places = np.unique(numbers, return_inverse=True)
     groups = Groups(places * keys.size + keys.codes, len(present) * keys.size)
-    return present[groups.cells // keys.size], groups
+    return present[groups.present_codes // keys.size], groups

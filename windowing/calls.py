@@ -1,4 +1,4 @@
-"""Checks of public calls: the names, the number and the types of their arguments, by their signatures."""
+"""Checks of the arguments of public calls against their signatures: names, number and types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from windowing.errors import ConfigError, WindboltError, did_you_mean, together
 from windowing.reprs import repr_of
 
-# Checks whether a value fits an annotation, and describes annotations for errors.
+# Annotations: whether a value fits one, and their descriptions for errors.
 
 
 _WORDS: Mapping[Any, str] = {
@@ -49,7 +49,7 @@ _NAMED = {
     "Shift": "a shift in time",
     "Unset": "",
 }
-"""Words for windbolt's own types, which are defined after this module; "" for a type that no user gives."""
+"""Descriptions of windbolt's types, which this module cannot import; "" for types that users do not know."""
 _NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
 _UNIONS = (Union, types.UnionType)
 _PAIR = 2
@@ -57,7 +57,7 @@ _LISTED = (list, tuple, set, frozenset)
 
 
 class Unknown:
-    """Stands for a name that is imported for type checkers only, so that any value fits it."""
+    """Stands for a name that is imported for type checkers only; any value fits it."""
 
     def __getattr__(self, name: str) -> Unknown:
         if name.startswith("__"):
@@ -78,8 +78,8 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, Unknown())
 
 
-def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
-    """Returns the type of an annotation, which may be a text; Any if there is none, or it cannot be resolved."""
+def resolve(annotation: Any, names: Mapping[str, Any]) -> Any:
+    """Returns the type of an annotation, which may be a text; Any if it is empty or cannot be resolved."""
     while isinstance(annotation, str):
         try:
             annotation = eval(annotation, {}, _Names(names))
@@ -88,17 +88,17 @@ def resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
     return Any if isinstance(annotation, Unknown) or annotation is Parameter.empty else annotation
 
 
-def _names_unknown(kind: Any) -> bool:
-    """True if a name in a resolved type is not known, or not yet."""
-    return kind is Any or isinstance(kind, Unknown) or any(map(_names_unknown, get_args(kind)))
+def _has_unknown_name(kind: Any) -> bool:
+    """True if a name in a resolved type is unknown, perhaps because it is not defined yet."""
+    return kind is Any or isinstance(kind, Unknown) or any(map(_has_unknown_name, get_args(kind)))
 
 
-def is_one(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
+def fits(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
     """True if a value fits an annotation, as far as this can be seen without consuming the value."""
-    kind = resolved(annotation, names)
+    kind = resolve(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
-        return any(is_one(value, each, names) for each in parts)
+        return any(fits(value, each, names) for each in parts)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in parts)
     if origin is type:
@@ -117,38 +117,38 @@ def _is_plain(value: object, kind: Any) -> bool:
 
 
 def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapping[str, Any]) -> bool:
-    letters = isinstance(value, str | bytes) and origin is not os.PathLike  # a sequence of letters, which nobody means
-    listed = origin is Sequence and isinstance(value, Iterable) and not isinstance(value, Mapping)  # a set will do
-    if letters or not (listed or isinstance(value, origin)):
+    is_text = isinstance(value, str | bytes) and origin is not os.PathLike  # a text is not meant as a list of letters
+    is_iterable = origin is Sequence and isinstance(value, Iterable) and not isinstance(value, Mapping)  # or a set
+    if is_text or not (is_iterable or isinstance(value, origin)):
         return False
     if isinstance(value, Mapping) and len(parts) == _PAIR:
-        return all(is_one(k, parts[0], names) and is_one(v, parts[1], names) for k, v in value.items())
+        return all(fits(k, parts[0], names) and fits(v, parts[1], names) for k, v in value.items())
     if isinstance(value, _LISTED) and origin is not tuple and len(parts) == 1:
-        return all(is_one(each, parts[0], names) for each in value)
+        return all(fits(each, parts[0], names) for each in value)
     return True
 
 
-def in_words(annotation: Any, names: Mapping[str, Any]) -> str:
-    """Describes the values of an annotation: ``a text or a list of texts``; "" if nothing can be said."""
-    descriptions = dict.fromkeys(_descriptions(resolved(annotation, names), names))
+def describe(annotation: Any, names: Mapping[str, Any]) -> str:
+    """Returns a description of the values of an annotation, ``a text or a list of texts``; "" if there is none."""
+    descriptions = dict.fromkeys(_descriptions(resolve(annotation, names), names))
     descriptions.pop("", None)
     *others, last = descriptions or [""]
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def choices(annotation: Any, names: Mapping[str, Any]) -> list[object]:
-    """Returns the values that an annotation lists, of Literals and Enums."""
-    kind = resolved(annotation, names)
+def literal_values(annotation: Any, names: Mapping[str, Any]) -> list[object]:
+    """Returns the values that an annotation lists in its Literals."""
+    kind = resolve(annotation, names)
     if get_origin(kind) in _UNIONS:
-        return [choice for each in get_args(kind) for choice in choices(each, names)]
+        return [choice for each in get_args(kind) for choice in literal_values(each, names)]
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return []
 
 
 def _descriptions(annotation: Any, names: Mapping[str, Any]) -> list[str]:
-    """Returns the words for each of the types that an annotation allows, None at the end."""
-    kind = resolved(annotation, names)
+    """Returns a description of each of the types that an annotation allows, None at the end."""
+    kind = resolve(annotation, names)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _UNIONS:
         none_last = sorted(parts, key=lambda each: each is types.NoneType)
@@ -174,7 +174,7 @@ def _collection(origin: Any, parts: tuple[Any, ...], names: Mapping[str, Any]) -
     if issubclass(origin, Mapping):
         return "a mapping"
     if issubclass(origin, Iterable):
-        of = in_words(parts[0], names) if parts else ""
+        of = describe(parts[0], names) if parts else ""
         return f"a list of {_PLURAL[of]}" if of in _PLURAL else "a list"
     return _of_class(origin)
 
@@ -182,10 +182,10 @@ def _collection(origin: Any, parts: tuple[Any, ...], names: Mapping[str, Any]) -
 _PLURAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
 
 
-# Checks the arguments of a public call by its signature: their names, their number and their types.
+# Decorators that check arguments.
 #
-# What Python would tell as a TypeError from within, or a call would take without a word, is a ConfigError before the
-# call runs. A checker of types sees the calls unchanged.
+# A mistake is a ConfigError before the call runs, where Python would raise a TypeError from within the call, or accept
+# the value. Type checkers see the decorated calls unchanged.
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -194,7 +194,7 @@ _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(call: Call) -> Call:
-    """Decorates a call that has an effect: its arguments are checked before it runs."""
+    """Decorates a call with side effects: its arguments are checked before it runs."""
 
     def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
@@ -203,14 +203,14 @@ def checked(call: Call) -> Call:
             raise mismatch
         return function(*args, **kwargs)
 
-    return _wrapped(call, _first(strict))
+    return _wrapped(call, _guarding(strict))
 
 
 def checked_value(call: Call) -> Call:
-    """Decorates a call that makes a value, a call that checks its arguments first, or a class of values. If an argument
-    has a wrong type, the call's own error is raised first, since it is more precise."""
+    """Decorates a call without side effects, or a class of values. If an argument has a wrong type, the call is tried
+    first, because its own error is more precise."""
 
-    def own_words_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def try_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
         mismatch = about.type_error(args, kwargs)
         if mismatch is None:
@@ -223,7 +223,7 @@ def checked_value(call: Call) -> Call:
             pass
         raise mismatch
 
-    return _wrapped(call, _first(own_words_first))
+    return _wrapped(call, _guarding(try_first))
 
 
 def checked_on_failure(call: Call) -> Call:
@@ -250,8 +250,8 @@ def checked_on_failure(call: Call) -> Call:
     return _wrapped(call, quick)
 
 
-def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
-    """Makes a decorator that passes each call of a function to ``check``, which examines the arguments first."""
+def _guarding(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a decorator that passes each call of a function to ``check``, which calls the function."""
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)
@@ -266,7 +266,7 @@ def _first(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> 
 
 
 def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
-    """Returns the function with its guard; for a class, the class itself, whose creation is guarded."""
+    """Returns the guarded function; a class is returned itself, with a guarded ``__init__``."""
     if not isinstance(call, type):
         checked_call: Call = guarded(call)
         return checked_call
@@ -276,7 +276,7 @@ def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
 
 @dataclass(frozen=True)
 class _Signature:
-    """The signature of a call, read at its first use: its names may be defined later."""
+    """The signature of a call, read at its first use, because names in its annotations may be defined later."""
 
     function: Callable[..., Any]
 
@@ -294,45 +294,45 @@ class _Signature:
 
     @cached_property
     def _by_place(self) -> list[Parameter]:
-        """The arguments that can be given by position."""
+        """The parameters that can be given by position."""
         return [each for each in self._parameters.values() if each.kind in _BY_PLACE]
 
     @cached_property
     def _by_name(self) -> list[str]:
-        """The arguments that can be named."""
+        """The parameters that can be given by name."""
         by_name = (parameter.name for parameter in self._parameters.values() if parameter.kind in _BY_NAME)
         return [name for name in by_name if name != "self"]
 
     @cached_property
     def _needed(self) -> list[Parameter]:
-        """The arguments without a default."""
+        """The parameters without a default."""
         return [each for each in self._parameters.values() if _is_needed(each)]
 
     @cached_property
     def _collects(self) -> set[Any]:
-        """The kinds of its ``*arguments`` and ``**arguments``."""
+        """The kinds of its variadic parameters, ``*arguments`` and ``**arguments``."""
         return {each.kind for each in self._parameters.values()} & {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
     @cached_property
     def _types(self) -> dict[str, Any]:
-        """The types of arguments that have been resolved, by the name of the argument."""
+        """The resolved types of parameters, by name."""
         return {}
 
     def _type_of(self, parameter: Parameter) -> Any:
-        found = self._types.get(parameter.name)
-        if found is None:
-            found = resolved(parameter.annotation, self._names)
-            if not _names_unknown(found):
-                self._types[parameter.name] = found
-        return found
+        kind = self._types.get(parameter.name)
+        if kind is None:
+            kind = resolve(parameter.annotation, self._names)
+            if not _has_unknown_name(kind):
+                self._types[parameter.name] = kind
+        return kind
 
     def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raises ConfigError for unknown arguments, and for arguments that are missing or given twice."""
-        problems = [*self._misplaced(args, kwargs)]
+        """Raises ConfigError for arguments that are unknown, missing or given twice."""
+        problems = [*self._name_errors(args, kwargs)]
         if problems:
             raise together(f"{self._called(args)}()", problems)
 
-    def _misplaced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
+    def _name_errors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
         parameters, by_place = self._parameters, [parameter.name for parameter in self._by_place]
         call = self._called(args)
         if Parameter.VAR_KEYWORD not in self._collects:
@@ -360,19 +360,19 @@ class _Signature:
         yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
-        """Returns the error for arguments whose types differ from their annotations; None if there are none.
+        """Returns the error for arguments whose types differ from their annotations; None if all types fit.
 
-        The names of the arguments must have been checked.
+        Call ``check_names`` first.
         """
         problems = [
-            self._wrong_type(self._called(args), parameter, value, shown)
-            for parameter, value, shown in self._bound(args, kwargs)
-            if value is not parameter.default and not is_one(value, self._type_of(parameter), self._names)
+            self._wrong_type(self._called(args), parameter, value, prefix)
+            for parameter, value, prefix in self._bound(args, kwargs)
+            if value is not parameter.default and not fits(value, self._type_of(parameter), self._names)
         ]
         return together(f"{self._called(args)}()", problems) if problems else None
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
-        """Returns each given argument with its parameter and the text before it (``name=``, or nothing)."""
+        """Returns the parameter, the value and the prefix (``name=``, or "") of each given argument."""
         parameters = self._parameters
         by_place = self._by_place
         bound = [(parameter, value, f"{parameter.name}=") for parameter, value in zip(by_place, args, strict=False)]
@@ -386,10 +386,10 @@ class _Signature:
         return bound[self._is_method :]
 
     def _wrong_type(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
-        words = in_words(parameter.annotation, self._names)
+        words = describe(parameter.annotation, self._names)
         name = shown.removesuffix("=") or parameter.name
         unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
-        known = [each for each in choices(parameter.annotation, self._names) if isinstance(each, str)]
+        known = [each for each in literal_values(parameter.annotation, self._names) if isinstance(each, str)]
         return ConfigError(
             f"{call}({shown}{repr_of(value):.60})",
             why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
@@ -405,7 +405,7 @@ class _Signature:
         )
 
     def _missing(self, call: str, parameter: Parameter) -> ConfigError:
-        words = in_words(parameter.annotation, self._names)
+        words = describe(parameter.annotation, self._names)
         return ConfigError(
             f"{call}() without {parameter.name}",
             why=f"it is {words}, and has no default" if words else "it has no default",

@@ -1,4 +1,4 @@
-"""Arrow and NumPy columns in general: their order, hashes, rows and sizes."""
+"""Functions on Arrow and NumPy columns: sorting, hashing, copying, taking rows, sizes in bytes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The order of a queue: by time, and by arrival among equal times.
+# Stable orders.
 
 
 _MANY = 512
-"""From this many keys on, two passes are faster."""
+"""Number of keys from which on two radix sorts of 16 bits are faster than one sort of 64 bits."""
 
 
 def is_sorted(keys: NDArray[np.int64]) -> bool:
@@ -36,11 +36,11 @@ def is_sorted(keys: NDArray[np.int64]) -> bool:
 
 
 def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the permutation that sorts the keys and keeps equal ones in their present order.
+    """Returns the permutation that sorts the keys and keeps equal keys in their present order.
 
-    Keys that lie close together are sorted by their lower and then by their upper 16 bits, which NumPy does in linear
-    time: two to six times as fast as the other ways. Otherwise, if key and position fit into 63 bits together, they are
-    sorted as one integer: faster than a stable argsort, because plain sorting of int64 is vectorised.
+    Keys that lie close together are sorted by their lower and then by their upper 16 bits, in linear time; this is two
+    to six times as fast as the other ways. Otherwise, if a key and its position fit into 63 bits together, both are
+    sorted as one integer; this is faster than a stable argsort, because plain sorting of int64 is vectorised.
     """
     count = len(keys)
     if count < 2:
@@ -63,25 +63,22 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _radix_order(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the stable order by the lower 16 bits, for which NumPy has a radix sort."""
+    """Returns the stable order by the lower 16 bits of the keys; NumPy has a radix sort for them."""
     return np.argsort(keys.astype(np.uint16), kind="stable")
 
 
 def merged_order(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64] | None:
-    """Returns the permutation that merges parts by their keys, in order of (key, part, place); None if they are in
-    order.
-
-    Its numbers are indices into the concatenated parts.
-    """
+    """Returns the permutation of the concatenated parts that sorts them by (key, part, position); None if they are
+    sorted."""
     keys = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return None if is_sorted(keys) else stable_order(keys)
 
 
 def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the permutation that sorts hashes and keeps equal ones in their present order.
+    """Returns the permutation that sorts hashes and keeps equal hashes in their present order.
 
-    Their upper bits are sorted with the position in place of the lower ones, as one integer; only where two hashes
-    differ in nothing else is it done the slow way.
+    The upper bits of a hash and its position are sorted as one integer. Only if two hashes differ in their lower bits
+    alone, a slower sort is used.
     """
     count = len(hashes)
     if count < 2:
@@ -94,7 +91,7 @@ def hash_order(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def order_within(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the permutation that sorts by (group, key, position); groups are numbers from 0."""
+    """Returns the permutation that sorts by (group, key, position); groups are whole numbers from 0."""
     if not len(groups):
         return np.arange(0)
     low = int(keys.min())
@@ -111,25 +108,26 @@ def pair_order(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[n
 
 
 def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns, for keys in order, the number of the group of equal keys that each is in, from 0."""
+    """Returns the number of each key's group of equal keys, from 0; keys are sorted."""
     numbers = np.zeros(len(keys), np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=numbers[1:])
     return numbers
 
 
-# Hashes of columns: of values, not of objects; the same on every machine and in every process.
+# Hashes of values, equal on every machine and in every process.
 
 
 _PRIME = np.uint64(1099511628211)
 _SHORT, _FEW = 256, 32
-"""Limits up to which values are short (in bytes) and lengths are few: then the values of one length are summed
-together."""
+"""Greatest length of short values, in bytes, and greatest number of different lengths with which the values of one
+length are hashed together."""
 
 
 def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
-    """Returns the polynomial of each value of a column of large binaries, for all values at once; null counts as empty.
+    """Returns a polynomial hash of each value of a column of large binaries; null counts as empty.
 
-    The length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (bytes that follow), modulo 2 ** 64.
+    It is the length, plus the sum over the bytes of (byte + 1) * 1099511628211 ** (number of bytes after it), modulo
+    2 ** 64.
     """
     if not len(array):
         return np.zeros(0, np.uint64)
@@ -143,8 +141,8 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
     data = np.frombuffer(data_buffer, np.uint8)
     sizes = _few_sizes(lengths)
     if sizes is None:
-        filled_in = np.flatnonzero(lengths)
-        result[filled_in] += _of_any_size(data, offsets[:-1][filled_in], lengths[filled_in])
+        not_empty = np.flatnonzero(lengths)
+        result[not_empty] += _sums_of_any_lengths(data, offsets[:-1][not_empty], lengths[not_empty])
     elif len(sizes) == 1 and lengths.all():
         whole = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
         result += _sums_of_equal_lengths(whole)
@@ -156,7 +154,7 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
 
 
 def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
-    """Returns the different lengths of short values, without zero; None if values are long, or of many lengths."""
+    """Returns the different lengths of values, except 0; None if values are long or have many lengths."""
     if int(lengths.max()) > _SHORT:
         return None
     sizes: list[int] = np.flatnonzero(np.bincount(lengths)).tolist()
@@ -164,8 +162,7 @@ def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
 
 
 def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Returns the sums of values that are rows of bytes, by Horner's rule: a pass over all values for each of their
-    bytes."""
+    """Returns the sums of ``hash_bytes`` for values of one length, each a row of ``data``, by Horner's rule."""
     sums = np.zeros(len(data), np.uint64)
     for column in data.T:
         sums *= _PRIME
@@ -174,8 +171,8 @@ def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return sums
 
 
-def _of_any_size(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns the sums of values that lie one after another in ``data``, none of them empty."""
+def _sums_of_any_lengths(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns the sums of ``hash_bytes`` for values that lie one after another in ``data``; none is empty."""
     low, high = int(starts[0]), int(starts[-1] + sizes[-1])
     numbers = data[low:high].astype(np.uint64) + np.uint64(1)
     following = np.repeat(starts + sizes - low, sizes) - 1 - np.arange(len(numbers))
@@ -187,8 +184,8 @@ def _of_any_size(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDAr
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns Splitmix64's finalizer of each value: all its bits depend on all bits of the value, and different values
-    stay different."""
+    """Mixes the bits of each value by the finalizer of Splitmix64: each bit of the result depends on all bits of the
+    value, and different values stay different."""
     with np.errstate(over="ignore"):
         mixed = values >> np.uint64(30)
         mixed ^= values
@@ -199,31 +196,31 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-# Arrays as they are shown to code of users.
+# Arrays for users' code.
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """Returns a view that cannot be written to, because the array may be the engine's own."""
+    """Returns a read-only view of an array, so that users' code cannot change data of the engine."""
     view = values.view()
     view.flags.writeable = False
     return view
 
 
-def make_read_only(shown: Any, *names: str) -> None:
-    """Makes the arrays of these names in a frozen value read-only, unless they are None; called from its
+def make_read_only(instance: Any, *names: str) -> None:
+    """Replaces the arrays in these attributes of a frozen dataclass by read-only views; None stays. Call it in
     ``__post_init__``."""
     for name in names:
-        values = getattr(shown, name)
+        values = getattr(instance, name)
         if values is not None:
-            object.__setattr__(shown, name, read_only(values))
+            object.__setattr__(instance, name, read_only(values))
 
 
-# Values as they are compared.
+# Floating-point values as keys.
 
 
-def as_compared(column: pa.Array) -> pa.Array:
-    """Returns floating-point values as they are compared: 0.0 for -0.0, and one NaN for all, because a dictionary
-    compares bits."""
+def canonical_floats(column: pa.Array) -> pa.Array:
+    """Returns floating-point values with 0.0 for -0.0, and one NaN for all NaNs, since Arrow's dictionaries compare
+    bits."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     odd = (values == 0) & np.signbit(values) | np.isnan(values)
     if not odd.any():
@@ -261,11 +258,11 @@ def own_value(value: Any) -> Any:
 
 
 _MOST_PIECES = 16
-"""More pieces of a table are made one, which copies them as well."""
+"""Greatest number of pieces of a table that are copied one by one; more are combined into one piece."""
 
 
-def own_column(column: pa.Array) -> pa.Array:
-    """Returns a copy of a column, which nobody else can change."""
+def copy_column(column: pa.Array) -> pa.Array:
+    """Returns a copy of a column; it shares no memory with the column."""
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
@@ -278,7 +275,7 @@ def own_table(table: pa.Table) -> pa.Table:
         return pa.ipc.open_stream(stream.getvalue()).read_all()
     pieces = table.to_batches()
     if len(pieces) > _MOST_PIECES:
-        return own_table(table.combine_chunks())
+        return copy_table(table.combine_chunks())
     batches = [pa.concat_batches([batch, batch.slice(0, 0)]) for batch in pieces]
     return pa.Table.from_batches(batches, table.schema) if batches else table
 
@@ -292,15 +289,15 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 _MOST = 1 << 31
-"""Maximum size in bytes of a text column with 32-bit offsets in one piece; Arrow's ``take`` makes one piece of its
-source."""
+"""Greatest size in bytes of a text column with 32-bit offsets in one piece; Arrow's ``take`` combines the pieces of its
+source into one."""
 _VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
-    """Returns the rows of a table at these indices. Columns of more than 2 GiB are returned in several pieces, since
-    Arrow's own ``take`` would fail, as it does for views of texts."""
+    """Returns the rows of a table at these indices, also from columns of more than 2 GiB or views of texts, for which
+    Arrow's ``take`` fails."""
     if table.nbytes < _MOST:
         with suppress(pa.ArrowNotImplementedError):
             return table.take(pa.array(indices))
@@ -324,14 +321,14 @@ def _take_column(column: pa.ChunkedArray, indices: NDArray[np.int64]) -> pa.Chun
     return pa.chunked_array(pieces, column.type)
 
 
-# The size of each row of a table in bytes: strings and binaries by their length, other types by their Arrow width.
+# Sizes of rows in bytes: of texts and binaries their length, of other types their width in Arrow.
 
 
 _kinds = pa.types
 
 
 def byte_sizes(table: pa.Table) -> NDArray[np.int64]:
-    """Returns the bytes of each row; their sum is at most ``table.nbytes`` plus one byte per row."""
+    """Returns the size of each row in bytes; the sizes add up to at most ``table.nbytes`` plus one byte per row."""
     bits = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         bits += _bits(column)

@@ -1,5 +1,5 @@
-"""Values as a column of a declared type: each is kept unchanged, or refused. And a check for values in the state of a
-bolt or policy that JSON would change, in which the state is kept between two batches."""
+"""Conversion of values to a declared type: each value is kept unchanged, or refused. And a check for values that would
+change if they were stored as JSON."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from windowing.reprs import repr_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Text and decimals as decimals of another type, exactly or not at all.
+# Texts and decimals as decimals of another type, exactly or not at all.
 #
-# Arrow's own casts multiply by a power of ten for the difference of the scales, in as many bits as the type has, and
-# check neither that the product fits (``68127108`` as decimal(37, 32) is 70634.6158...) nor that their table of powers
-# goes so far: ``1E-9999999`` ends the process, ``1E-100`` reads what lies behind the table. So a cast goes by way of
-# 256 bits, where every product of two numbers of 38 digits fits, and what is longer is brought into the scale of the
-# type first.
+# Arrow's casts multiply by a power of ten for the difference of the scales, in as many bits as the type has. They do
+# not check that the product fits (``68127108`` as decimal(37, 32) is 70634.6158...), nor that their table of powers is
+# long enough: ``1E-9999999`` ends the process, and ``1E-100`` reads memory behind the table. So values are cast by way
+# of 256 bits, where every product of two numbers of 38 digits fits, and longer texts are rewritten first.
 
 
 _MOST = {128: 38, 256: 76}
-"""Greatest number of digits of each decimal type, by its bits."""
+"""Greatest number of digits of a decimal, by the bits of its type."""
 _LONGEST = 38
 """Greatest length of a text whose number fits into 256 bits, whatever the scale of the decimal type."""
 _NUMBER = re.compile(r"[+-]?(?P<whole>\d*)\.?(?P<part>\d*)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
 _EXPONENT = 20
-"""Digits of an exponent beyond which a number other than 0 is not a decimal of any type."""
+"""Number of digits of an exponent beyond which a number other than 0 fits into no decimal type."""
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a string column as a type of decimals; raises ArrowInvalid if a text is not exactly such a decimal."""
+    """Converts a string column to a decimal type; raises ArrowInvalid if a text is not exactly a decimal of this
+    type."""
     doubtful = _doubtful(values, target)
     if len(doubtful):
         texts = values.to_pylist()
         for at in doubtful.tolist():
-            texts[at] = in_scale(texts[at], target.precision, target.scale)
+            texts[at] = plain_decimal(texts[at], target.precision, target.scale)
         values = pa.array(texts, pa.string())
     return values.cast(_wide(target)).cast(target)
 
 
-def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a column of decimals as another type of decimals; raises ArrowInvalid if one is not exactly such a
-    decimal."""
+def rescale_decimals(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Converts a column of decimals to another decimal type; raises ArrowInvalid if a value would be rounded or does
+    not fit."""
     source = values.type
     if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
         return values.cast(_wide(target)).cast(target)
@@ -69,17 +69,17 @@ def _wide(target: pa.DataType) -> pa.DataType:
     return pa.decimal256(_MOST[256], target.scale)
 
 
-def in_scale(text: str, precision: int, scale: int) -> str:
-    """Returns the text of a decimal without an exponent, and with no more places than the type has. Raises ArrowInvalid
-    if that is not possible."""
-    found = _NUMBER.fullmatch(text)
-    digits = "" if found is None else found["whole"] + found["part"]
-    if found is None or not digits:
+def plain_decimal(text: str, precision: int, scale: int) -> str:
+    """Returns the text of a decimal without its exponent, and with at most ``scale`` decimal places. Raises
+    ArrowInvalid if it does not fit into decimal(precision, scale)."""
+    match = _NUMBER.fullmatch(text)
+    digits = "" if match is None else match["whole"] + match["part"]
+    if match is None or not digits:
         raise pa.ArrowInvalid(f"{text[:50]!r} is not a decimal")
-    digits, after = digits.lstrip("0"), len(found["part"])
+    digits, after = digits.lstrip("0"), len(match["part"])
     if not digits:
         return "0"
-    exponent = found["exponent"] or "0"
+    exponent = match["exponent"] or "0"
     if len(exponent) > _EXPONENT:
         raise pa.ArrowInvalid(f"the exponent of {text[:50]!r} is too long")
     plain = digits.rstrip("0")
@@ -93,9 +93,9 @@ def in_scale(text: str, precision: int, scale: int) -> str:
     return f"{sign}{whole[:-places]}.{whole[-places:]}"
 
 
-def bounded(value: Decimal) -> Decimal:
-    """Returns a number that Arrow may convert to a decimal; raises ArrowInvalid if it has more places than any
-    decimal."""
+def checked_decimal(value: Decimal) -> Decimal:
+    """Returns a number that Arrow can convert to a decimal type; raises ArrowInvalid if it has more decimal places than
+    any type."""
     places = value.as_tuple().exponent
     if not isinstance(places, int) or places >= -_MOST[256]:
         return value
@@ -105,7 +105,7 @@ def bounded(value: Decimal) -> Decimal:
 
 
 def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
-    """Returns the places of the texts that are long, or may have an exponent."""
+    """Returns the indices of the texts that are long or may have an exponent."""
     if not len(values):
         return np.empty(0, np.int64)
     if target.scale < 0:
@@ -122,42 +122,40 @@ def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
     return np.flatnonzero(odd)
 
 
-# Values as a column of a declared type: each is kept as it is, or refused.
+# Conversion of values from users' code, Python objects or Arrow columns, to a declared type.
 #
-# The one conversion of what users return, declare and give, whether as values of Python or as columns of Arrow:
-#
-# - Numbers become numbers of another type where they have the same value there. Floating point alone is rounded: a
+# - A number is converted to another type of numbers if its value does not change. Only floating point is rounded: a
 #   ``double`` to a ``float``, a decimal to either; never a whole number, and never to infinity.
-# - Whole numbers become times as well, and count their unit: microseconds since 1970 for a ``timestamp``.
-# - Times become times of another unit, and dates, where nothing is lost: a ``timestamp`` is a ``date`` at midnight UTC.
-# - Texts and binaries become each other as UTF-8.
-# - A struct has the fields that are declared: all of them, and no others.
-# - All else is refused: ``True`` is no number, ``"12"`` neither, and ``12`` no text.
+# - A whole number is converted to a time, in the unit of the type: microseconds since 1970 for a ``timestamp``.
+# - A time is converted to another unit, and to a date, if nothing is lost: a ``timestamp`` at midnight UTC is a
+#   ``date``.
+# - Texts and binaries are converted to each other, as UTF-8.
+# - A struct must have exactly the declared fields.
+# - All other conversions are refused: ``True`` and ``"12"`` are not numbers, and ``12`` is not a text.
 #
-# What files hold is converted elsewhere, in ``topologies/io/formats/conform.py``, by rules that differ on purpose:
-# there text may be read as a number, a whole number as a time counts milliseconds, as people write it, and a
-# ``double`` that would be rounded to a ``float`` is bad. A value that cannot be kept fails the bolt here, and is a bad
-# row there.
+# Values in files are converted in ``topologies/io/formats/conform.py``, by rules that differ on purpose: text may be
+# read as a number, a whole number as a time counts milliseconds, and a ``double`` is not rounded to a ``float``. A
+# refused value makes a bad row there; here it is an error of the bolt.
 
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""Exceptions of a conversion that is refused."""
+"""The exceptions that a refused conversion raises."""
 
 _NONE = type(None)
 _DIGITS = 20
-"""Digits of a whole number of 64 bits."""
+"""Greatest number of digits of a whole number of 64 bits."""
 
 
-def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Returns a column as one of another type; raises ``REFUSED`` if a value would change, or the types do not fit."""
+def convert_column(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Converts a column to another type; raises ``REFUSED`` if a value would change, or the types do not fit."""
     if column.type == kind:
         return column
     if isinstance(column, pa.ChunkedArray):
-        return pa.chunked_array([converted(chunk, kind) for chunk in column.chunks], kind)
+        return pa.chunked_array([convert_column(chunk, kind) for chunk in column.chunks], kind)
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if types.is_dictionary(kind):
-        return converted(column, kind.value_type).cast(kind)
+        return convert_column(column, kind.value_type).cast(kind)
     if types.is_null(column.type):
         return pa.nulls(len(column), kind)
     if types.is_nested(kind) or types.is_nested(column.type):
@@ -165,13 +163,13 @@ def converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
     return column if column.type == kind else _leaf(column, kind)
 
 
-def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Returns values of Python as a column, None as null; raises ``REFUSED`` if a value is not of that type."""
-    if not values or _is_plain(values, kind):
-        with suppress(*REFUSED):  # then each value is looked at: Arrow refuses whole numbers beyond 2 ** 53 as floating
+def convert_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Converts Python values to a column, None to null; raises ``REFUSED`` if a value does not fit the type."""
+    if not values or _arrow_checks(values, kind):
+        with suppress(*REFUSED):  # values are then converted below: Arrow refuses some whole numbers as floating point
             return pa.array(values, kind)
     if types.is_dictionary(kind):
-        return of_values(values, kind.value_type).dictionary_encode().cast(kind)
+        return convert_values(values, kind.value_type).dictionary_encode().cast(kind)
     make = next((make for is_kind, make in _NESTED if is_kind(kind)), None)
     if make is not None:
         return make(values, kind)
@@ -182,20 +180,20 @@ def of_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _leaf(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    own = column.type
-    if not any(is_own(own) and becomes(kind) for is_own, becomes in _FITTING):
-        raise pa.ArrowInvalid(f"{_first(column)} is {own}, which is not taken for {kind}")
-    found = _cast(column, kind)
-    if types.is_floating(kind) and not types.is_integer(own):
-        wrong = pc.and_(pc.is_inf(found), pc.invert(_infinite(column)))
-    elif _is_safe(own, kind):
-        return found
+    source = column.type
+    if not any(from_type(source) and to_type(kind) for from_type, to_type in _CONVERTIBLE):
+        raise pa.ArrowInvalid(f"{_first(column)} is {source}, which is not taken for {kind}")
+    result = _cast(column, kind)
+    if types.is_floating(kind) and not types.is_integer(source):
+        wrong = pc.and_(pc.is_inf(result), pc.invert(_infinite(column)))
+    elif _is_safe(source, kind):
+        return result
     else:
-        wrong = pc.not_equal(_cast(found, own), column)
+        wrong = pc.not_equal(_cast(result, source), column)
     at = pc.index(wrong, True).as_py()
     if at >= 0:
-        raise pa.ArrowInvalid(f"{_first(column.slice(at))} would become {_first(found.slice(at))}")
-    return found
+        raise pa.ArrowInvalid(f"{_first(column.slice(at))} would become {_first(result.slice(at))}")
+    return result
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -235,7 +233,7 @@ def _is_count(kind: pa.DataType) -> bool:
     return bool(types.is_temporal(kind)) and not types.is_interval(kind)
 
 
-_FITTING: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = [
+_CONVERTIBLE: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = [
     (_is_number, _is_number),
     (types.is_integer, _is_count),
     (_is_day_or_moment, _is_day_or_moment),
@@ -244,14 +242,14 @@ _FITTING: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool
     (types.is_boolean, types.is_boolean),
     (_is_text, _is_text),
 ]
-"""The pairs of types that can be converted: (from, to)."""
+"""Which types can be converted: pairs of tests, of the source type and of the target type."""
 
 
-def _is_safe(own: pa.DataType, kind: pa.DataType) -> bool:
-    """True if Arrow refuses every conversion between these types that would change a value."""
-    if types.is_decimal(own) or types.is_decimal(kind) or types.is_floating(kind):
-        return False  # Arrow refuses a whole number with more digits than a floating-point number may have
-    return own.id == kind.id or _is_text(kind) or bool(types.is_integer(own) or types.is_integer(kind))
+def _is_safe(source: pa.DataType, kind: pa.DataType) -> bool:
+    """True if Arrow refuses exactly those conversions between two types that would change a value."""
+    if types.is_decimal(source) or types.is_decimal(kind) or types.is_floating(kind):
+        return False  # Arrow refuses whole numbers with more digits than a floating-point number has
+    return source.id == kind.id or _is_text(kind) or bool(types.is_integer(source) or types.is_integer(kind))
 
 
 def _first(column: pa.Array) -> str:
@@ -265,67 +263,66 @@ def _first(column: pa.Array) -> str:
 
 
 def _nested(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    own = column.type
-    if types.is_struct(own) and types.is_struct(kind):
-        _check_fields([field.name for field in own], kind)
-        fields = dict(zip((field.name for field in own), column.flatten(), strict=True))
-        children = [converted(fields[field.name], field.type) for field in kind]
+    source = column.type
+    if types.is_struct(source) and types.is_struct(kind):
+        _check_fields([field.name for field in source], kind)
+        fields = dict(zip((field.name for field in source), column.flatten(), strict=True))
+        children = [convert_column(fields[field.name], field.type) for field in kind]
         return _struct(children, kind, column.is_null(), len(column))
-    if types.is_map(own) and types.is_map(kind):
-        pairs = column.cast(pa.list_(pa.struct([("key", own.key_type), ("value", own.item_type)])))
+    if types.is_map(source) and types.is_map(kind):
+        pairs = column.cast(pa.list_(pa.struct([("key", source.key_type), ("value", source.item_type)])))
         keys, items = pairs.flatten().flatten()
-        children = [converted(keys, kind.key_type), converted(items, kind.item_type)]
+        children = [convert_column(keys, kind.key_type), convert_column(items, kind.item_type)]
         return _map(children, kind, _lengths(pairs))
-    if _is_list(own) and _is_list(kind):
-        return _list(converted(column.flatten(), kind.value_type), kind, _lengths(column))
-    raise pa.ArrowInvalid(f"{_first(column)} is {own}, which is not taken for {kind}")
+    if _is_list(source) and _is_list(kind):
+        return _list(convert_column(column.flatten(), kind.value_type), kind, _lengths(column))
+    raise pa.ArrowInvalid(f"{_first(column)} is {source}, which is not taken for {kind}")
 
 
 def _lengths(lists: pa.Array) -> list[int | None]:
-    found: list[int | None] = pc.list_value_length(lists).to_pylist()
-    return found
+    lengths: list[int | None] = pc.list_value_length(lists).to_pylist()
+    return lengths
 
 
 def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
-    found, declared = list(names), [field.name for field in kind]
-    if len(found) != len(declared) or set(found) != set(declared):
-        raise pa.ArrowInvalid(f"a struct has {', '.join(map(str, found)) or 'no fields'}, not {', '.join(declared)}")
+    given, declared = list(names), [field.name for field in kind]
+    if len(given) != len(declared) or set(given) != set(declared):
+        raise pa.ArrowInvalid(f"a struct has {', '.join(map(str, given)) or 'no fields'}, not {', '.join(declared)}")
 
 
 # -------------------------------------------------------------------------------------------------- values of Python
 
 
-def _is_plain(values: Iterable[Any], kind: pa.DataType) -> bool:
-    """True if Arrow itself keeps or refuses each of these values: lists and dicts, and values of types that Arrow
-    checks strictly.
+def _arrow_checks(values: Iterable[Any], kind: pa.DataType) -> bool:
+    """True if Arrow's own conversion keeps or refuses each of these values, judged by their Python types alone.
 
-    It looks at types alone, since Arrow is ten times as fast as the conversion of other values.
+    Arrow is ten times as fast as ``_leaves``.
     """
     if types.is_list(kind):
         lists = list(values)
         items = chain.from_iterable(each for each in lists if each is not None)
-        return _LISTS.issuperset(map(type, lists)) and _is_plain(items, kind.value_type)
+        return _LISTS.issuperset(map(type, lists)) and _arrow_checks(items, kind.value_type)
     if types.is_struct(kind):
         rows, names = list(values), {field.name for field in kind}
         if not _DICTS.issuperset(map(type, rows)) or len(names) != kind.num_fields:
             return False
         present = [row for row in rows if row is not None]
         return all(row.keys() == names for row in present) and all(
-            _is_plain([row[field.name] for row in present], field.type) for field in kind
+            _arrow_checks([row[field.name] for row in present], field.type) for field in kind
         )
-    trusted = _trusted(kind)
-    return trusted is not None and trusted.issuperset(map(type, values))
+    checked = _types_that_arrow_checks(kind)
+    return checked is not None and checked.issuperset(map(type, values))
 
 
-def _trusted(kind: pa.DataType) -> frozenset[type] | None:
-    """Returns the types whose values Arrow itself keeps or refuses; None if it does neither."""
+def _types_that_arrow_checks(kind: pa.DataType) -> frozenset[type] | None:
+    """Returns the Python types whose values Arrow converts to ``kind`` unchanged or refuses; None if there are none."""
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
-        return _TRUSTED.get(kind.id) if kind.unit == "us" else None
-    return _TRUSTED.get(kind.id)
+        return _CHECKED_BY_ARROW.get(kind.id) if kind.unit == "us" else None
+    return _CHECKED_BY_ARROW.get(kind.id)
 
 
 _LISTS, _DICTS = frozenset({list, tuple, _NONE}), frozenset({dict, _NONE})
-_TRUSTED: dict[int, frozenset[type]] = {
+_CHECKED_BY_ARROW: dict[int, frozenset[type]] = {
     **{kind().id: frozenset({int, _NONE}) for kind in (pa.int8, pa.int16, pa.int32, pa.int64)},
     **{kind().id: frozenset({int, _NONE}) for kind in (pa.uint8, pa.uint16, pa.uint32, pa.uint64)},
     pa.float64().id: frozenset({float, int, _NONE}),
@@ -340,47 +337,47 @@ _TRUSTED: dict[int, frozenset[type]] = {
 
 
 def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts values of any types, one type at a time."""
-    return _in_groups(values, type, lambda some, owner: _of_one_type(some, owner, kind))
+    """Converts values of any Python types to ``kind``, all values of one Python type together."""
+    return _in_groups(values, type, lambda group, python_type: _of_one_type(group, python_type, kind))
 
 
 def _in_groups(
     values: Sequence[Any], by: Callable[[Any], Any], convert: Callable[[Sequence[Any], Any], pa.Array]
 ) -> pa.Array:
-    """Converts the values of each group together; the result has the order of the values."""
-    places: dict[Any, list[int]] = {}
-    for place, value in enumerate(values):
-        places.setdefault(by(value), []).append(place)
-    parts = [convert([values[at] for at in some], group) for group, some in places.items()]
+    """Calls ``convert`` once for the values of each group; returns the results in the order of the values."""
+    indices: dict[Any, list[int]] = {}
+    for index, value in enumerate(values):
+        indices.setdefault(by(value), []).append(index)
+    parts = [convert([values[index] for index in members], group) for group, members in indices.items()]
     if len(parts) == 1:
         return parts[0]
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate([*places.values()]))))
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate([*indices.values()]))))
 
 
-def _of_one_type(values: Sequence[Any], owner: type, kind: pa.DataType) -> pa.Array:
-    if types.is_floating(kind) and owner is int:
+def _of_one_type(values: Sequence[Any], python_type: type, kind: pa.DataType) -> pa.Array:
+    if types.is_floating(kind) and python_type is int:
         return _as_floating(values, kind)
-    if types.is_decimal(kind) and owner in (Decimal, int):
-        return pa.array([bounded(value) if owner is Decimal else value for value in values], kind)
-    if types.is_integer(kind) and issubclass(owner, Decimal | float | np.floating):
+    if types.is_decimal(kind) and python_type in (Decimal, int):
+        return pa.array([checked_decimal(value) if python_type is Decimal else value for value in values], kind)
+    if types.is_integer(kind) and issubclass(python_type, Decimal | float | np.floating):
         return pa.array([_as_whole(value) for value in values], kind)
-    if owner is Decimal and types.is_floating(kind):
+    if python_type is Decimal and types.is_floating(kind):
         values = [float(value) for value in values]
-    elif hasattr(owner, "to_datetime64"):  # a Timestamp or NaT of pandas, whose nanoseconds Arrow leaves out
+    elif hasattr(python_type, "to_datetime64"):  # a Timestamp or NaT of pandas; Arrow would drop nanoseconds
         values = [value.to_datetime64() for value in values]
-    elif hasattr(owner, "to_timedelta64"):
+    elif hasattr(python_type, "to_timedelta64"):
         values = [value.to_timedelta64() for value in values]
-    elif issubclass(owner, pa.Scalar):
-        return pa.concat_arrays([converted(pa.repeat(value, 1), kind) for value in values])
+    elif issubclass(python_type, pa.Scalar):
+        return pa.concat_arrays([convert_column(pa.repeat(value, 1), kind) for value in values])
     if isinstance(values[0], np.datetime64 | np.timedelta64):  # Arrow takes those of one unit only
-        return _in_groups(values, attrgetter("dtype"), lambda some, _: _by_inferred_type(some, kind))
+        return _in_groups(values, attrgetter("dtype"), lambda group, _: _by_inferred_type(group, kind))
     return _by_inferred_type(values, kind)
 
 
 def _by_inferred_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts values from the type that Arrow finds for them."""
-    own = pa.array(values)
-    return converted(own, kind) if own.type != pa.null() else pa.array(values, kind)
+    """Converts values from the Arrow type that Arrow infers for them."""
+    column = pa.array(values)
+    return convert_column(column, kind) if column.type != pa.null() else pa.array(values, kind)
 
 
 def _as_whole(value: Any) -> int:
@@ -390,16 +387,16 @@ def _as_whole(value: Any) -> int:
 
 
 def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Returns whole numbers as floating-point numbers of the same value."""
-    if not types.is_float16(kind):  # to which Arrow rounds them, and to infinity
-        with suppress(*REFUSED):  # it takes none of more digits than a floating one has, which powers of two may have
+    """Converts whole numbers to floating-point numbers of the same value."""
+    if not types.is_float16(kind):  # Arrow rounds to float16 without an error
+        with suppress(*REFUSED):  # Arrow refuses all numbers with many digits; some, like powers of two, are exact
             return pa.array(values, kind)
     with np.errstate(over="ignore"):
-        found = [kind.to_pandas_dtype()(value) for value in values]
-    for value, kept in zip(values, found, strict=True):
-        if not np.isfinite(kept) or int(kept) != value:
+        converted = [kind.to_pandas_dtype()(value) for value in values]
+    for value, result in zip(values, converted, strict=True):
+        if not np.isfinite(result) or int(result) != value:
             raise pa.ArrowInvalid(f"{value} is no {kind}, and would be rounded")
-    return pa.array(found, kind)
+    return pa.array(converted, kind)
 
 
 def _of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -407,7 +404,7 @@ def _of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         if isinstance(value, str | bytes | Mapping) or (value is not None and not _is_sized(value)):
             raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a list")
     items = list(chain.from_iterable(value for value in values if value is not None))
-    return _list(of_values(items, kind.value_type), kind, [None if each is None else len(each) for each in values])
+    return _list(convert_values(items, kind.value_type), kind, [None if each is None else len(each) for each in values])
 
 
 def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
@@ -420,21 +417,20 @@ def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
             _check_fields(value, kind)
             rows.append([value[name] for name in names])
         elif isinstance(value, tuple) and len(value) == len(names):
-            rows.append(by_their_names(value, names))
+            rows.append(in_declared_order(value, names))
         else:
             raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a dict with {', '.join(names)}")
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-    children = [of_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
+    children = [convert_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
     return _struct(children, kind, pa.array([value is None for value in values], pa.bool_()), len(values))
 
 
-def by_their_names(row: tuple[Any, ...], names: Sequence[str]) -> tuple[Any, ...]:
-    """Returns the values of a tuple in the order of the declared names: those of a named tuple that has these very
-    names go by them, and all others by place."""
-    own = getattr(row, "_fields", None)
-    if own is None or own == tuple(names) or set(own) != set(names):
+def in_declared_order(row: tuple[Any, ...], names: Sequence[str]) -> tuple[Any, ...]:
+    """Returns a row in the order of the declared names; only a named tuple with exactly these names is reordered."""
+    fields = getattr(row, "_fields", None)
+    if fields is None or fields == tuple(names) or set(fields) != set(names):
         return row
-    return tuple(row[own.index(name)] for name in names)
+    return tuple(row[fields.index(name)] for name in names)
 
 
 def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
@@ -450,7 +446,7 @@ def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
             lengths.append(len(entries))
             pairs += map(_pair, entries)
     keys, items = zip(*pairs, strict=True) if pairs else ((), ())
-    return _map([of_values(keys, kind.key_type), of_values(items, kind.item_type)], kind, lengths)
+    return _map([convert_values(keys, kind.key_type), convert_values(items, kind.item_type)], kind, lengths)
 
 
 def _pair(entry: Any) -> tuple[Any, Any]:
@@ -473,7 +469,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _edges(lengths: Sequence[int | None]) -> list[int | None]:
-    """Returns the start of each list, null if there is none, and last the end of all."""
+    """Returns the offsets of lists: the start of each list (None for a null list), and the end of the last."""
     edges: list[int | None] = []
     end = 0
     for length in lengths:
@@ -500,9 +496,9 @@ def _struct(children: list[pa.Array], kind: pa.StructType, missing: pa.Array, ro
     if not children:
         return pa.array([None if each else {} for each in missing.to_pylist()], kind)
     mask = missing if pc.any(missing).as_py() else None
-    found = pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-    assert len(found) == rows
-    return found
+    structs = pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    assert len(structs) == rows
+    return structs
 
 
 _NESTED: list[tuple[Callable[[pa.DataType], bool], Callable[[Sequence[Any], Any], pa.Array]]] = [
@@ -510,6 +506,9 @@ _NESTED: list[tuple[Callable[[pa.DataType], bool], Callable[[Sequence[Any], Any]
     (types.is_struct, _of_structs),
     (types.is_map, _of_maps),
 ]
+
+
+# Values that JSON would change.
 
 
 _PLAIN = (int, float, bool, type(None))
@@ -530,7 +529,8 @@ def changed_by_json(values: dict[str, Any], where: str, places: dict[int, str] |
 
 
 def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
-    """Describe the first such part of one value; ``places``: by their ids, where the lists and dicts so far stand."""
+    """Describes the first part of a value that JSON would change; ``places``: the paths of the lists and dicts before
+    it, by their ids."""
     kind, wrong = type(value), ""
     if kind is list or kind is dict:
         other = places.setdefault(id(value), path)
@@ -549,12 +549,11 @@ def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
 
 
 def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
-    """Describes the first part that JSON would change among the keys of a dict, and then in the content of a dict or
-    list."""
+    """Describes the first part that JSON would change among the keys of a dict, or in the content of a dict or list."""
     for key in value if isinstance(value, dict) else ():
         if type(key) is not str:
-            said = f"{repr_of(key):.60} (a {type(key).__name__})"
-            return f"{path} has the key {said}, and keys are kept as texts: use str(...)"
+            key_text = f"{repr_of(key):.60} (a {type(key).__name__})"
+            return f"{path} has the key {key_text}, and keys are kept as texts: use str(...)"
         if _has_halves(key):
             return f"{path} has the key {key!r:.60}, {_HALVES}"
     for name, each in value.items() if isinstance(value, dict) else enumerate(value):

@@ -1,4 +1,4 @@
-"""Times of day in a zone: how they are written, and when each comes next, at both switches of daylight saving too."""
+"""Times of day in a time zone: reading them from text, and the next moment of each, across clock changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The letters of Java's DateTimeFormatter that tell a time of day, and texts read by them.
+# Patterns of times of day, with the letters of Java's DateTimeFormatter.
 
 
 _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
@@ -29,7 +29,7 @@ _DO = (
     "and put other texts between quotes: 'T'"
 )
 
-# What the numbers of each letter are called, the lowest and the highest; an example.
+# For each letter: the name of its numbers, the least and the greatest number, an example.
 _NUMBERS = {
     "H": ("hours", 0, 24, "11"),
     "k": ("hours", 0, 24, "11"),
@@ -38,7 +38,7 @@ _NUMBERS = {
     "m": ("minutes", 0, 59, "05"),
     "s": ("seconds", 0, 59, "00"),
 }
-# Offsets by the number of letters.
+# Regular expressions and examples of offsets, for one to five letters.
 _OFFSETS = (
     (r"[+-]\d\d(?:\d\d)?", "+03"),
     (r"[+-]\d{4}", "+0300"),
@@ -51,30 +51,31 @@ _ZONE = r"((?:GMT|UTC|UT)?[+-]\d\d(?::?\d\d(?::?\d\d)?)?|[A-Za-z][A-Za-z0-9~/._+
 
 @dataclass(frozen=True)
 class PatternPart:
-    """A piece of a pattern: its regular expression, with a group for each letter, and its description for users."""
+    """A piece of a pattern."""
 
     regex: str
-    says: str
+    """A regular expression for texts of this piece, with a group for each letter."""
+    description: str
     example: str
     letters: tuple[str, ...] = ()
-    """The letter of each group; any offset is an X."""
+    """The letter of each group of the regular expression; X for all offsets."""
 
 
 @dataclass(frozen=True)
 class TimeText:
-    """A way to write a time of day as text."""
+    """A parsed pattern, which reads times of day from text."""
 
     pattern: str
     parts: tuple[PatternPart, ...]
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
-        """The letter of each group of the regex."""
+        """The letter of each group of the whole regular expression."""
         return tuple(letter for part in self.parts for letter in part.letters)
 
     @cached_property
     def example(self) -> str:
-        """Returns a text that fits, in quotes."""
+        """A text that fits the pattern, in quotes."""
         return repr("".join(part.example for part in self.parts))
 
     @cached_property
@@ -82,41 +83,41 @@ class TimeText:
         return re.compile("".join(part.regex for part in self.parts), re.ASCII)
 
     def read(self, text: str) -> tuple[int, str | None]:
-        """Returns the microseconds after midnight, and the zone if the text names one; raises ConfigError if it does
-        not fit."""
+        """Returns the microseconds after midnight, and the zone if the text names one; raises ConfigError for a text
+        that does not fit."""
         match = self._regex.fullmatch(text)
         if match is None:
             raise self._refused(text, self._misfit(text))
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for letter, value in zip(self.letters, match.groups(), strict=True):
-            if value is not None and found.setdefault(letter, value) != value:
-                raise self._refused(text, f"it says both {found[letter]} and {value}")
-        if missing := _missing(found.keys()):
+            if value is not None and values.setdefault(letter, value) != value:
+                raise self._refused(text, f"it says both {values[letter]} and {value}")
+        if missing := _missing(values.keys()):
             raise self._refused(text, missing)
-        return self._micros(text, found), found.get("V") or _zone(found.get("X"))
+        return self._micros(text, values), values.get("V") or _zone(values.get("X"))
 
-    def _micros(self, text: str, found: Mapping[str, str]) -> int:
-        numbers = {letter: int(value) for letter, value in found.items() if letter in _NUMBERS}
-        rest = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS.items())
-        rest += int(found.get("S", "")[:6].ljust(6, "0"))
+    def _micros(self, text: str, values: Mapping[str, str]) -> int:
+        numbers = {letter: int(value) for letter, value in values.items() if letter in _NUMBERS}
+        within_hour = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS.items())
+        within_hour += int(values.get("S", "")[:6].ljust(6, "0"))
         for letter, number in numbers.items():
             name, low, high, _ = _NUMBERS[letter]
-            if not low <= number <= high or (letter == "H" and number == _DAY_HOURS and rest):
+            if not low <= number <= high or (letter == "H" and number == _DAY_HOURS and within_hour):
                 most = 23 if letter == "H" else high
                 raise self._refused(text, f"{name} ({letter}) are {low} to {most}, found {number}")
-        hours = _hours(numbers, found.get("a"))
+        hours = _hours(numbers, values.get("a"))
         if len(hours) > 1:
             raise self._refused(text, "its hours do not agree")
-        return hours.pop() * 3_600_000_000 + rest
+        return hours.pop() * 3_600_000_000 + within_hour
 
     def _misfit(self, text: str) -> str:
-        """Describes a mismatch: the expected part, the text before it, and the text found instead."""
+        """Describes where a text does not fit: the expected piece, the text before it, and the text in its place."""
         regex, end = "", 0
         for part in self.parts:
             regex += part.regex
             match = re.match(regex, text, re.ASCII)
             if match is None:
-                return _expected(part.says, text, end)
+                return _expected(part.description, text, end)
             end = match.end()
         return _expected("the end", text, end)
 
@@ -126,9 +127,8 @@ class TimeText:
         )
 
 
-def time_text(pattern: str) -> TimeText:
-    """Returns a pattern as it reads texts; raises ConfigError for letters that are not known, or that tell no time of
-    day."""
+def parse_pattern(pattern: str) -> TimeText:
+    """Parses a pattern; raises ConfigError for unknown letters, and for letters that do not give a time of day."""
     tokens = (match.group() for match in _TOKEN.finditer(pattern))
     text = TimeText(pattern, tuple(_parts(pattern, tokens)))
     if missing := _missing(frozenset(text.letters)):
@@ -155,7 +155,7 @@ def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Patt
 
 
 def _part(pattern: str, letter: str, count: int) -> PatternPart:
-    """Returns the part of a pattern for a letter that is repeated ``count`` times."""
+    """Returns the piece of a pattern for a letter that is repeated ``count`` times."""
     match letter, count:
         case (("H" | "k" | "K" | "h" | "m" | "s"), (1 | 2)):
             name, _, _, example = _NUMBERS[letter]
@@ -188,7 +188,7 @@ def _unreadable(pattern: str, why: str) -> ConfigError:
 
 
 def _missing(letters: Set[str]) -> str:
-    """Describes why letters of a format cannot give a time of day; "" if they can."""
+    """Describes why the letters of a pattern do not give a time of day; "" if they do."""
     if not letters & {"H", "k"}:
         if not letters & {"K", "h"}:
             return "it has no hours"
@@ -200,7 +200,7 @@ def _missing(letters: Set[str]) -> str:
 
 
 def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
-    """Returns the hour of the day by each letter for it; more than one if they contradict each other."""
+    """Returns the different hours of the day that the letters give; more than one if these contradict each other."""
     hours = {numbers[letter] % _DAY_HOURS for letter in ("H", "k") if letter in numbers}
     if half is not None:
         noon = 12 if half in ("PM", "pm") else 0
@@ -221,7 +221,7 @@ def _expected(what: str, text: str, end: int) -> str:
     return f"expected {what}{place}, found {text[end:]!r:.40}" if end < len(text) else f"expected {what}{place}"
 
 
-# Times of day in a zone, and when each comes next: once a day, at both switches of daylight saving too.
+# The next moment of a time of day.
 
 
 _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
@@ -232,11 +232,11 @@ _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 class DayTime:
     """A time of day: microseconds after midnight by the clocks of a zone.
 
-    It comes once a day, whatever the clocks do. A time that the clocks skip is taken with the offset before the change,
-    as in java.time: 02:30 is 03:30 of summer time. Of a time that the clocks show twice, only the first counts. If a
-    zone has skipped a whole day, its time comes together with the time of the day after.
+    It comes once a day, even if the clocks change. A time that the clocks skip is taken with the offset before the
+    change, as in java.time: 02:30 is then 03:30 of summer time. If the clocks show a time twice, only the first counts.
+    If a zone has skipped a whole day, the time of that day falls on the time of the following day.
 
-    Raises ConfigError for a time that is not within a day, and for an unknown time zone.
+    Raises ConfigError for a time of 24 hours or more, and for an unknown time zone.
     """
 
     micros: int
@@ -260,8 +260,8 @@ class DayTime:
         return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction} {self.zone}"
 
     def next(self, after: int) -> int:
-        """Returns when it comes next, strictly after a time of the years 1 to 9999; both in microseconds since the
-        epoch."""
+        """Returns the next moment of this time of day, strictly after ``after``; both in microseconds since the epoch,
+        of the years 1 to 9999."""
         day = after // _DAY
         offset = _steady(self.zone, day)
         if offset is not None:
@@ -270,30 +270,31 @@ class DayTime:
 
 
 def next_of(time: DayTime, afters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns when a time of day comes next, strictly after each of many times; all in microseconds since the epoch."""
+    """Returns the next moment of a time of day, strictly after each of many moments; all in microseconds since the
+    epoch."""
     days, places = np.unique(afters // _DAY, return_inverse=True)
     offsets = [_steady(time.zone, day) for day in days.tolist()]
     shifts = np.array([offset or 0 for offset in offsets], dtype=np.int64)[places]
     result: NDArray[np.int64] = afters - (afters + shifts - time.micros) % _DAY + _DAY
     for place, (day, offset) in enumerate(zip(days.tolist(), offsets, strict=True)):
         if offset is None:
-            moments, there = np.array(_around(time, day)), places == place
-            result[there] = moments[np.searchsorted(moments, afters[there], side="right")]
+            moments, on_day = np.array(_around(time, day)), places == place
+            result[on_day] = moments[np.searchsorted(moments, afters[on_day], side="right")]
     return result
 
 
 @dataclass(frozen=True)
 class DayTimePattern:
-    """Reads times of day that are written as a pattern of Java's DateTimeFormatter says (UH-20).
+    """Reads times of day from texts by a pattern of Java's DateTimeFormatter (UH-20).
 
-    ``HH:mm:ssXXX`` reads ``11:05:00+03:00``. Known are the letters H, k, K, h (with a), m, s, S, the offsets X, x, Z
-    and the zone VV; ``'quoted'`` texts, ``[optional]`` sections and other characters stand for themselves. As in Java,
-    a doubled letter takes two digits, 24:00 is midnight, and what is left out at the end is zero. Fractions finer than
-    a microsecond are cut off.
+    ``HH:mm:ssXXX`` reads ``11:05:00+03:00``. The letters are H, k, K, h (with a), m, s, S, the offsets X, x, Z and the
+    zone VV. A pattern may have ``'quoted'`` texts and ``[optional]`` sections; other characters stand for themselves.
+    As in Java, a doubled letter takes two digits, 24:00 is midnight, and minutes and seconds that the pattern lacks are
+    zero. Fractions are rounded down to microseconds.
 
-    ``zone``: holds if the text names none (UH-21). A zone in the text goes before an offset beside it.
+    ``zone``: the zone of texts that name none (UH-21). If a text has both a zone and an offset, the zone counts.
 
-    Raises ConfigError for a letter that is not known, a pattern that tells no time of day, and an unknown zone.
+    Raises ConfigError for an unknown letter, for a pattern that does not give a time of day, and for an unknown zone.
     """
 
     pattern: str
@@ -303,12 +304,11 @@ class DayTimePattern:
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
             raise ConfigError(f"pattern={self.pattern!r} is not a text", do="write it like 'HH:mm:ss'")
-        object.__setattr__(self, "_text", time_text(self.pattern))
+        object.__setattr__(self, "_text", parse_pattern(self.pattern))
         DayTime(0, self.zone)
 
     def read(self, text: str) -> DayTime:
-        """Returns the time of day of a text; raises ConfigError for one that does not fit the pattern, or is not a
-        time."""
+        """Returns the time of day in a text; raises ConfigError for a text that does not fit the pattern."""
         if not isinstance(text, str):
             raise ConfigError(
                 f"{text!r:.60} is not a text",
@@ -332,10 +332,10 @@ def _read(pattern: DayTimePattern, text: str) -> DayTime:
 
 @lru_cache(maxsize=1 << 12)
 def _steady(zone: str, day: int) -> int | None:
-    """Returns the offset of a zone on a day (UTC), or None if its clocks are set within a day of it, before or
-    after."""
+    """Returns the offset of a zone on a day (UTC) in microseconds; None if its clocks change on that day or within a
+    day before or after it."""
     clocks = zone_of(zone)
-    # A datetime cannot show what is beyond these years; the clocks no longer change there.
+    # A datetime ends with these years; the clocks no longer change there.
     day = min(max(day, EARLIEST // _DAY + 3), LATEST // _DAY - 4)
     hours = range((day - 1) * _DAY, (day + 3) * _DAY + 1, _HOUR)
     offset, *others = {_offset(clocks, hour) for hour in hours}
@@ -344,7 +344,8 @@ def _steady(zone: str, day: int) -> int | None:
 
 @lru_cache(maxsize=1 << 12)
 def _around(time: DayTime, day: int) -> tuple[int, ...]:
-    """Returns when a time of day comes around a day (UTC): one after any moment of that day is among them."""
+    """Returns the moments of a time of day around a day (UTC); for each moment of that day they include the next
+    one."""
     zone = zone_of(time.zone)
     return tuple(sorted({moment_of(zone, local * _DAY + time.micros) for local in range(day - 1, day + 3)}))
 

@@ -1,4 +1,4 @@
-"""Lengths and slides: a ``Duration`` in microseconds or a ``Count`` of events."""
+"""Durations in microseconds, and counts of events: the lengths and slides of windows."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ def parse_duration(text: str) -> Duration:
             why="a duration cannot be negative",
             do=f"write '{text.replace('-', '').strip()}', without a sign",
         )
-    part, rest = divmod(int(fraction or 0) * _UNITS[unit], 10 ** len(fraction or ""))
-    if rest:
+    part, below_micros = divmod(int(fraction or 0) * _UNITS[unit], 10 ** len(fraction or ""))
+    if below_micros:
         raise _not_whole(text)
     return Duration(int(number) * _UNITS[unit] + part)
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:
-    """Returns a duration from any of the forms a user may give it in."""
+    """Converts any of the forms in which users give a duration; raises ConfigError for anything else."""
     match value:
         case Duration():
             return value
@@ -162,7 +162,7 @@ def as_duration(value: Duration | timedelta | str) -> Duration:
 
 
 def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
-    """Returns a shift from any of the forms in which users give a duration, with a sign: ``"-8h"``."""
+    """Converts any of the forms in which users give a duration, also with a minus sign, ``"-8h"``, to a shift."""
     match value:
         case Shift():
             return value
@@ -174,7 +174,8 @@ def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
 
 
 def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Count:
-    """Returns a window length or slide: a whole number is a count of events, everything else a duration above zero."""
+    """Converts a window length or slide: a whole number is a count of events, everything else a duration above
+    zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):
@@ -186,7 +187,7 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
 
 
 def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
-    """Reads how often something comes: at a whole number or Count of events, or a duration above zero."""
+    """Converts the interval at which ``what`` comes: a whole number or Count of events, or a duration above zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):
@@ -206,7 +207,7 @@ def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
 def _in_unit(number: float, unit: str) -> Duration:
     if not isinstance(number, Real):
         raise ConfigError(f"{number!r} is not a number", do=f"give one, or write a text like '5{unit}' instead")
-    # As it is written: 16.1 s are 16,100,000 us, in binary they are not.
+    # In decimal: 16.1 s are exactly 16,100,000 us, but not in binary.
     exact = Decimal(str(number + 0)) * _UNITS[unit]
     if not exact.is_finite() or exact != int(exact):
         raise _not_whole(f"{number}{unit}")

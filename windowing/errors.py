@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-# The errors a user can meet: each says what is wrong, why it is wrong, and what to do about it.
-
 
 class WindboltError(Exception):
     """The root of every error that windbolt raises on purpose."""
@@ -14,7 +12,7 @@ class WindboltError(Exception):
     def __init__(self, what: str, *, why: str = "", do: str = "", transient: bool = False) -> None:
         self.what, self.why, self.do = what, why, do
         self.transient = transient
-        """True if the error may pass without help, so that another run may succeed: a server that does not answer."""
+        """True if the error may pass by itself, so that another run may succeed: a server that does not answer."""
         super().__init__(what, why, do)
 
     def __str__(self) -> str:
@@ -23,10 +21,10 @@ class WindboltError(Exception):
 
 
 USER_EXCEPTIONS = (Exception, SystemExit)
-"""Exceptions of users' code, which windbolt reports as errors of its own.
+"""The exceptions of users' code that windbolt reports as errors.
 
-``sys.exit()`` in a bolt is among them: passed on, it would end a run, or a command, as if it had succeeded. Ctrl-C is
-not: it is meant for the run.
+``sys.exit()`` in a bolt is one of them; otherwise it would end a run or a command as if it had succeeded. Ctrl-C is
+not, since it is meant for the run.
 """
 
 
@@ -35,11 +33,11 @@ def _sentence(text: str) -> str:
 
 
 class ConfigError(WindboltError, ValueError):
-    """A setting that is not possible, found where it was given (a negative length, an unknown unit)."""
+    """An invalid setting, reported by the call that was given it (a negative length, an unknown unit)."""
 
 
 def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
-    """Joins all mistakes of one call into one error; a single mistake stays alone."""
+    """Combines all mistakes of one call into one error; a single mistake is returned unchanged."""
     if len(problems) == 1:
         return problems[0]
     lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -47,7 +45,7 @@ def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
 
 
 class TopologyError(WindboltError, ValueError):
-    """Everything that is wrong with a topology, found by ``build()`` and reported together."""
+    """All mistakes of a topology, which ``build()`` reports together."""
 
     def __init__(self, topology: str, problems: Sequence[ConfigError]) -> None:
         self.topology, self.problems = topology, tuple(problems)
@@ -57,16 +55,15 @@ class TopologyError(WindboltError, ValueError):
 
 
 class DataError(WindboltError):
-    """Input that does not match its declaration, or whose values cannot be used."""
+    """Input that does not match its declaration, or has values that cannot be used."""
 
 
 class UnreachableError(WindboltError):
-    """Something that cannot be reached: a disk, a network or a store that does not return a file, a server that does
-    not answer. The data itself may be intact."""
+    """A disk, network, store or server that does not answer. The data may be intact."""
 
 
 class MissingError(UnreachableError):
-    """Input that was listed, but was gone when it was to be read."""
+    """An input file that was listed, but did not exist any more when it was read."""
 
 
 class SchemaError(WindboltError, TypeError):
@@ -82,31 +79,32 @@ class TakenOver(CheckpointError):
 
 
 class DamagedCheckpoint(CheckpointError):
-    """A file of a checkpoint that has changed since it was written, or is gone."""
+    """A file of a checkpoint that has changed since it was written, or is missing."""
 
 
 class StorageError(WindboltError):
-    """A file of a checkpoint or a sink that cannot be written or read: its disk is full, or fails, or does not answer.
+    """A file of a checkpoint or a sink that cannot be written or read, because its disk is full, fails or does not
+    answer.
 
-    Its content may be intact.
+    The content of the file may be intact.
     """
 
     def __init__(self, what: str, *, why: str = "", do: str = "", doing: str = "", transient: bool = False) -> None:
         super().__init__(f"{doing} failed: {what}" if doing else what, why=why, do=do, transient=transient)
         self.doing = doing
-        """The work that failed, such as ``committing batch 7``; "" if the error does not say so."""
+        """The work that failed, such as ``committing batch 7``; "" if it is unknown."""
 
     def about(self, whose: str) -> StorageError:
-        """Returns this error with the owner of the file in front."""
+        """Returns this error with a text that begins with ``whose``, the owner of the file."""
         return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
-        """Returns this error with the present work of windbolt, and with the state after the error."""
+        """Returns this error with the work that failed (``doing``), and the state after the failure (``after``)."""
         return StorageError(self.what, why=self.why, do=f"{self.do}: {after}", doing=doing, transient=self.transient)
 
 
 class BoltError(WindboltError):
-    """An exception in a user's bolt, with the bolt, the window and the batch it happened in."""
+    """An exception in a user's bolt; the text names the bolt, the window and the batch."""
 
     def __init__(
         self,
@@ -122,11 +120,11 @@ class BoltError(WindboltError):
         self.bolt = bolt
         """The name of the bolt."""
         self.task = task
-        """Number of the bolt's task; None if it happened before events were distributed to tasks."""
+        """Number of the bolt's task; None if events had not been distributed to tasks yet."""
 
 
 class SpoutError(WindboltError):
-    """An exception in a spout of the user's, or an invalid answer of it."""
+    """An exception in a user's spout, or an invalid value that it returned."""
 
     def __init__(self, what: str, *, why: str = "", do: str = "", spout: str = "", transient: bool = False) -> None:
         super().__init__(what, why=why, do=do, transient=transient)
@@ -135,7 +133,7 @@ class SpoutError(WindboltError):
 
 
 class SinkError(WindboltError):
-    """An exception in the function of a sink (``foreach_batch``), with the sink and the batch."""
+    """An exception in the function of a sink (``foreach_batch``); the text names the sink and the batch."""
 
     def __init__(self, what: str, *, why: str = "", do: str = "", sink: str = "", transient: bool = False) -> None:
         super().__init__(what, why=why, do=do, transient=transient)
@@ -144,21 +142,21 @@ class SinkError(WindboltError):
 
 
 class ScenarioError(WindboltError, ValueError):
-    """A scenario file, line or step that does not follow the contract."""
+    """A mistake in a scenario file, line or step."""
 
 
 class EnvironmentMissing(WindboltError):
-    """Something outside Python that a run needs and that is not there (Java, a package)."""
+    """A program or package that a run needs, such as Java, and that is not installed."""
 
 
-# The name that a user may have meant by one that does not exist.
+# Suggestions for names that do not exist.
 
 
 def nearest(name: object, known: Iterable[object], most: int = 1, likeness: float = 0.6) -> list[str]:
-    """Returns up to ``most`` of the known names that are most like ``name``, the nearest first; upper and lower case
-    are equal.
+    """Returns up to ``most`` known names that are similar to ``name``, the most similar first; case is ignored.
 
-    ``likeness``: from 0, anything, to 1, the same. Empty if none is as similar, or if ``name`` is not a text.
+    ``likeness``: the least similarity, from 0 (any name) to 1 (only equal names). Empty if no name is so similar, or if
+    ``name`` is not a text.
     """
     if not isinstance(name, str):
         return []
@@ -167,16 +165,17 @@ def nearest(name: object, known: Iterable[object], most: int = 1, likeness: floa
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Returns the end of a message about a name that does not exist: ``; did you mean 'revenue'?``, or nothing."""
+    """Returns the end of a message about a name that does not exist: ``; did you mean 'revenue'?``; "" if no known name
+    is similar."""
     close = [each for each in nearest(name, known) if each != name]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def did_you_mean_column(name: object, columns: Iterable[str]) -> str:
-    """Returns ``; did you mean 'purchases_id' or 'refunds_id'?`` for the column ``'id'``; empty if nothing is similar.
+    """Returns ``; did you mean 'purchases_id' or 'refunds_id'?`` for the column ``'id'``; "" if no column is similar.
 
-    A join puts the stream before, or behind, the names of columns that both of its streams have; such columns come
-    before names that are merely spelled alike.
+    A join adds the name of the stream to columns that both of its streams have; such columns are suggested before those
+    with a similar spelling.
     """
     columns = list(columns)
     if not isinstance(name, str) or not name or name in columns:

@@ -1,4 +1,4 @@
-"""The events of a batch in columns, and a single event as a Python object."""
+"""Events in columns, and a single event as a Python object."""
 
 from __future__ import annotations
 
@@ -16,23 +16,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# A batch of events in columns: payload, event times, and the streams they came from.
-
-
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events in one order; row i of each part is event i.
-
-    ``timestamps`` are microseconds since the epoch, ``payload`` are the columns of the events.
-
-    ``streams`` holds small codes, or None if all events are of stream 0. ``weights``, for rows that stand for several
-    events: their number in each stream, a row of counts per row; None if each row is one event.
-    """
+    """Events in columns; row i of each part is event i."""
 
     timestamps: NDArray[np.int64]
+    """Event times in microseconds since the epoch."""
     payload: pa.RecordBatch
+    """The columns of the events."""
     streams: NDArray[np.int8] | None = None
+    """The index of the input stream of each event; None if all are of stream 0."""
     weights: NDArray[np.int64] | None = None
+    """For rows that stand for several events: a matrix of the number of events of each row in each stream; None if each
+    row is one event."""
 
     def __repr__(self) -> str:
         return one_line(f"<Events: {len(self)} of {', '.join(self.payload.schema.names)}>")
@@ -41,7 +37,7 @@ class Events:
         return len(self.timestamps)
 
     def slice(self, start: int, stop: int) -> Events:
-        """Returns events from start up to, not including, stop; nothing is copied."""
+        """Returns the events from ``start`` to ``stop``, exclusive, without copying them."""
         if start == 0 and stop == len(self.timestamps):
             return self
         streams = None if self.streams is None else self.streams[start:stop]
@@ -49,13 +45,13 @@ class Events:
         return Events(self.timestamps[start:stop], self.payload.slice(start, stop - start), streams, weights)
 
     def take(self, order: NDArray[np.int64]) -> Events:
-        """Returns the events at these positions, in this order."""
+        """Returns the events at these indices, in this order."""
         streams = None if self.streams is None else self.streams[order]
         weights = None if self.weights is None else self.weights[order]
         return Events(self.timestamps[order], self.payload.take(pa.array(order)), streams, weights)
 
     def sorted(self) -> Events:
-        """Returns the events by time; events of equal time keep their order."""
+        """Returns the events in order of time; events of equal time keep their order."""
         return self if is_sorted(self.timestamps) else self.take(stable_order(self.timestamps))
 
     def by_stream(self, count: int) -> NDArray[np.int64]:
@@ -67,7 +63,7 @@ class Events:
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
-        """Joins the events of the parts, one part after the other; all parts have weights, or none has."""
+        """Concatenates the parts; either all parts have weights, or none."""
         if len(parts) == 1:
             return parts[0]
         streams = None
@@ -84,7 +80,7 @@ class Events:
 
 
 def count_by_stream(streams: NDArray[np.int8] | None, rows: int, count: int) -> NDArray[np.int64]:
-    """Returns the number of these rows in each stream; without codes all rows are of stream 0."""
+    """Returns the number of rows of each of ``count`` streams; ``streams`` None: all rows are of stream 0."""
     if streams is None:
         counts = np.zeros(count, np.int64)
         counts[0] = rows
@@ -97,14 +93,14 @@ def count_by_stream(streams: NDArray[np.int8] | None, rows: int, count: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """One event of a window: its fields by name, its event time and the stream it came from."""
+    """One event of a window: its fields by name, its event time and its input stream."""
 
     values: dict[str, Any]
     """The fields by name, in the order of the columns; null is None."""
     timestamp: int
     """Event time in microseconds since the epoch; in processing time, the clock at arrival."""
     stream: str
-    """The name of the input stream, as ``window.stream(...)`` takes it."""
+    """The name of the input stream, as in ``window.stream(...)``."""
 
     def __repr__(self) -> str:
         return of_fields(self)
@@ -124,7 +120,7 @@ _FLOATS = (pa.float32(), pa.float64())
 
 
 def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
-    """Returns the rows of a table as objects; texts and bytes, the most frequent values of rules, in a faster way."""
+    """Returns the rows of a table as Tuple objects."""
     names = table.column_names
     columns = [objects_of(column) for column in table.columns]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
@@ -135,12 +131,11 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
 
 
 def objects_of(column: pa.ChunkedArray) -> list[Any]:
-    """Returns a column as Python objects; columns without values, texts and bytes, and numbers without nulls, the quick
-    way."""
+    """Returns a column as Python objects, by a faster way for the most frequent types than Arrow's ``to_pylist``."""
     if column.null_count == len(column):
         return [None] * len(column)
     numbers = pa.types.is_integer(column.type) or column.type in _FLOATS
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or (numbers and not column.null_count):
-        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return found
+        objects: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return objects
     return list(column.to_pylist())

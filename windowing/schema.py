@@ -338,7 +338,7 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
             gathered.append(_row(part, outputs[stream]))
             last = stream
         else:
-            yield stream, own_table(conform(_as_table(part, outputs[stream]), outputs[stream]))
+            yield stream, copy_table(conform(_as_table(part, outputs[stream]), outputs[stream]))
     if gathered:
         yield last, gathered
 
@@ -362,7 +362,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         try:
-            columns.append(converted(column, field.type))
+            columns.append(convert_column(column, field.type))
         except REFUSED as error:
             raise SchemaError(
                 f"column {field.name!r} is {column.type}, and was declared {field.type}",
@@ -448,7 +448,7 @@ def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:
-            arrays.append(of_values(column, field.type))
+            arrays.append(convert_values(column, field.type))
         except REFUSED as error:
             raise SchemaError(
                 f"column {field.name!r} was declared {field.type}, and a value is something else",

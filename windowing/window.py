@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.calls import checked_on_failure
-from windowing.columns import as_compared, is_sorted, read_only, stable_order
+from windowing.columns import canonical_floats, is_sorted, read_only, stable_order
 from windowing.errors import ConfigError, did_you_mean_column
 from windowing.events import Tuple
 from windowing.settings.panes import Pane
@@ -266,7 +266,7 @@ class TupleWindow:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)  # its dictionary may be in another order
         if pa.types.is_floating(column.type):
-            column = as_compared(column)
+            column = canonical_floats(column)
         values = column.dictionary_encode()
         codes = values.indices.fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
         arrays = [_numpy(table.column(name)) for name in columns]

@@ -23,8 +23,8 @@ from policies.assigners import (
     LiveEvents,
     SessionWindows,
 )
-from windowing.aggregates.accumulators import Accumulator, Folded, State
-from windowing.aggregates.declared import Cells
+from windowing.aggregates.accumulators import Accumulator, EventColumns, State
+from windowing.aggregates.declared import RowWindows
 from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
 from windowing.columns import take_rows
@@ -87,7 +87,7 @@ class RunSums(PartialSums):
         runs = self._runs_of(events, codes) if before is None else self._runs_after(before, events, codes)
         split = self._split(events)
         groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
-        folded = Folded(self._read_of(events.payload), events.times)
+        folded = EventColumns(self._read_of(events.payload), events.times)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
@@ -111,13 +111,13 @@ class RunSums(PartialSums):
         )
         if self._split_by:
             groups = Groups(windows * keys.size + keys.codes, len(piece) * keys.size)
-            of_window, codes = groups.cells // keys.size, groups.cells % keys.size
+            of_window, codes = groups.present_codes // keys.size, groups.present_codes % keys.size
         else:  # a window has one row
             groups = Groups(windows, len(piece))
-            of_window, codes = groups.cells, keys.codes[_firsts(groups)]
+            of_window, codes = groups.present_codes, keys.codes[_firsts(groups)]
         states, weights = self._merged_rows(rows, groups)
         known = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
-        cells = Cells(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], known)
+        cells = RowWindows(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], known)
         return WindowResults(self.aggregates.result(keys.columns(codes), states, cells), of_window)
 
     def traced_states(self, payload: pa.Table) -> State:

@@ -36,7 +36,7 @@ from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rule
 from topologies.graph.bolt_rules import BoltRules
 from topologies.io.spout_columns import given_table, is_data_frame
 from windowing.calls import checked
-from windowing.conversion import REFUSED, converted
+from windowing.conversion import REFUSED, convert_column
 from windowing.errors import ConfigError, DataError, did_you_mean_column
 from windowing.events import Events, count_by_stream
 from windowing.schema import value_type

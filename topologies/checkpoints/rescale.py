@@ -50,7 +50,7 @@ from topologies.graph.graph import Graph
 from topologies.graph.groupings import HASH_COLUMN, FieldsGrouping, KeyCodes, key_rows
 from topologies.run.attempts import Attempts
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
-from windowing.conversion import REFUSED, converted, of_values
+from windowing.conversion import REFUSED, convert_column, convert_values
 from windowing.errors import BoltError, CheckpointError, ConfigError, did_you_mean
 from windowing.schema import is_read_back, written_schema
 
@@ -122,7 +122,7 @@ class Route:
                 why=f"its events are grouped by {', '.join(schema.names)}",
                 do="give task_of a value for each of these, in this order",
             )
-        arrays = [of_values([value], column.type) for value, column in zip(values, schema, strict=True)]
+        arrays = [convert_values([value], column.type) for value, column in zip(values, schema, strict=True)]
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
     def key_types(self) -> pa.Schema:

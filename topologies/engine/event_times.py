@@ -17,7 +17,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.watermarks import input_of
 from policies.watermarks import NONE, Decision, MarkState, decide_by_arrival
 from topologies.graph.graph import ERRORS, Graph, WindowedNode
-from windowing.columns import own_column
+from windowing.columns import copy_column
 from windowing.durations import Duration
 from windowing.errors import ConfigError, ScenarioError
 from windowing.events import Tuple
@@ -239,7 +239,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
             do="return one time per row",
         )
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return _of_column(pa.chunked_array(map(own_column, chunks), column.type))
+    return _of_column(pa.chunked_array(map(copy_column, chunks), column.type))
 
 
 class _WrongType(ConfigError):

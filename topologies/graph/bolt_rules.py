@@ -31,7 +31,7 @@ from topologies.io.pulled import RangedSpout
 from topologies.io.spouts import FrameSpout
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.bolts.read_code import asks_for_expired
-from windowing.conversion import REFUSED, converted
+from windowing.conversion import REFUSED, convert_column
 from windowing.durations import Count, Duration
 from windowing.schema import format_schema, parse_schema, value_type
 from windowing.settings import DECLARED, WindowSettings
@@ -585,7 +585,7 @@ def _of_other_types(
         if column in schema.names and name in events.names:
             own, kind = _declared(schema.field(column).type), _declared(events.field(name).type)
             try:
-                converted(pa.nulls(0, own), kind)
+                convert_column(pa.nulls(0, own), kind)
             except REFUSED:
                 yield f"its state {state!r} has {column!r} as {own}, and its events are grouped by {name!r} as {kind}"
 

@@ -57,7 +57,7 @@ from windowing.bolts.bolt import (
     StatefulTaskBolt,
     TaskBolt,
     check_types,
-    copied,
+    copy_bolt,
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union

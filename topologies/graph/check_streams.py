@@ -439,19 +439,19 @@ def _lengths(settings: WindowSettings) -> list[Duration | Count]:
 def without_windows(name: str, bolt: StatefulBolt, *, times_pass: bool) -> Iterator[ConfigError]:
     """Yields the mistakes of a bolt without windows. ``times_pass``: its output has the event times of its input."""
     who, every = f"bolt {name!r}", bolt.clock_every
-    if bolt.hears_clock and every is None:
+    if bolt.overrides_on_clock and every is None:
         yield ConfigError(
             f"{who} has on_clock, and is not told how often to call it",
             why="it would never be called",
             do='call with_clock("10s"), or leave on_clock out',
         )
-    if every is not None and not bolt.hears_clock:
+    if every is not None and not bolt.overrides_on_clock:
         yield ConfigError(
             f"{who}: with_clock('{every}') on a bolt without on_clock",
             why="there is nothing to call",
             do="define on_clock(self, clock), or leave with_clock out",
         )
-    if bolt.hears_clock and not _takes_clock(bolt):
+    if bolt.overrides_on_clock and not _takes_clock(bolt):
         yield ConfigError(
             f"{who}: on_clock cannot be called with one argument, the clock",
             why="that would fail when the clock passes, long after the start",

@@ -14,7 +14,7 @@ import pyarrow as pa
 from topologies.io.file_spout import FoundFile, KeptRows, check_merging, checked_zone, in_zone
 from topologies.io.formats.text_values import from_wall_times
 from topologies.io.spout_columns import given_table, is_data_frame
-from windowing.conversion import by_their_names
+from windowing.conversion import in_declared_order
 from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, EmittedRows, parse_schema
 from windowing.spout import PartitionedSpout, Spout
@@ -126,7 +126,7 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
     if isinstance(rows, dict):
         return {name: _zoned_value(each, _type_of(schema, name)) for name, each in rows.items()}
     if isinstance(rows, tuple) and len(rows) == len(schema):
-        in_order = by_their_names(rows, schema.names)
+        in_order = in_declared_order(rows, schema.names)
         return tuple(_zoned_value(each, field.type) for each, field in zip(in_order, schema, strict=True))
     if rows is None or isinstance(rows, tuple | str | bytes):
         return rows

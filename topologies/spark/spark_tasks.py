@@ -38,7 +38,7 @@ from topologies.spark.spark_errors import (
     run_for_java,
     storage_error_in,
 )
-from windowing.bolts.bolt import holder_of
+from windowing.bolts.bolt import failing_attribute
 from windowing.errors import EnvironmentMissing, WindboltError
 
 if TYPE_CHECKING:  # a client of Spark Connect alone lacks these
@@ -205,7 +205,7 @@ def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
     try:
         return cast("bytes", cloudpickle.dumps(for_workers(topology)))  # type: ignore[no-untyped-call]
     except Exception as error:
-        holders = ((type(bolt).__name__, holder_of(bolt, cloudpickle.dumps)) for bolt in bolts)
+        holders = ((type(bolt).__name__, failing_attribute(bolt, cloudpickle.dumps)) for bolt in bolts)
         held = next((f"{name} holds{holder} what cannot be sent. " for name, holder in holders if holder), "")
         raise WindboltError(
             f"topology {topology.name!r} cannot be sent to the workers",

@@ -45,7 +45,7 @@ from windowing.window import TupleWindow, WindowBatch
 
 if TYPE_CHECKING:
     from windowing.aggregates.accumulators import State
-    from windowing.aggregates.declared import Cells
+    from windowing.aggregates.declared import RowWindows
     from windowing.bolts.windowed_bolt import WindowedBolt
 
 
@@ -223,7 +223,7 @@ class NotedAggregates(BoundAggregates):
         for low, high in pairwise(bounds):
             rows = found.slice(low, high - low).to_pylist()
             start, end = spans[low].tolist()
-            size = int(cells.events[low:high].sum())
+            size = int(windows.events[low:high].sum())
             self.__dict__["note"](FiredWindow(self.__dict__["name"], start, end, size, {DEFAULT_STREAM: rows}))
         return found
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from windowing.columns import own_table
-from windowing.conversion import REFUSED, by_their_names, converted
+from windowing.columns import copy_table
+from windowing.conversion import REFUSED, in_declared_order, convert_column
 from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
 from windowing.timestamps import parse_time, to_datetime
@@ -52,7 +52,7 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
     if table is not None:
         _check_names(what, table.column_names, schema)
         columns = [_cast(what, table, field) for field in schema]
-        return own_table(pa.Table.from_arrays(columns, schema=schema))
+        return copy_table(pa.Table.from_arrays(columns, schema=schema))
     values = _by_name(what, _listed(what, rows), schema)
     columns = [_column(what, values[field.name], field) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -155,7 +155,7 @@ def _by_name(what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], sch
                     why=f"there are {len(schema)} columns, {format_schema(schema)!r}",
                     do="give a value for each, None for null; or a dict with those that there are",
                 )
-            pairs = zip(schema.names, by_their_names(row, schema.names), strict=True)
+            pairs = zip(schema.names, in_declared_order(row, schema.names), strict=True)
         else:
             _check_names(what, row, schema, at)
             pairs = zip(schema.names, map(row.get, schema.names), strict=True)
@@ -173,7 +173,7 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
     if pa.types.is_timestamp(field.type) and not pa.types.is_timestamp(column.type):
         return _column(what, column.to_pylist(), field)
     try:
-        return converted(column, field.type)
+        return convert_column(column, field.type)
     except REFUSED as error:
         raise SchemaError(
             f"{what}: column {field.name!r} is {column.type}, and was declared {field.type}",

@@ -30,7 +30,7 @@ from windowing.aggregates.declared import (
     type_of,
 )
 from windowing.aggregates.distinct import ApproximateCount, DistinctCount, Mode
-from windowing.aggregates.picked import Collect, First, Last, MaxBy, Top, one_or_several
+from windowing.aggregates.picked import Collect, First, Last, MaxBy, Top, field_arguments
 from windowing.aggregates.statistics import (
     BoundedQuantile,
     Correlation,
@@ -78,7 +78,7 @@ _SIZE = 500
 
 @checked_value
 def count(field: str | None = None) -> Aggregate:
-    """Number of events of a group; of a column: number of its values that are not null."""
+    """Counts the events of a group; with ``field``, only the events in which this column is not null."""
     return Count(field)
 
 
@@ -103,10 +103,11 @@ def mean(field: str) -> Aggregate:
 
 @checked_value
 def weighted_mean(field: str, weight: str) -> Aggregate:
-    """The mean of a column with another one as its weights, as double: ``weighted_mean("price", "volume")``.
+    """The mean of a column, weighted by another column, as double: ``weighted_mean("price", "volume")``.
 
-    It is the sum of price times volume, divided by the sum of volume, over the events in which neither is null; null
-    where the weights add up to 0. Both are numbers, or decimals of up to 18 digits, taken as doubles.
+    This is the sum of price times volume, divided by the sum of volume. Events with a null in either column are left
+    out. The result is null if the weights add up to 0. Both columns hold numbers, or decimals of up to 18 digits, which
+    are converted to doubles.
     """
     return WeightedMean(field, other=weight)
 
@@ -126,8 +127,8 @@ def covariance(field: str, other: str, *, ddof: int = 1) -> Aggregate:
 def corr(field: str, other: str) -> Aggregate:
     """Pearson's correlation of two columns of numbers or decimals, from -1 to 1.
 
-    Events with a null in either column are left out. The result is null if one of the columns does not vary, and so
-    also with fewer than two events.
+    Events with a null in either column are left out. The result is null if one of the columns does not vary, or if
+    fewer than two events are left.
     """
     return Correlation(field, other=other)
 
@@ -162,48 +163,49 @@ def max(field: str) -> Aggregate:  # noqa: A001
 
 @checked_value
 def first(field: str) -> Aggregate:
-    """The value of the first event, by time and among equal times by arrival; null where that value is null."""
+    """The value of the first event, by time and among equal times by arrival; null if this value is null."""
     return First(field)
 
 
 @checked_value
 def last(field: str) -> Aggregate:
-    """The value of the last event, by time and among equal times by arrival; null where that value is null."""
+    """The value of the last event, by time and among equal times by arrival; null if this value is null."""
     return Last(field)
 
 
 @checked_value
 def max_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """A column's value in the event with the greatest value of another: ``max_by("item", by="price")``.
+    """A column's value in the event that has the greatest value of another column: ``max_by("item", by="price")``.
 
-    ``field``: several columns make a struct, ``max_by(["item", "shop"], by="price")``; without one it is the whole
-    event, a struct of all columns. Null is a value of ``field``; events in which ``by`` is null are passed over. Of
-    several events with the greatest value it is the first, by time and then by arrival. NaN is after all numbers.
-    ``by``: any column that ``max`` takes.
+    ``field``: several columns give a struct, ``max_by(["item", "shop"], by="price")``; without ``field`` the result is
+    the whole event, a struct of all columns. ``by``: a column of any type that ``max`` takes; NaN is after all numbers.
+
+    Null is a value of ``field``, but events in which ``by`` is null are skipped. Of several events with the greatest
+    value, the first is taken, by time and then by arrival.
     """
-    return MaxBy(**one_or_several(field), by=by)
+    return MaxBy(**field_arguments(field), by=by)
 
 
 @checked_value
 def min_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """A column's value in the event with the least value of another, otherwise as ``max_by``."""
-    return MaxBy(**one_or_several(field), by=by, greatest=False)
+    """A column's value in the event that has the least value of another column; all else is as for ``max_by``."""
+    return MaxBy(**field_arguments(field), by=by, greatest=False)
 
 
 @checked_value
 def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """Collects the results of ``max_by`` for the ``k`` events with the greatest values: an array, the greatest first.
 
-    Among events with equal values the first come first, by time and then by arrival. The array is shorter if fewer than
-    ``k`` events have a value. At most ``k`` events are kept for each key and slice of time.
+    Events with equal values are in order of time, then of arrival. The array is shorter if fewer than ``k`` events have
+    a value. At most ``k`` events are kept for each key and slice of time.
     """
-    return Top(**one_or_several(field), by=by, limit=k)
+    return Top(**field_arguments(field), by=by, limit=k)
 
 
 @checked_value
 def bottom(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
     """Collects the results of ``min_by`` for the ``k`` events with the least values: an array, the least first."""
-    return Top(**one_or_several(field), by=by, limit=k, greatest=False)
+    return Top(**field_arguments(field), by=by, limit=k, greatest=False)
 
 
 @checked_value
@@ -220,41 +222,43 @@ def collect(
     """
     if field is None:
         raise ConfigError("collect(None)", why="it takes the names of columns", do="name one or several")
-    return Collect(**one_or_several(field), by=order_by, descending=descending, limit=limit)
+    return Collect(**field_arguments(field), by=order_by, descending=descending, limit=limit)
 
 
 @checked_value
 def distinct_count(field: str, *, standard_error: float | None = None) -> Aggregate:
-    """Number of different values of a column, exactly; all NaNs are one value, and so are 0.0 and -0.0.
+    """Counts the different values of a column, exactly; all NaNs are one value, and so are 0.0 and -0.0.
 
     Each different value is kept until its last window has fired.
 
-    ``standard_error=0.01``: an estimate (a HyperLogLog) in at most 4 bytes for each different value, and 64 KB for each
-    key and slice of time. Its error is below 1 % in two answers of three, below 2 % in 19 of 20, below 3 % in 997 of
-    1,000; it depends on the values alone, not on how the input was cut. From 0.0025 (1 MB) to 0.25; half the error
-    takes four times the space.
+    ``standard_error=0.01`` gives an estimate instead, by a HyperLogLog. Its error is below 1 % in two answers of three,
+    below 2 % in 19 of 20, below 3 % in 997 of 1,000. The estimate depends on the values alone, not on how the input was
+    cut. A key takes at most 64 KB in each slice of time, and at most 4 bytes for each different value. The standard
+    error may be from 0.0025 (which takes 1 MB) to 0.25; half the error takes four times the space.
     """
     return DistinctCount(field) if standard_error is None else ApproximateCount(field, standard_error=standard_error)
 
 
 @checked_value
 def mode(field: str) -> Aggregate:
-    """The most frequent value; of several the least, as in Spark's ``mode(a, true)``; null does not count.
+    """The most frequent value, or the least of several that are equally frequent, as in Spark's ``mode(a, true)``.
 
-    All NaNs are one value, after all numbers, and so are 0.0 and -0.0. Each different value is kept, with the number of
-    its occurrences, until its last window has fired.
+    Nulls are not counted. All NaNs are one value, after all numbers; 0.0 and -0.0 are one value too. Each different
+    value is kept, with the number of its occurrences, until its last window has fired.
     """
     return Mode(field)
 
 
 @checked_value
 def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
-    """Numbers of values between edges: an array with one count more than there are edges.
+    """Counts the values between edges: an array with one count more than there are edges.
 
-    The first counts the values below ``edges[0]``; each other one the values from an edge up to the next edge, which is
-    not included; the last the values from the last edge on, and NaN. Null is not counted, so the counts add up to
-    ``count(field)``. ``edges``: from 1 to 256 numbers, ascending, in the unit of the column; whole numbers and decimals
-    of up to 18 digits are compared with them exactly.
+    The first count is of the values below ``edges[0]``. Each following count is of the values from an edge up to the
+    next edge, exclusive. The last count is of the values from the last edge on, and of NaN. Nulls are not counted, so
+    the counts add up to ``count(field)``.
+
+    ``edges``: from 1 to 256 numbers, ascending, in the unit of the column. Whole numbers and decimals of up to 18
+    digits are compared with them exactly.
     """
     if isinstance(edges, str) or not isinstance(edges, Iterable):
         raise ConfigError(
@@ -269,15 +273,16 @@ def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float |
 
     It approximates the value at place ``floor(q * n)`` of the values in order, counted from 0.
 
-    ``relative_error=0.01``: it is off by no more than 1 % of that value, guaranteed, and depends on the values alone,
-    not on how the input was cut (a DDSketch). From 0.0001 to 0.5. Values nearer to 0 than 2.3e-308 count as 0. It keeps
-    16 bytes for each different bucket; there are about 50 buckets between a number and its double with 0.01, and 10
-    times as many with 0.001.
+    ``relative_error=0.01``, from 0.0001 to 0.5, uses a DDSketch: the result is never off by more than 1 % of the value,
+    and depends on the values alone, not on how the input was cut. Values nearer to 0 than 2.3e-308 count as 0. Each
+    different bucket takes 16 bytes; with 0.01 there are about 50 buckets between a number and its double, with 0.001
+    ten times as many.
 
-    Without it a t-digest of about 20 * ``size`` bytes is kept. It is exact for up to ``size`` / 2 values. For more, the
-    error of its rank has no bound, and depends on how the input was cut; with 500 it is mostly below 1 % of the values
-    in the middle, and far below 0.1 % at q=0.001 and q=0.999. Twice the size halves that. ConfigError when the topology
-    is built, if its package is missing: pip install 'windbolt[sketches]'.
+    Without ``relative_error`` a t-digest of about 20 * ``size`` bytes is kept. The result is exact for up to
+    ``size`` / 2 values. For more values the error of its rank has no bound, and depends on how the input was cut; with
+    a size of 500 it is mostly below 1 % of the values in the middle, and far below 0.1 % at q=0.001 and q=0.999. Twice
+    the size halves the error. ``build()`` raises ConfigError if the package of t-digests is missing: pip install
+    'windbolt[sketches]'.
     """
     if relative_error is None:
         return Quantile(field, q=q, size=size)
@@ -293,7 +298,7 @@ def quantile(field: str, q: float, *, size: int = _SIZE, relative_error: float |
 
 @checked_value
 def median(field: str, *, size: int = _SIZE, relative_error: float | None = None) -> Aggregate:
-    """The ``quantile`` in the middle."""
+    """The ``quantile`` with ``q=0.5``."""
     return quantile(field, 0.5, size=size, relative_error=relative_error)
 
 
@@ -309,15 +314,15 @@ def combine(
 ) -> Aggregate:
     """An aggregate of your own, by functions that keep nothing between calls.
 
-    ``fold(values)`` is called with some of a group's values, at least one: a NumPy array without nulls, in no order
-    that one could rely on. It returns their state. ``merge(states)`` is called with a list of two or more states of a
-    group, and returns the state of all of their values. ``finish(state)`` is called with the state of a whole group,
-    and returns the result; without it the state is the result. A state of None stands for no values, and ``merge`` and
-    ``finish`` do not see it: the result is null, unchanged if there are no values.
+    ``fold(values)`` is called with some of a group's values, at least one: a NumPy array without nulls, in no
+    particular order. It returns their state. ``merge(states)`` is called with a list of two or more states of a group,
+    and returns the state of all of their values. ``finish(state)`` is called with the state of a whole group, and
+    returns the result; without ``finish`` the state is the result. A state of None stands for a group without values:
+    ``merge`` and ``finish`` are not called with None, and the result is null.
 
     ``state``, ``result``: their types, as in a schema: ``"double"``, ``"array<long>"``, ``"struct<x: long, y: long>"``.
-    The result is of the type of the state, if nothing else is said. States come back as Arrow gives them: arrays as
-    lists, structs as dicts. A value that is not of its type is a SchemaError.
+    Without ``result`` the result has the type of the state. The functions get states as Python values: arrays as lists,
+    structs as dicts. A returned value of another type is a SchemaError.
     """
     kind = type_of(state, "state")
     return Combine(

@@ -1,6 +1,4 @@
-"""Partial aggregates, which are kept in place of the events of a group and can be merged: lists, order of values,
-sums, means, moments.
-"""
+"""Accumulators: partial aggregates of groups of events, which are kept in place of the events and can be merged."""
 
 from __future__ import annotations
 
@@ -22,53 +20,51 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Partial results of the events of a group, kept instead of the events; they can be merged.
-#
-# Accumulators are values: an AggregateBolt keeps equal ones once, so that a sum and a mean of one column share theirs.
+# Equal accumulators are kept once: the sum and the mean of a column share one.
 
 
 State = list[Any]
-"""The columns of partial results, one entry per group: NumPy arrays without nulls, or Arrow arrays."""
+"""The columns of partial aggregates, with one entry per group: NumPy arrays without nulls, or Arrow arrays."""
 
 
-class Folded:
-    """Events that are being folded, in order of (time, arrival) or of arrival alone: their columns as arrays."""
+class EventColumns:
+    """The columns and times of events, for accumulators; events are in order of (time, arrival) or of arrival."""
 
     def __init__(self, columns: Mapping[str, pa.Array], times: NDArray[np.int64]) -> None:
         self.columns, self.times = columns, times
         self._numbers: dict[str, tuple[NDArray[Any], NDArray[np.bool_] | None]] = {}
-        self._plain: dict[str, pa.Array] = {}
+        self._decoded: dict[str, pa.Array] = {}
 
-    def plain(self, field: str) -> pa.Array:
-        """Returns a column without a dictionary."""
-        if field not in self._plain:
+    def decoded(self, field: str) -> pa.Array:
+        """Returns a column; one of dictionary type is decoded."""
+        if field not in self._decoded:
             column = self.columns[field]
-            self._plain[field] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        return self._plain[field]
+            self._decoded[field] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        return self._decoded[field]
 
     def numbers(self, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Returns a column of numbers, times or booleans as a NumPy array, and which rows are not null; None: all of
-        them."""
+        """Returns a column of numbers, times or booleans as a NumPy array, and a mask of the values that are not null
+        (None: all of them)."""
         if field not in self._numbers:
-            self._numbers[field] = as_numbers(self.plain(field))
+            self._numbers[field] = to_numbers(self.decoded(field))
         return self._numbers[field]
 
 
 class Accumulator(ABC):
-    """A partial result of each group, made from events and merged with others."""
+    """A partial aggregate: makes the states of groups from events, and merges states."""
 
     @property
     @abstractmethod
     def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns of its state, as they are stored."""
+        """The names and types of the columns of its state."""
 
     @abstractmethod
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         """Returns the state of each group of events."""
 
     @abstractmethod
     def merge(self, state: State, groups: Groups) -> State:
-        """Returns the state of each group of partial results; the results of one group are in order of time, then of
+        """Returns the state of each group of states; within a group the states are in order of time, then of
         arrival."""
 
     def stored(self, state: State) -> list[pa.Array]:
@@ -83,22 +79,24 @@ class Accumulator(ABC):
         """Returns the state from Arrow columns."""
         return list(columns)
 
-    def taken(self, state: State, at: NDArray[np.int64]) -> State:
-        """Returns the entries at some places."""
-        return [each.take(pa.array(at)) if isinstance(each, pa.Array) else each[at] for each in state]
+    def take(self, state: State, indices: NDArray[np.int64]) -> State:
+        """Returns the entries of a state at these indices."""
+        return [each.take(pa.array(indices)) if isinstance(each, pa.Array) else each[indices] for each in state]
 
 
 class DenseAccumulator(Accumulator):
-    """An accumulator whose state is numbers, merged entry by entry, so that a window that overlaps an earlier one is
-    merged from its state."""
+    """An accumulator whose states are NumPy arrays that are merged entry by entry.
+
+    Overlapping windows are therefore computed from states that they share.
+    """
 
     @abstractmethod
     def empty(self, count: int) -> list[NDArray[Any]]:
-        """Returns the state of a number of groups without events."""
+        """Returns the state of ``count`` groups without events."""
 
     @abstractmethod
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Returns the merged states of two runs of events, entry by entry; either may be empty."""
+        """Merges two states entry by entry; each entry of either may be of a group without events."""
 
     def loaded(self, columns: list[pa.Array]) -> list[NDArray[Any]]:
         return [column.to_numpy(zero_copy_only=False) for column in columns]
@@ -114,8 +112,8 @@ class Present(DenseAccumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"n": pa.int64()}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        column = events.plain(self.field)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        column = events.decoded(self.field)
         if not column.null_count:
             return [groups.counts]
         return [groups.sums(pc.is_valid(column).to_numpy(zero_copy_only=False))]
@@ -141,7 +139,7 @@ class Total(DenseAccumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"sum": pa.float64() if self.floating else pa.int64()}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         values, valid = events.numbers(self.field)
         if self.floating:
             values = values.astype(np.float64, copy=False)
@@ -172,45 +170,46 @@ class Extreme(DenseAccumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"most" if self.greatest else "least": pa.from_numpy_dtype(np.dtype(self.kind))}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         values, valid = events.numbers(self.field)
-        return [self._reduced(values if valid is None else np.where(valid, values, self._none), groups)]
+        return [self._reduced(values if valid is None else np.where(valid, values, self._identity), groups)]
 
     def merge(self, state: State, groups: Groups) -> State:
         return [self._reduced(state[0], groups)]
 
     def _reduced(self, values: NDArray[Any], groups: Groups) -> NDArray[Any]:
-        found = groups.reduced(self._function, values, self._none)
-        if values.dtype.kind != "f" or not (found == 0).any():
-            return found
-        return self._signed(found, groups.reduced(np.maximum, self._are_beyond(values), np.False_))
+        extremes = groups.reduced(self._function, values, self._identity)
+        if values.dtype.kind != "f" or not (extremes == 0).any():
+            return extremes
+        return self._with_signed_zeros(extremes, groups.reduced(np.maximum, self._preferred_zeros(values), np.False_))
 
     def empty(self, count: int) -> list[NDArray[Any]]:
-        return [np.full(count, self._none, np.dtype(self.kind))]
+        return [np.full(count, self._identity, np.dtype(self.kind))]
 
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        found = self._function(earlier[0], later[0])
-        if found.dtype.kind == "f" and (found == 0).any():
-            found = self._signed(found, self._are_beyond(earlier[0]) | self._are_beyond(later[0]))
-        return [found]
+        extremes = self._function(earlier[0], later[0])
+        if extremes.dtype.kind == "f" and (extremes == 0).any():
+            preferred = self._preferred_zeros(earlier[0]) | self._preferred_zeros(later[0])
+            extremes = self._with_signed_zeros(extremes, preferred)
+        return [extremes]
 
-    def _are_beyond(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Returns which values are the zero that counts if both are there: NumPy finds either."""
-        beyond: NDArray[np.bool_] = (values == 0) & (np.signbit(values) != self.greatest)
-        return beyond
+    def _preferred_zeros(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Returns a mask of 0.0 for the greatest value, or of -0.0 for the least: for NumPy both zeros are equal."""
+        preferred: NDArray[np.bool_] = (values == 0) & (np.signbit(values) != self.greatest)
+        return preferred
 
-    def _signed(self, found: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
-        """Returns results with the right zeros; ``beyond`` says of each whether the zero that counts is there."""
-        zero = found.dtype.type(0)
-        return np.where(found == 0, np.where(beyond == self.greatest, zero, -zero), found)
+    def _with_signed_zeros(self, extremes: NDArray[Any], preferred: NDArray[np.bool_]) -> NDArray[Any]:
+        """Returns extremes with the right sign of zeros; ``preferred``: a mask of the groups with a preferred zero."""
+        zero = extremes.dtype.type(0)
+        return np.where(extremes == 0, np.where(preferred == self.greatest, zero, -zero), extremes)
 
     @property
     def _function(self) -> np.ufunc:
         return np.maximum if self.greatest else np.minimum
 
     @property
-    def _none(self) -> Any:
-        """Returns the start value: every value of the type is beyond it, or equal to it."""
+    def _identity(self) -> Any:
+        """Returns the identity of the reduction: its extreme with any value is this value."""
         kind = np.dtype(self.kind)
         if kind.kind == "f":
             return kind.type(-np.inf if self.greatest else np.inf)
@@ -220,21 +219,21 @@ class Extreme(DenseAccumulator):
         return kind.type(limits.min if self.greatest else limits.max)
 
 
-def as_number(kind: pa.DataType) -> np.dtype[Any] | None:
-    """Returns the NumPy type in which values of a column are compared: numbers, booleans, times, dates; None for
-    others."""
+def number_type(kind: pa.DataType) -> np.dtype[Any] | None:
+    """Returns the NumPy type in which numbers, booleans, times or dates of an Arrow type are compared; None for other
+    types."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-        return found
+        same_type: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return same_type
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
     return None
 
 
-def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Returns such a column as a NumPy array, with some number for null, and a mask of the other values; None: all are
-    valid."""
-    wanted = as_number(column.type)
+def to_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Returns a column of a type with a ``number_type`` as a NumPy array, and a mask of the values that are not null
+    (None: all of them). Nulls are 0 or False in the array."""
+    wanted = number_type(column.type)
     assert wanted is not None
     if wanted.kind == "i" and not pa.types.is_integer(column.type):
         column = column.cast(pa.from_numpy_dtype(wanted))
@@ -248,20 +247,20 @@ def as_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None
 # Lists of values, one for each group.
 
 
-def listed(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Returns values as lists; ``counts`` is the length of each list."""
+def to_lists(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
+    """Divides values into lists; ``counts`` is the length of each list."""
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
-def owners_of(lists: pa.Array, groups: Groups) -> NDArray[np.int64]:
-    """Returns the place of the group of each value in some lists, one list a row."""
+def groups_of_values(lists: pa.Array, groups: Groups) -> NDArray[np.int64]:
+    """Returns, for each value in a column of lists, the number of the group of its row."""
     return np.repeat(groups.numbers, pc.list_value_length(lists).to_numpy())
 
 
 @dataclass(frozen=True)
 class Gathered(Accumulator):
-    """All values, including nulls, and their times, in order of (time, arrival)."""
+    """All values of a column, nulls included, and their times, in order of (time, arrival)."""
 
     field: str
     kind: pa.DataType
@@ -270,12 +269,12 @@ class Gathered(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"times": pa.list_(pa.int64()), "values": pa.list_(self.kind)}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        return _gathered(groups.numbers, len(groups), events.times, events.plain(self.field))
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        return _gathered(groups.numbers, len(groups), events.times, events.decoded(self.field))
 
     def merge(self, state: State, groups: Groups) -> State:
         times, values = state
-        return _gathered(owners_of(times, groups), len(groups), times.flatten().to_numpy(), values.flatten())
+        return _gathered(groups_of_values(times, groups), len(groups), times.flatten().to_numpy(), values.flatten())
 
 
 def _gathered(owners: NDArray[np.int64], count: int, times: NDArray[np.int64], values: pa.Array) -> State:
@@ -284,10 +283,10 @@ def _gathered(owners: NDArray[np.int64], count: int, times: NDArray[np.int64], v
         order = stable_order(owners)
         order = order[order_within(owners[order], times[order])]
     elif ((times[1:] >= times[:-1]) | (owners[1:] > owners[:-1])).all():
-        return [listed(pa.array(times), counts), listed(values, counts)]
+        return [to_lists(pa.array(times), counts), to_lists(values, counts)]
     else:
         order = order_within(owners, times)
-    return [listed(pa.array(times[order]), counts), listed(values.take(pa.array(order)), counts)]
+    return [to_lists(pa.array(times[order]), counts), to_lists(values.take(pa.array(order)), counts)]
 
 
 # The order of values, and the least and the greatest of values other than numbers: texts, binaries, decimals, structs.
@@ -308,8 +307,8 @@ class Ranked(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"most" if self.greatest else "least": self.kind}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        return [self._extreme(events.plain(self.field), groups)]
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        return [self._extreme(events.decoded(self.field), groups)]
 
     def merge(self, state: State, groups: Groups) -> State:
         return [self._extreme(state[0], groups)]
@@ -320,24 +319,27 @@ class Ranked(Accumulator):
         ranks = keys.codes
         if values.null_count:
             ranks = np.where(pc.is_valid(values).to_numpy(zero_copy_only=False), ranks, none)
-        found = groups.reduced(function, ranks, none)
-        missing = found == none
-        (column,) = keys.columns(np.where(missing, 0, found))
+        extremes = groups.reduced(function, ranks, none)
+        missing = extremes == none
+        (column,) = keys.columns(np.where(missing, 0, extremes))
         return pc.if_else(pa.array(missing), pa.scalar(None, self.kind), column) if missing.any() else column
 
 
 def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns whole numbers in the order of the values, equal for equal values, and a mask of the values that are not
-    null; None: all of them. The numbers compare values within one column only. ``~`` turns the order round."""
-    if as_number(column.type) is None:
+    """Returns whole numbers that are in the order of the values, and a mask of the values that are not null (None: all
+    of them).
+
+    Equal values have equal numbers. Numbers of different columns cannot be compared. ``~`` reverses the order.
+    """
+    if number_type(column.type) is None:
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         return Keys.of([column], len(column), ordered=True).codes, valid
-    values, valid = as_numbers(column)
+    values, valid = to_numbers(column)
     if values.dtype.kind == "f":
         bits = (values.astype(np.float64) + 0.0).view(np.int64)  # without -0.0
-        found: NDArray[np.int64] = np.where(bits < 0, bits ^ _UNSIGNED, bits)
-        found[np.isnan(values)] = _UNSIGNED
-        return found, valid
+        numbers: NDArray[np.int64] = np.where(bits < 0, bits ^ _UNSIGNED, bits)
+        numbers[np.isnan(values)] = _UNSIGNED
+        return numbers, valid
     if values.dtype == np.uint64:
         return (values ^ np.uint64(1 << 63)).view(np.int64), valid
     return values.astype(np.int64, copy=False), valid
@@ -377,7 +379,8 @@ _LOW = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class WideTotal(DenseAccumulator):
-    """The sum of the values that are not null, in upper and lower bits. Decimals in their last digit."""
+    """The sum of the values that are not null, as its upper and its lower bits; decimals in units of their last
+    digit."""
 
     field: str
 
@@ -385,8 +388,8 @@ class WideTotal(DenseAccumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"high": pa.int64(), "low": pa.int64()}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        column = events.plain(self.field)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        column = events.decoded(self.field)
         if pa.types.is_decimal(column.type):
             values, valid = unscaled(column)
         else:
@@ -412,26 +415,24 @@ def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[An
 
 
 def unscaled(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns decimals in units of their last digit, and which are not null.
-
-    Reads the lower 64 of their 128 bits: decimals of few digits need no more.
-    """
+    """Returns decimals of up to 18 digits in units of their last digit, and a mask of those that are not null (None:
+    all of them)."""
     if not len(column):
         return np.zeros(0, np.int64), None
-    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)  # so few digits need the lower 64 bits only
     values = words[column.offset : column.offset + len(column), 0]
     return values, column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
 def as_doubles(state: State) -> NDArray[np.float64]:
-    """Returns wide sums as doubles; sums of decimals are in units of their last digit."""
+    """Returns the sums of a ``WideTotal`` as doubles; those of decimals are in units of their last digit."""
     high, low = state
-    found: NDArray[np.float64] = high * float(_LOW + 1) + low
-    return found
+    sums: NDArray[np.float64] = high * float(_LOW + 1) + low
+    return sums
 
 
 def as_whole(state: State, field: str) -> NDArray[np.int64]:
-    """Returns wide sums as whole numbers; raises DataError if one does not fit into 64 bits."""
+    """Returns the sums of a ``WideTotal`` as int64; raises DataError if a sum does not fit into 64 bits."""
     high, low = state
     beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
     if len(beyond):
@@ -440,12 +441,13 @@ def as_whole(state: State, field: str) -> NDArray[np.int64]:
             why=f"it is {(int(high[beyond[0]]) << 32) + int(low[beyond[0]])}",
             do="cast the column to double, or to a decimal, in a bolt before",
         )
-    found: NDArray[np.int64] = (high << 32) | low
-    return found
+    sums: NDArray[np.int64] = (high << 32) | low
+    return sums
 
 
 def as_decimals(state: State, kind: pa.DataType) -> pa.Array:
-    """Returns wide sums of decimals as a column of decimals of this type, which has their scale."""
+    """Returns the sums of decimals of a ``WideTotal`` as a column of type ``kind``, which has the scale of these
+    decimals."""
     high, low = state
     words = np.empty((len(high), 2), np.int64)
     words[:, 0] = (high << 32) | low
@@ -459,45 +461,45 @@ def as_decimals(state: State, kind: pa.DataType) -> pa.Array:
 _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
 """Setting in which infinite values give NaN without warnings."""
 _EXACT = np.int64(-1 << 11)
-"""A mask: without its last 11 bits any int64 is a double."""
+"""A mask: an int64 whose last 11 bits are 0 is exact as a double."""
 
 
-class PresentAccumulator(DenseAccumulator):
-    """Accumulator over the events in which none of some columns is null; the first column of its state is their
-    number."""
+class NotNullAccumulator(DenseAccumulator):
+    """An accumulator of the events in which none of its columns is null; the first column of its state is the number
+    of these events."""
 
     @property
     @abstractmethod
     def _read(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """The names of its columns."""
 
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         values, valid = zip(*(self._values(events, field) for field in self._read), strict=True)
         masks = [each for each in valid if each is not None]
         if not masks and len(groups):
             return self._folded(values, groups)
         some = np.logical_and.reduce(masks) if masks else np.ones(len(groups.codes), np.bool_)
         present = Groups(groups.numbers[some], len(groups))
-        return self._all(len(groups), present, self._folded(tuple(column[some] for column in values), present))
+        return self._all_groups(len(groups), present, self._folded(tuple(column[some] for column in values), present))
 
     def merge(self, state: State, groups: Groups) -> State:
         some = state[0] > 0
         present = Groups(groups.numbers[some], len(groups))
-        return self._all(len(groups), present, self._merged([column[some] for column in state], present))
+        return self._all_groups(len(groups), present, self._merged([column[some] for column in state], present))
 
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.int64), *(np.zeros(count) for _ in list(self.columns)[1:])]
 
-    def _all(self, count: int, present: Groups, found: list[NDArray[Any]]) -> State:
-        """Returns the states of all groups, from those of the groups that have values."""
+    def _all_groups(self, count: int, present: Groups, state_of_present: list[NDArray[Any]]) -> State:
+        """Returns the state of all ``count`` groups, from the state of the groups that have values."""
         state = self.empty(count)
-        for column, values in zip(state, found, strict=True):
-            column[present.cells] = values
+        for column, values in zip(state, state_of_present, strict=True):
+            column[present.present_codes] = values
         return state
 
     @abstractmethod
-    def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Returns a column, and a mask of the values that are not null; None: all of them."""
+    def _values(self, events: EventColumns, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Returns a column, and a mask of the values that are not null (None: all of them)."""
 
     @abstractmethod
     def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
@@ -509,12 +511,12 @@ class PresentAccumulator(DenseAccumulator):
 
 
 @dataclass(frozen=True)
-class Moments(PresentAccumulator):
-    """Count, means, and sums of products of distances from the means, of one column or two (Chan).
+class Moments(NotNullAccumulator):
+    """Count, means, and sums of products of distances from the means, of one column or two (Chan's formulas).
 
-    A mean is kept as its distance from a shift, which is a value of the column or close to one. So digits are lost
-    only relative to how far values are apart, not to how large they are: not of the mean either, when parts are joined.
-    Decimals are taken in their last digit.
+    A mean is kept as its distance from a shift, a number close to a value of the column. So rounding errors are
+    relative to the distances between values, not to the size of values; this also holds for the mean of merged states.
+    Decimals are in units of their last digit.
     """
 
     fields: tuple[str, ...]
@@ -537,8 +539,8 @@ class Moments(PresentAccumulator):
             means += [np.where(some, shift, other), np.where(some, mean + gap * share, later_mean)]
             gaps.append(gap)
         between = [gap * other * n * share for gap, other in self._products(gaps)]
-        own = zip(earlier[self._sums], later[self._sums], between, strict=True)
-        return [total, *means, *(before + after + part for before, after, part in own)]
+        sums = zip(earlier[self._sums], later[self._sums], between, strict=True)
+        return [total, *means, *(before + after + part for before, after, part in sums)]
 
     @property
     def _read(self) -> tuple[str, ...]:
@@ -550,7 +552,7 @@ class Moments(PresentAccumulator):
 
     @property
     def _means(self) -> range:
-        """The places in the state of each column's shift; its mean is at the next place."""
+        """The indices in the state of the shift of each column; the mean of the column is at the next index."""
         return range(1, 1 + 2 * len(self.fields), 2)
 
     @property
@@ -561,8 +563,8 @@ class Moments(PresentAccumulator):
     def _products(self, columns: list[NDArray[np.float64]]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         return [(columns[one], columns[other]) for one, other in self._pairs]
 
-    def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        column = events.plain(field)
+    def _values(self, events: EventColumns, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        column = events.decoded(field)
         return unscaled(column) if pa.types.is_decimal(column.type) else events.numbers(field)
 
     @_QUIET
@@ -587,12 +589,13 @@ class Moments(PresentAccumulator):
             means += [shifts, mean]
             gaps.append(away - mean[groups.numbers])
         between = [groups.sums(counts * gap * other) for gap, other in self._products(gaps)]
-        return [total, *means, *(groups.sums(own) + part for own, part in zip(state[self._sums], between, strict=True))]
+        within = (groups.sums(products) for products in state[self._sums])
+        return [total, *means, *(inner + outer for inner, outer in zip(within, between, strict=True))]
 
 
 def _shifted(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns, for each group, a double that is its first value or close to it; and the distance of each value from the
-    double of its group."""
+    """Returns the shift of each group, a double that is its first value or close to it; and the distance of each value
+    from the shift of its group."""
     first = np.empty(len(groups), values.dtype)
     first[groups.numbers[::-1]] = values[::-1]
     if values.dtype != np.int64:

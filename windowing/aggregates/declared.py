@@ -1,4 +1,4 @@
-"""Declarations of aggregates of a window's events, by built-in functions or users' own."""
+"""Declarations of aggregates: the built-in ones, and those that users define by functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windowing.aggregates.accumulators import (
     DIGITS,
     Accumulator,
     Extreme,
-    Folded,
+    EventColumns,
     Moments,
     Present,
     Ranked,
@@ -25,7 +25,7 @@ from windowing.aggregates.accumulators import (
     WideTotal,
     as_decimals,
     as_doubles,
-    as_number,
+    number_type,
     as_whole,
     can_be_ranked,
 )
@@ -41,24 +41,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Aggregates that users declare for a window's events, and how the states of accumulators become a column.
-
-
 NO_ORDER = "its values have no order", "take a part of it as a column, in a bolt before"
 """The reason why a column cannot be ranked, and the remedy."""
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The rows of a result, with the window and group of each; all arrays have an entry per row."""
+class RowWindows:
+    """The window and the number of events of each row of a result; all arrays have an entry per row."""
 
     events: NDArray[np.int64]
-    """Number of its events."""
+    """Number of events that the row aggregates."""
     starts: NDArray[np.int64]
-    """Start of its window, in microseconds."""
+    """Start of the window, in microseconds."""
     ends: NDArray[np.int64]
-    known: NDArray[np.bool_] | None = None
-    """True for cells whose window has a start, if some have none (their length is a count); None: all have one."""
+    """End of the window, in microseconds."""
+    has_start: NDArray[np.bool_] | None = None
+    """False for windows without a start, because their length is a count; None: all have a start."""
 
 
 @dataclass(frozen=True)
@@ -79,19 +77,19 @@ class Aggregate(ABC):
             )
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; raises ConfigError if the field is missing, or has a type that the
-        aggregate does not take."""
+        """Returns the aggregate with the type of its field; raises ConfigError if the field is missing, or has a type
+        that the aggregate does not take. ``name``: the column of the result, for errors."""
         if self.field is None:
             return self
-        found = replace(self, kind=type_in(schema, self.field, f"{name}={self}"))
-        why = found.refusal()
+        aggregate = replace(self, kind=type_in(schema, self.field, f"{name}={self}"))
+        why = aggregate.refusal()
         if why is not None:
-            raise ConfigError(f"{name}={self} over a column of {found.kind}", why=why[0], do=why[1])
-        return found
+            raise ConfigError(f"{name}={self} over a column of {aggregate.kind}", why=why[0], do=why[1])
+        return aggregate
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The columns that it reads, once the topology is built."""
+        """The columns that the aggregate reads, known once the topology is built."""
         return () if self.field is None else (self.field,)
 
     def refusal(self) -> tuple[str, str] | None:
@@ -101,28 +99,28 @@ class Aggregate(ABC):
     @property
     @abstractmethod
     def result(self) -> pa.DataType:
-        """The type of its column."""
+        """The type of the result column."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Returns the accumulators that the aggregate keeps of the events."""
+        """The accumulators whose states the aggregate needs."""
         return ()
 
     @property
-    def of_nothing(self) -> Any:
+    def value_when_empty(self) -> Any:
         """The aggregate's value for a window without events, such as 0 for a count; None: null."""
         return None
 
     @abstractmethod
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         """Returns the result column, made from the states of the accumulators."""
 
     def __str__(self) -> str:
         return f"{_snake(type(self).__name__)}({'' if self.field is None else repr(self.field)})"
 
 
-class OneOfThem(Aggregate):
-    """One of the values: the result has their type."""
+class ValueAggregate(Aggregate):
+    """An aggregate whose result is one of the values of its column, and has their type."""
 
     @property
     def result(self) -> pa.DataType:
@@ -143,11 +141,11 @@ class Count(Aggregate):
         return () if self.field is None else (Present(self.field),)
 
     @property
-    def of_nothing(self) -> int:
+    def value_when_empty(self) -> int:
         return 0
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        return pa.array(states[0][0] if states else cells.events)
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
+        return pa.array(states[0][0] if states else windows.events)
 
 
 @dataclass(frozen=True)
@@ -188,12 +186,12 @@ class Summable(Numeric):
 
 
 @dataclass(frozen=True)
-class _Summed(Summable):
+class _SumBased(Summable):
     """An aggregate that is computed from a sum."""
 
     @property
     def _wide(self) -> bool:
-        """True if a sum, of some or all of the values, may need more than 64 bits."""
+        """True if a sum of the values, or of some of them, may need more than 64 bits."""
         return self._decimal or self.kind in (pa.int64(), pa.uint32())
 
     @property
@@ -203,7 +201,7 @@ class _Summed(Summable):
 
 
 @dataclass(frozen=True)
-class Sum(_Summed):
+class Sum(_SumBased):
     """The sum of the values that are not null; null without any."""
 
     @property
@@ -213,7 +211,7 @@ class Sum(_Summed):
             return pa.decimal128(self.kind.precision + 10, self.kind.scale)
         return pa.float64() if self._floating else pa.int64()
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         total, (present,) = states
         if self._wide and not self._decimal:
             return nulled(as_whole(total, self._field), present == 0, self.result)
@@ -224,14 +222,14 @@ class Sum(_Summed):
 
 
 @dataclass(frozen=True)
-class Mean(_Summed):
+class Mean(_SumBased):
     """The mean of the values that are not null; null without any."""
 
     @property
     def result(self) -> pa.DataType:
         return pa.float64()
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         assert self.kind is not None
         total, (present,) = states
         unit = 10.0**self.kind.scale if self._decimal else 1.0
@@ -259,30 +257,30 @@ class Variance(Numeric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Moments((self._field,)),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((counts, *_, squares),) = states
         found = squares / np.maximum(counts - self.ddof, 1)
         return nulled(np.sqrt(found) if self.root else found, counts <= self.ddof, self.result)
 
 
 @dataclass(frozen=True)
-class Min(OneOfThem):
+class Min(ValueAggregate):
     """The least of the values that are not null; null without any."""
 
     def refusal(self) -> tuple[str, str] | None:
-        if as_number(self.kind) is None and not can_be_ranked(self.kind):
+        if number_type(self.kind) is None and not can_be_ranked(self.kind):
             return NO_ORDER
         return None
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
         assert self.field is not None
-        kind, greatest = as_number(self.kind), isinstance(self, Max)
+        kind, greatest = number_type(self.kind), isinstance(self, Max)
         if kind is None:
             return (Ranked(self.field, self.result, greatest),)
         return Extreme(self.field, kind.name, greatest), Present(self.field)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         if len(states) == 1:
             return states[0][0]
         (found,), (present,) = states
@@ -296,17 +294,17 @@ class Max(Min):
 
 @dataclass(frozen=True)
 class WindowStart(Aggregate):
-    """Start of the window."""
+    """Start of the window; null for windows without a start."""
 
     @property
     def result(self) -> pa.DataType:
         return TIMESTAMP
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        column = to_column(cells.starts)
-        if cells.known is None:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
+        column = to_column(windows.starts)
+        if windows.has_start is None:
             return column
-        return pa.compute.if_else(pa.array(cells.known), column, pa.scalar(None, TIMESTAMP))
+        return pa.compute.if_else(pa.array(windows.has_start), column, pa.scalar(None, TIMESTAMP))
 
 
 @dataclass(frozen=True)
@@ -317,12 +315,13 @@ class WindowEnd(Aggregate):
     def result(self) -> pa.DataType:
         return TIMESTAMP
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
-        return to_column(cells.ends)
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
+        return to_column(windows.ends)
 
 
 def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
-    """Returns the type of a column's values; raises ConfigError if there is no such column."""
+    """Returns the type of the values of a column; raises ConfigError, which begins with ``whose``, if there is no such
+    column."""
     if field not in schema.names:
         raise ConfigError(
             f"{whose}: there is no column {field!r}{did_you_mean_column(field, schema.names)}",
@@ -334,7 +333,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
 
 
 def check_ddof(ddof: int) -> None:
-    """Raises ConfigError if it is not a whole number from 0."""
+    """Raises ConfigError unless ``ddof`` is a whole number from 0."""
     if type(ddof) is not int or ddof < 0:
         raise ConfigError(
             f"ddof={ddof!r}",
@@ -344,7 +343,7 @@ def check_ddof(ddof: int) -> None:
 
 
 def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
-    """Returns values as a column, with null for missing ones."""
+    """Returns values as a column of type ``kind``, with nulls where ``missing`` is True."""
     return pa.array(values, kind, mask=missing if missing.any() else None)
 
 
@@ -352,7 +351,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-# Aggregates that users write: functions that make a state of values, join states, and make a result of a state.
+# Aggregates by functions of the user: one makes a state from values, one merges states, one makes the result.
 
 
 Function = Callable[[Any], Any]
@@ -362,7 +361,7 @@ Function = Callable[[Any], Any]
 class Combined(Accumulator):
     """Accumulator whose state is made by functions of the user; null without values.
 
-    A checkpoint keeps its ``repr``: the code of the functions may change, like that of bolts.
+    A checkpoint stores its ``repr``, which leaves the functions out: their code may change between runs.
     """
 
     field: str
@@ -374,8 +373,8 @@ class Combined(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"state": self.kind}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        column = events.plain(self.field)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        column = events.decoded(self.field)
         rows, edges = groups.runs(column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None)
         values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
         runs = (values[low:high] for low, high in pairwise(edges.tolist()))
@@ -397,7 +396,7 @@ class Combined(Accumulator):
 
 @dataclass(frozen=True, kw_only=True)
 class Combine(Aggregate):
-    """Aggregate that the user's functions compute from the values that are not null; null if there are none."""
+    """Aggregate that functions of the user compute from the values that are not null; null without such values."""
 
     folding: Function
     merging: Function
@@ -426,7 +425,7 @@ class Combine(Aggregate):
 
     @property
     def functions(self) -> tuple[Function | None, ...]:
-        """The functions of the user."""
+        """The functions ``fold``, ``merge`` and ``finish``."""
         return self.folding, self.merging, self.finishing
 
     @property
@@ -438,7 +437,7 @@ class Combine(Aggregate):
         assert self.field is not None
         return (Combined(self.field, self.folding, self.merging, self.state_type),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((column,),) = states
         if self.finishing is None:
             return column if column.type == self.result else _cast(column, self.result, str(self))
@@ -450,7 +449,7 @@ class Combine(Aggregate):
 
 
 def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
-    """Returns a declared type; raises ConfigError if it is none."""
+    """Returns the type that an argument ``name`` of ``combine`` declares; raises ConfigError if it is not a type."""
     if isinstance(declared, pa.DataType):
         return declared
     if not isinstance(declared, str):
@@ -469,7 +468,7 @@ def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
 
 def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state") -> pa.Array:
     try:
-        return of_values(values, kind)
+        return convert_values(values, kind)
     except REFUSED as error:
         wrong = next(value for value in values if not _fits(value, kind))
         raise SchemaError(
@@ -481,7 +480,7 @@ def _column(values: list[Any], kind: pa.DataType, whose: str, what: str = "state
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
     try:
-        of_values([value], kind)
+        convert_values([value], kind)
     except REFUSED:
         return False
     return True
@@ -489,7 +488,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 def _cast(column: pa.Array, kind: pa.DataType, whose: str) -> pa.Array:
     try:
-        return converted(column, kind)
+        return convert_column(column, kind)
     except REFUSED as error:
         raise SchemaError(
             f"{whose} has the state {column.type}, but its result is declared as {kind}",

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from windowing.aggregates.accumulators import (
     Accumulator,
-    Folded,
+    EventColumns,
     State,
-    as_number,
+    number_type,
     can_be_ranked,
-    listed,
-    owners_of,
+    to_lists,
+    groups_of_values,
     ranks,
 )
-from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells, OneOfThem
+from windowing.aggregates.declared import NO_ORDER, Aggregate, RowWindows, ValueAggregate
 from windowing.aggregates.groups import Groups, Keys
 from windowing.columns import hash_bytes, mix
 from windowing.errors import ConfigError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tally(Accumulator):
-    """The values that are not null, each once and in order, and how often each occurs."""
+    """The different values that are not null, in order, and how often each occurs."""
 
     field: str
     kind: pa.DataType
@@ -44,7 +44,7 @@ class Tally(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"values": pa.list_(self.kind), "counts": pa.list_(pa.int64())}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         values, owners = self._values(events), groups.numbers
         if values.null_count:
             owners = owners[values.is_valid().to_numpy(zero_copy_only=False)]
@@ -53,24 +53,24 @@ class Tally(Accumulator):
 
     def merge(self, state: State, groups: Groups) -> State:
         values, counts = state
-        return _tallied(owners_of(values, groups), len(groups), values.flatten(), counts.flatten().to_numpy())
+        return _tallied(groups_of_values(values, groups), len(groups), values.flatten(), counts.flatten().to_numpy())
 
-    def _values(self, events: Folded) -> pa.Array:
-        return events.plain(self.field)
+    def _values(self, events: EventColumns) -> pa.Array:
+        return events.decoded(self.field)
 
 
 def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: NDArray[np.int64] | None) -> State:
     keys = Keys.of([values], len(values), ordered=True)
     groups = Groups(owners * keys.size + keys.codes, count * keys.size)
-    (different,) = keys.columns(groups.cells % keys.size)
-    sizes = np.bincount(groups.cells // keys.size, minlength=count)
+    (different,) = keys.columns(groups.present_codes % keys.size)
+    sizes = np.bincount(groups.present_codes // keys.size, minlength=count)
     occurrences = groups.counts if counts is None else groups.sums(counts)
-    return [listed(different, sizes), listed(pa.array(occurrences), sizes)]
+    return [to_lists(different, sizes), to_lists(pa.array(occurrences), sizes)]
 
 
 @dataclass(frozen=True)
-class Mode(OneOfThem):
-    """The value that occurs most often, of several the least; null if all are."""
+class Mode(ValueAggregate):
+    """The value that occurs most often, or the least of several that do; null if all values are null."""
 
     def refusal(self) -> tuple[str, str] | None:
         return None if can_be_ranked(self.kind) else NO_ORDER
@@ -80,16 +80,16 @@ class Mode(OneOfThem):
         assert self.field is not None
         return (Tally(self.field, self.result),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((values, counts),) = states
         sizes = pc.list_value_length(values).to_numpy()
         owners = np.repeat(np.arange(len(sizes)), sizes)
         occurrences = counts.flatten().to_numpy()
         most = Groups(owners, len(sizes)).reduced(np.maximum, occurrences, 0)
         rows = np.flatnonzero(occurrences == np.repeat(most, sizes[sizes > 0]))[::-1]
-        found = np.zeros(len(sizes), np.int64)
-        found[owners[rows]] = rows  # the first is written last, and stays
-        return values.flatten().take(pa.array(found, mask=sizes == 0))
+        modes = np.zeros(len(sizes), np.int64)
+        modes[owners[rows]] = rows  # the first row of each list is written last, and stays
+        return values.flatten().take(pa.array(modes, mask=sizes == 0))
 
 
 # The number of different values, exactly.
@@ -97,7 +97,7 @@ class Mode(OneOfThem):
 
 @dataclass(frozen=True)
 class Different(Accumulator):
-    """The values that are not null, each once, in no reliable order."""
+    """The different values that are not null, in no particular order."""
 
     field: str
     kind: pa.DataType
@@ -106,8 +106,8 @@ class Different(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"values": pa.list_(self.kind)}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        column, owners = events.plain(self.field), groups.numbers
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        column, owners = events.decoded(self.field), groups.numbers
         if column.null_count:
             owners = owners[pc.is_valid(column).to_numpy(zero_copy_only=False)]
             column = column.drop_null()
@@ -115,14 +115,14 @@ class Different(Accumulator):
 
     def merge(self, state: State, groups: Groups) -> State:
         (values,) = state
-        return _different(owners_of(values, groups), len(groups), values.flatten())
+        return _different(groups_of_values(values, groups), len(groups), values.flatten())
 
 
 def _different(owners: NDArray[np.int64], count: int, values: pa.Array) -> State:
     keys = Keys.of([values], len(values))
-    found = Groups(owners * keys.size + keys.codes, count * keys.size).cells
-    (different,) = keys.columns(found % keys.size)
-    return [listed(different, np.bincount(found // keys.size, minlength=count))]
+    codes = Groups(owners * keys.size + keys.codes, count * keys.size).present_codes
+    (different,) = keys.columns(codes % keys.size)
+    return [to_lists(different, np.bincount(codes // keys.size, minlength=count))]
 
 
 @dataclass(frozen=True)
@@ -146,71 +146,71 @@ class DistinctCount(Aggregate):
         return (Different(self.field, self.kind),)
 
     @property
-    def of_nothing(self) -> int:
+    def value_when_empty(self) -> int:
         return 0
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((values,),) = states
         return pc.list_value_length(values).cast(pa.int64())
 
 
 # The estimated number of different values, by HyperLogLog (Flajolet et al. 2007) with the estimator of Ertl (2017).
 #
-# A value's hash names a register, and a register keeps the greatest number of leading zeros of the rest of the hashes
-# that name it. So the state depends on the different values alone: not on their order, nor on how the input was cut.
-# Registers that no hash has named are not kept.
+# The first bits of a value's hash select a register. A register keeps the greatest number of leading zeros in the other
+# bits of the hashes that select it. So the state depends on the different values alone: not on their order, nor on how
+# the input was cut. Registers that no hash selects are not kept.
 
 
 _ZEROS = 46
-"""Number of bits of a hash in which leading zeros are counted, besides those that name the register (at most 18)."""
+"""Number of bits of a hash in which leading zeros are counted; at most 18 further bits select the register."""
 _LEAST, _MOST = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
-"""Seed of these hashes. It must differ from the fields grouping's, whose hashes decide which values a task sees at
-all."""
+"""Seed of these hashes. It must differ from the seed of fields groupings, whose hashes decide which values a task
+gets."""
 
 
 @dataclass(frozen=True)
 class Registers(Accumulator):
-    """The registers that the hashes of the values select, ascending; each entry is register * 64 + zeros."""
+    """The registers that hashes of values select, ascending; an entry is the number of the register * 64 + zeros."""
 
     field: str
     bits: int
-    """Number of bits of a hash that name the register."""
+    """Number of bits of a hash that select the register."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"registers": pa.list_(pa.int32())}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        hashes, valid = hashes_of(events.plain(self.field))
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        hashes, valid = hashes_of(events.decoded(self.field))
         owners = groups.numbers
         if valid is not None:
             hashes, owners = hashes[valid], owners[valid]
         registers = (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
-        rest = (hashes << np.uint64(self.bits)) >> np.uint64(64 - _ZEROS)
-        _, lengths = np.frexp(rest.astype(np.float64))  # exact: these are whole numbers of 46 bits
+        other_bits = (hashes << np.uint64(self.bits)) >> np.uint64(64 - _ZEROS)
+        _, lengths = np.frexp(other_bits.astype(np.float64))  # exact: these are whole numbers of 46 bits
         zeros = np.minimum(_ZEROS - lengths.astype(np.int64) + 1, _ZEROS)
         return self._greatest(owners, len(groups), registers * 64 + zeros)
 
     def merge(self, state: State, groups: Groups) -> State:
         (registers,) = state
-        return self._greatest(owners_of(registers, groups), len(groups), registers.flatten().to_numpy())
+        return self._greatest(groups_of_values(registers, groups), len(groups), registers.flatten().to_numpy())
 
     def _greatest(self, owners: NDArray[np.int64], count: int, entries: NDArray[np.int64]) -> State:
-        """Returns, for each register, the entry with the most zeros."""
+        """Returns the entry with the most zeros for each register of each group."""
         shift = self.bits + 6
         packed = np.sort((owners << shift) | entries)
         if len(packed):
             packed = packed[np.append(packed[1:] >> 6 != packed[:-1] >> 6, True)]
-        found = (packed & ((1 << shift) - 1)).astype(np.int32)
-        return [listed(pa.array(found), np.bincount(packed >> shift, minlength=count))]
+        greatest = (packed & ((1 << shift) - 1)).astype(np.int32)
+        return [to_lists(pa.array(greatest), np.bincount(packed >> shift, minlength=count))]
 
 
 def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
-    """Returns a hash of 64 bits for each value, equal for equal values, and a mask of the values that are not null;
-    None: all of them."""
+    """Returns a hash of 64 bits for each value, equal for equal values, and a mask of the values that are not null
+    (None: all of them)."""
     kind = column.type
-    if as_number(kind) is not None:
+    if number_type(kind) is not None:
         numbers, valid = ranks(column)
         return mix(numbers.view(np.uint64) ^ _SEED), valid
     valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
@@ -223,7 +223,7 @@ def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] |
 
 
 def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
-    """Returns an estimate of the number of different values for each of some lists of registers."""
+    """Returns the estimated number of different values for each list of a column of lists of registers."""
     sizes = pc.list_value_length(registers).to_numpy().astype(np.int64)
     zeros = registers.flatten().to_numpy().astype(np.int64) & 63
     width = _ZEROS + 1
@@ -233,15 +233,15 @@ def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
     sums = np.zeros(len(sizes))
     for place in range(_ZEROS, 0, -1):
         sums = (sums + counts[:, place]) / 2
-    sums += whole * _unused(1 - sizes / whole)
+    sums += whole * _sigma(1 - sizes / whole)
     with np.errstate(divide="ignore"):
-        found = np.where(sizes > 0, whole * (whole / sums) / (2 * log(2)), 0)
-    result: NDArray[np.int64] = np.rint(found).astype(np.int64)
+        numbers = np.where(sizes > 0, whole * (whole / sums) / (2 * log(2)), 0)
+    result: NDArray[np.int64] = np.rint(numbers).astype(np.int64)
     return result
 
 
-def _unused(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns Ertl's correction for empty registers (sigma) from their share, which is 1 if all are empty."""
+def _sigma(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns Ertl's correction for empty registers, from the share of registers that are empty, 0 to 1."""
     power, factor = np.where(share < 1, share, 0.0), 1.0
     total = power.copy()
     while power.any():
@@ -268,7 +268,7 @@ class ApproximateCount(Aggregate):
     def refusal(self) -> tuple[str, str] | None:
         kind = self.kind
         texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-        if as_number(kind) is not None or pa.types.is_decimal128(kind) or any(is_one(kind) for is_one in texts):
+        if number_type(kind) is not None or pa.types.is_decimal128(kind) or any(is_one(kind) for is_one in texts):
             return None
         return (
             "it takes numbers, decimals of 128 bits, booleans, dates, times, texts and binaries",
@@ -281,8 +281,7 @@ class ApproximateCount(Aggregate):
 
     @property
     def bits(self) -> int:
-        """Number of bits that select a register: the fewest with which the error is no greater than
-        ``standard_error``."""
+        """Number of bits that select a register: the fewest for an error of at most ``standard_error``."""
         return ceil(2 * log2(1.04 / self.standard_error))
 
     @property
@@ -291,10 +290,10 @@ class ApproximateCount(Aggregate):
         return (Registers(self.field, self.bits),)
 
     @property
-    def of_nothing(self) -> int:
+    def value_when_empty(self) -> int:
         return 0
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((registers,),) = states
         return pa.array(estimates(registers, self.bits))
 

@@ -1,5 +1,5 @@
-"""Rows in groups, found by small numbers for their keys: sums, extremes, first and last rows, for all groups at
-once. And pairs of rows with equal keys."""
+"""Groups of rows, computed for all groups at once: sums, extremes, first and last rows; and pairs of rows with equal
+keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.columns import as_compared, is_sorted, stable_order
+from windowing.columns import canonical_floats, is_sorted, stable_order
 from windowing.errors import DataError
 from windowing.schema import value_type
 
@@ -19,20 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Rows in groups: sums, extremes, first and last rows of each group, for all groups at once.
-
-
 _ROOM = 1 << 12
 _SPARSE = 8
-"""With up to this many possible groups per row, each group has a slot of its own; with more, the rows are sorted."""
+"""Greatest number of possible groups per row with which each group has a slot in an array; with more of them, rows are
+sorted."""
 _EXACT = 1 << 53
 """Whole numbers below this are exact as doubles, which are summed faster."""
 
 
 class Groups:
-    """Rows by the number of their group, 0 to ``size``; results are in order of the numbers that occur.
+    """Groups of rows, by the code of the group of each row: a number from 0 up to ``size``, exclusive.
 
-    Rows of one group keep their order.
+    Results have an entry for each group that has rows, in order of the codes. Rows of one group keep their order.
     """
 
     def __init__(self, codes: NDArray[np.int64], size: int) -> None:
@@ -40,11 +38,11 @@ class Groups:
         self._dense = size <= _SPARSE * len(codes) + _ROOM
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.present_codes)
 
     @cached_property
-    def cells(self) -> NDArray[np.int64]:
-        """The numbers of the groups that have rows, ascending."""
+    def present_codes(self) -> NDArray[np.int64]:
+        """The codes of the groups that have rows, ascending."""
         if self._dense:
             return np.flatnonzero(self._all_counts)
         return self._sorted[self.starts]
@@ -58,19 +56,19 @@ class Groups:
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
-        """The rows, group by group."""
+        """The indices of the rows, group by group."""
         return np.arange(len(self.codes)) if is_sorted(self.codes) else stable_order(self.codes)
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Start of each group in ``order``."""
+        """The index of the first row of each group in ``order``."""
         if self._dense:
             return np.cumsum(self.counts) - self.counts
         return np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]])[: len(self._sorted)])
 
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
-        """The place of each row's group among ``cells``."""
+        """The index of each row's group in ``present_codes``."""
         if self._dense:
             places = np.cumsum(self._all_counts > 0) - 1
             codes: NDArray[np.int64] = places[self.codes]
@@ -80,8 +78,8 @@ class Groups:
         return numbers
 
     def runs(self, wanted: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the rows (all, or the wanted ones) group by group; and where each group begins among them, with the
-        end of the last."""
+        """Returns the indices of the rows (all, or those of a mask) group by group, and the bounds of the groups in
+        them: the start of each group, then the end of the last group."""
         counts = self.counts if wanted is None else self.sums(wanted)
         rows = self.order if wanted is None else self.order[wanted[self.order]]
         return rows, np.concatenate([[0], np.cumsum(counts)])
@@ -106,8 +104,7 @@ class Groups:
         return sums
 
     def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
-        """Returns the values of each group joined by a ufunc such as ``np.minimum``; ``start`` is less than all of
-        them."""
+        """Reduces the values of each group by a ufunc such as ``np.minimum``, beginning with ``start``."""
         with np.errstate(invalid="ignore"):  # NaN
             if self._dense:
                 extremes = np.full(self.size, start, values.dtype)
@@ -126,12 +123,12 @@ class Groups:
         return ordered
 
     def _present(self, all_groups: NDArray[Any]) -> NDArray[Any]:
-        """Returns the entries of groups that have rows."""
-        present: NDArray[Any] = all_groups if len(self.cells) == self.size else all_groups[self.cells]
+        """Returns the entries of the groups that have rows, from an array with an entry for every possible group."""
+        present: NDArray[Any] = all_groups if len(self.present_codes) == self.size else all_groups[self.present_codes]
         return present
 
     def _double_sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Sums row by row in either case, so that the last digits do not depend on which other groups there are."""
+        """Returns the sum of each group, added row by row: so its last digits do not depend on other groups."""
         if self._dense:
             return self._present(np.bincount(self.codes, values, self.size))
         sums: NDArray[np.float64] = np.bincount(self.numbers, values, len(self)).astype(np.float64, copy=False)
@@ -148,17 +145,17 @@ class Groups:
         return exact.astype(np.int64)
 
 
-# Columns of keys as small numbers, so that rows with equal keys can be found by arithmetic.
+# Keys of rows as small whole numbers.
 
 
 _TABLE_ROOM = 1 << 16
 
 
 class Keys:
-    """The keys of some rows: ``codes`` from 0 to ``size``, equal if all columns are; nulls are equal too.
+    """The keys of some rows as ``codes``, from 0 up to ``size``, exclusive; equal keys have equal codes.
 
-    ``ordered``: codes are in order of the keys, column by column, null last. Otherwise they are in no order that one
-    could rely on.
+    Keys are equal if the values in all columns are; nulls are equal. If made with ``ordered=True``, codes are in order
+    of the keys, column by column, null last; otherwise they are in no particular order.
     """
 
     codes: NDArray[np.int64]
@@ -170,7 +167,7 @@ class Keys:
 
     @staticmethod
     def of(columns: Sequence[pa.Array], rows: int, *, ordered: bool = False) -> Keys:
-        """Returns the keys formed by some columns of a number of rows; without columns all rows have the same key."""
+        """Returns the keys that these columns form for a number of rows; without columns all rows have one key."""
         keys: Keys = _None(rows)
         for column in columns:
             one = _column(column, ordered)
@@ -187,7 +184,7 @@ class _None(Keys):
 
 
 class _Numbers(Keys):
-    """Whole numbers that are close together, as their distance from the least."""
+    """Keys of whole numbers that are close together; a code is the distance from the least number."""
 
     def __init__(self, values: NDArray[Any], low: int, high: int, kind: pa.DataType) -> None:
         self.low, self.kind, self.size = low, kind, high - low + 1
@@ -198,7 +195,7 @@ class _Numbers(Keys):
 
 
 class _Values(Keys):
-    """Codes of values of any type: their places in a dictionary."""
+    """Keys of values of any type; a code is the index of the value in a dictionary."""
 
     def __init__(self, column: pa.Array, ordered: bool) -> None:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode(null_encoding="encode")
@@ -216,7 +213,7 @@ class _Values(Keys):
 
 
 class _Struct(Keys):
-    """Structs: whether they are null, and their fields."""
+    """Keys of structs, formed by their fields and by whether the struct is null."""
 
     def __init__(self, column: pa.Array, ordered: bool) -> None:
         self.kind = column.type
@@ -231,18 +228,18 @@ class _Struct(Keys):
 
 
 class _Pair(Keys):
-    """Two keys as one; the left key is first in the order."""
+    """Keys of pairs of keys, ordered by the left key first."""
 
     def __init__(self, left: Keys, right: Keys) -> None:
         self.left, self.right = left, right
         self.codes, self.size = left.codes * right.size + right.codes, left.size * right.size
-        self._found: NDArray[np.int64] | None = None
+        self._occurring: NDArray[np.int64] | None = None
         if self.size > 4 * len(self.codes) + _TABLE_ROOM:
-            self._found, self.codes = np.unique(self.codes, return_inverse=True)
-            self.size = max(len(self._found), 1)
+            self._occurring, self.codes = np.unique(self.codes, return_inverse=True)
+            self.size = max(len(self._occurring), 1)
 
     def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
-        raw = codes if self._found is None else self._found[codes]
+        raw = codes if self._occurring is None else self._occurring[codes]
         return [*self.left.columns(raw // self.right.size), *self.right.columns(raw % self.right.size)]
 
 
@@ -252,7 +249,7 @@ def _column(column: pa.Array, ordered: bool) -> Keys:
     if pa.types.is_struct(column.type):
         return _Struct(column, ordered)
     if pa.types.is_floating(column.type):
-        column = as_compared(column)
+        column = canonical_floats(column)
     if pa.types.is_integer(column.type) and not column.null_count and len(column) and column.type != pa.uint64():
         values = column.to_numpy()
         low, high = int(values.min()), int(values.max())
@@ -261,13 +258,13 @@ def _column(column: pa.Array, ordered: bool) -> Keys:
     return _Values(column, ordered)
 
 
-# Pairs of rows with equal keys: the heart of a join of two sets of rows that are both there.
+# Pairs of rows with equal keys, for joins.
 
 
 def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Returns the type in which values of two types are compared; None if they are of different kinds.
+    """Returns the type in which values of two types are compared; None if they cannot be compared.
 
-    Whole numbers of any width are compared, and floating point of any width; they are grouped in the same way.
+    Whole numbers of all widths can be compared with each other, and so can floating-point numbers of all widths.
     """
     one, other = value_type(one), value_type(other)
     if one == other:
@@ -279,7 +276,7 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def can_be_compared(kind: pa.DataType) -> bool:
-    """True if values of a type can be keys: all types but lists and maps, and structs that contain one of these."""
+    """True if values of a type can be keys: all types except lists, maps, and structs that contain a list or map."""
     kind = value_type(kind)
     if pa.types.is_struct(kind):
         return all(can_be_compared(field.type) for field in kind)
@@ -287,11 +284,11 @@ def can_be_compared(kind: pa.DataType) -> bool:
 
 
 def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the pairs of rows of two sides that have equal keys, in order of (left, right): two int64 arrays of
-    positions, of equal length.
+    """Returns the pairs of a left and a right row with equal keys, in order of (left, right): two int64 arrays of
+    indices, of equal length.
 
-    The columns of both sides are of types that ``key_type`` knows to compare. A key with a null equals none; NaN
-    equals NaN, and 0.0 equals -0.0.
+    ``left`` and ``right`` are the key columns of each side; ``key_type`` has a type for each pair of columns. A key
+    with a null equals no key; NaN equals NaN, and 0.0 equals -0.0.
     """
     rows, others = len(left[0]), len(right[0])
     columns = [_joined(one, other) for one, other in zip(left, right, strict=True)]
@@ -300,15 +297,15 @@ def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[
     for column in columns:
         if column.null_count:
             known &= column.is_valid().to_numpy(zero_copy_only=False)
-    here, there = np.flatnonzero(known[:rows]), np.flatnonzero(known[rows:])
-    theirs = codes[rows:][there]
-    order = stable_order(theirs)
-    there, theirs = there[order], theirs[order]
-    begin = np.searchsorted(theirs, codes[here], "left")
-    count = np.searchsorted(theirs, codes[here], "right") - begin
-    lefts = np.repeat(here, count)
+    left_rows, right_rows = np.flatnonzero(known[:rows]), np.flatnonzero(known[rows:])
+    right_codes = codes[rows:][right_rows]
+    order = stable_order(right_codes)
+    right_rows, right_codes = right_rows[order], right_codes[order]
+    begin = np.searchsorted(right_codes, codes[left_rows], "left")
+    count = np.searchsorted(right_codes, codes[left_rows], "right") - begin
+    lefts = np.repeat(left_rows, count)
     skipped = np.repeat(np.cumsum(count) - count, count)
-    return lefts, there[np.repeat(begin, count) + np.arange(len(lefts)) - skipped]
+    return lefts, right_rows[np.repeat(begin, count) + np.arange(len(lefts)) - skipped]
 
 
 def _joined(one: pa.Array, other: pa.Array) -> pa.Array:

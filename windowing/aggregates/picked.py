@@ -1,4 +1,4 @@
-"""Aggregates that pick events or values: first and last, greatest and least, the first few in some order."""
+"""Aggregates that pick events: the first or last, the one with the greatest or least value, the first few."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 
 from windowing.aggregates.accumulators import (
     Accumulator,
-    Folded,
+    EventColumns,
     Gathered,
     State,
-    as_number,
+    number_type,
     can_be_ranked,
-    listed,
-    owners_of,
+    to_lists,
+    groups_of_values,
     ranks,
 )
-from windowing.aggregates.declared import NO_ORDER, Aggregate, Cells, OneOfThem, type_in
+from windowing.aggregates.declared import NO_ORDER, Aggregate, RowWindows, ValueAggregate, type_in
 from windowing.aggregates.groups import Groups
 from windowing.columns import is_sorted, stable_order
 from windowing.errors import ConfigError
@@ -30,30 +30,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The part of a picked event that is kept: a value of one of its columns, or several of them as a struct.
-
-
 @dataclass(frozen=True)
 class Picking(Aggregate):
-    """An aggregate of events picked by the order of a column: one of their columns, some as a struct, or all of
-    them."""
+    """An aggregate of events that are picked by the order of a column; it keeps one of their columns, or a struct of
+    several or all columns."""
 
     columns: tuple[str, ...] | None = None
-    """The fields of the struct; None: a value of ``field``, or without one the whole event."""
+    """The fields of the struct; None: the column ``field`` is kept, or if that is None too, the whole event."""
     by: str | None = None
     """The column that orders the events."""
     types: tuple[tuple[str, pa.DataType], ...] = ()
-    """Columns kept of an event, with their types; known once the topology is built."""
+    """The columns kept of an event, with their types; known once the topology is built."""
     order: pa.DataType | None = None
     """The type of ``by``, once the topology is built."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.by, str) or (self.by is None and self.may_go_by_time)):
+        if not (isinstance(self.by, str) or (self.by is None and self.by_is_optional)):
             raise ConfigError(
-                f"{self}: {self.word}={self.by!r:.60}",
+                f"{self}: {self.by_argument}={self.by!r:.60}",
                 why="it orders events by one column, given by name",
-                do=f'write {self.word}="amount"',
+                do=f'write {self.by_argument}="amount"',
             )
         if self.columns is None:
             return
@@ -65,14 +62,15 @@ class Picking(Aggregate):
             raise ConfigError(f"{self}", why="a field of a struct is known by its name", do="name each column once")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; raises ConfigError if one is missing, or ``by`` has no order."""
+        """Returns the aggregate with the types of its columns; raises ConfigError if a column is missing, or if the
+        values of ``by`` have no order."""
         whose = f"{name}={self}"
         names = self.columns or (schema.names if self.field is None else [self.field])
         types = tuple((column, type_in(schema, column, whose)) for column in names)
         if self.by is None:
             return replace(self, types=types)
         order = type_in(schema, self.by, whose)
-        if as_number(order) is None and not can_be_ranked(order):
+        if number_type(order) is None and not can_be_ranked(order):
             raise ConfigError(f"{whose}: {self.by!r} is {order}", why=NO_ORDER[0], do=NO_ORDER[1])
         return replace(self, types=types, order=order)
 
@@ -82,7 +80,7 @@ class Picking(Aggregate):
 
     @property
     def kept(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The columns that are kept, and the column of the order."""
+        """The columns that accumulators keep: those of the result, and the column ``by``."""
         order = () if self.by is None else ((self.by, self.order),)
         return tuple(dict([*self.types, *order]).items())
 
@@ -93,7 +91,7 @@ class Picking(Aggregate):
             return self.types[0][1]
         return pa.struct([pa.field(name, kind) for name, kind in self.types])
 
-    def taken(self, values: Mapping[str, pa.Array], missing: NDArray[Any] | None = None) -> pa.Array:
+    def result_column(self, values: Mapping[str, pa.Array], missing: NDArray[Any] | None = None) -> pa.Array:
         """Returns the result column, made from the columns of the picked events; null if no event was picked."""
         if self.field is not None:
             return values[self.field]
@@ -106,15 +104,15 @@ class Picking(Aggregate):
         """The arguments of the call that made this aggregate."""
         shown = self.field if self.columns is None else list(self.columns)
         given = [] if shown is None else [repr(shown)]
-        return given if self.by is None else [*given, f"{self.word}={self.by!r}"]
+        return given if self.by is None else [*given, f"{self.by_argument}={self.by!r}"]
 
     @property
-    def word(self) -> str:
-        """The name of the argument ``by``."""
+    def by_argument(self) -> str:
+        """The name that users know the argument ``by`` under."""
         return "by"
 
     @property
-    def may_go_by_time(self) -> bool:
+    def by_is_optional(self) -> bool:
         """True if ``by`` may be omitted."""
         return False
 
@@ -123,13 +121,13 @@ class Picking(Aggregate):
 
     @property
     def function(self) -> str:
-        """The name of the function that made it."""
+        """The name of the function that makes the aggregate."""
         raise NotImplementedError
 
 
-def one_or_several(field: str | Sequence[str] | None) -> dict[str, Any]:
-    """Returns the arguments ``field`` and ``columns``: one column, or several; any other value is refused later, as one
-    column."""
+def field_arguments(field: str | Sequence[str] | None) -> dict[str, Any]:
+    """Returns the arguments ``field`` and ``columns`` for one column or several; another value becomes ``field``, and
+    is refused there."""
     if isinstance(field, list | tuple):
         return {"field": None, "columns": tuple(field)}
     return {"field": field, "columns": None}
@@ -143,9 +141,9 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Best(Accumulator):
-    """The event with the greatest or the least value of a column; of several the first, by time and then by arrival.
+    """The event with the greatest or the least value of a column; the first of several, by time and then by arrival.
 
-    Keeps its time, and some of its columns; all are null if the column is null in all events.
+    The state is the time of this event and some of its columns, which are null if the column is null in all events.
     """
 
     kept: tuple[tuple[str, pa.DataType], ...]
@@ -156,8 +154,8 @@ class Best(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"at": pa.int64(), **{f"of {name}": kind for name, kind in self.kept}}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        return self._best(events.times, [events.plain(name) for name, _ in self.kept], groups)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        return self._best(events.times, [events.decoded(name) for name, _ in self.kept], groups)
 
     def merge(self, state: State, groups: Groups) -> State:
         times, *values = state
@@ -180,19 +178,20 @@ class Best(Accumulator):
             best_groups = Groups(groups.numbers[rows], len(groups))
             least = best_groups.reduced(np.minimum, times[rows], _LAST)
             rows = rows[times[rows] == least[best_groups.numbers]]
-        found = np.zeros(len(groups), np.int64)
+        best_rows = np.zeros(len(groups), np.int64)
         missing = np.ones(len(groups), np.bool_)
-        found[groups.numbers[rows[::-1]]] = rows[::-1]  # of a group's rows the first is written last, and stays
+        best_rows[groups.numbers[rows[::-1]]] = rows[::-1]  # of a group's rows the first is written last, and stays
         missing[groups.numbers[rows]] = False
-        taken = pa.array(found, mask=missing if missing.any() else None)
-        at = times[found]
+        indices = pa.array(best_rows, mask=missing if missing.any() else None)
+        at = times[best_rows]
         at[missing] = 0
-        return [at, *(each.take(taken) for each in values)]
+        return [at, *(each.take(indices) for each in values)]
 
 
 @dataclass(frozen=True)
 class MaxBy(Picking):
-    """Values of the event with the greatest value of a column; null if the column is null in all events."""
+    """Values of the event with the greatest or the least value of a column; null if that column is null in all
+    events."""
 
     greatest: bool = True
 
@@ -205,13 +204,13 @@ class MaxBy(Picking):
         assert self.by is not None
         return (Best(self.kept, self.by, self.greatest),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((_, *columns),) = states
         values = dict(zip(self.fields, columns, strict=True))
         missing = None
         if values[self.by or ""].null_count:
             missing = values[self.by or ""].is_null().to_numpy(zero_copy_only=False)
-        return self.taken(values, missing)
+        return self.result_column(values, missing)
 
     @property
     def function(self) -> str:
@@ -223,7 +222,7 @@ class MaxBy(Picking):
 
 @dataclass(frozen=True)
 class End(Accumulator):
-    """The event at one end: its time, and its value, which may be null."""
+    """The first or the last event: its time, and its value of a column, which may be null."""
 
     field: str
     kind: pa.DataType
@@ -233,8 +232,8 @@ class End(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"at": pa.int64(), "value": self.kind}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        return self._ends(events.times, events.plain(self.field), groups)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        return self._ends(events.times, events.decoded(self.field), groups)
 
     def merge(self, state: State, groups: Groups) -> State:
         times, values = state
@@ -247,17 +246,17 @@ class End(Accumulator):
     def _ends(self, times: NDArray[np.int64], values: pa.Array, groups: Groups) -> State:
         rows = np.arange(len(times))
         if not is_sorted(times):
-            least = groups.reduced(np.maximum, times, _FIRST) if self.last else groups.reduced(np.minimum, times, _LAST)
-            rows = np.flatnonzero(times == least[groups.numbers])
+            ends = groups.reduced(np.maximum, times, _FIRST) if self.last else groups.reduced(np.minimum, times, _LAST)
+            rows = np.flatnonzero(times == ends[groups.numbers])
         if not self.last:
             rows = rows[::-1]
-        found = np.empty(len(groups), np.int64)
-        found[groups.numbers[rows]] = rows  # of a group's rows the one that is written last stays
-        return [times[found], values.take(pa.array(found))]
+        end_rows = np.empty(len(groups), np.int64)
+        end_rows[groups.numbers[rows]] = rows  # of a group's rows the one that is written last stays
+        return [times[end_rows], values.take(pa.array(end_rows))]
 
 
 @dataclass(frozen=True)
-class First(OneOfThem):
+class First(ValueAggregate):
     """The value of the first event; null if the value is null."""
 
     @property
@@ -265,7 +264,7 @@ class First(OneOfThem):
         assert self.field is not None
         return (End(self.field, self.result, isinstance(self, Last)),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((_, values),) = states
         return values
 
@@ -280,31 +279,31 @@ class Last(First):
 
 @dataclass(frozen=True)
 class Leading(Accumulator):
-    """The first events in the order of a column, and among equal values, or without one, of time, then of arrival.
+    """The first events in the order of (column, time, arrival), or of (time, arrival) if no column is given.
 
-    Their times, and some of their columns.
+    The state is their times and some of their columns.
     """
 
     kept: tuple[tuple[str, pa.DataType], ...]
     by: str | None
     descending: bool
     limit: int | None
-    """Number of events that are kept; None: all."""
+    """The greatest number of events that are kept; None: all."""
     nulls: bool
-    """True if events with a null in the column come last; False: they are skipped."""
+    """True if events with a null in the column ``by`` come last; False if they are skipped."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"times": pa.list_(pa.int64()), **{f"of {name}": pa.list_(kind) for name, kind in self.kept}}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        columns = [events.plain(name) for name, _ in self.kept]
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        columns = [events.decoded(name) for name, _ in self.kept]
         return self._leading(groups.numbers, len(groups), events.times, columns)
 
     def merge(self, state: State, groups: Groups) -> State:
         times, *columns = state
         flat = [column.flatten() for column in columns]
-        return self._leading(owners_of(times, groups), len(groups), times.flatten().to_numpy(), flat)
+        return self._leading(groups_of_values(times, groups), len(groups), times.flatten().to_numpy(), flat)
 
     def _leading(
         self, owners: NDArray[np.int64], count: int, times: NDArray[np.int64], columns: list[pa.Array]
@@ -317,10 +316,10 @@ class Leading(Accumulator):
             places = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             rows, sizes = rows[places < self.limit], np.minimum(sizes, self.limit)
         taken = pa.array(rows)
-        return [listed(pa.array(times[rows]), sizes), *(listed(column.take(taken), sizes) for column in columns)]
+        return [to_lists(pa.array(times[rows]), sizes), *(to_lists(column.take(taken), sizes) for column in columns)]
 
     def _sorted(self, times: NDArray[np.int64], columns: list[pa.Array]) -> NDArray[np.int64]:
-        """Returns the rows in order of the column, then of time, then of their position."""
+        """Returns the rows in order of the column ``by``, then of time, then of their position."""
         rows = np.arange(len(times)) if is_sorted(times) else stable_order(times)
         if self.by is None:
             return rows
@@ -336,19 +335,19 @@ class Leading(Accumulator):
 
 @dataclass(frozen=True)
 class _Listed(Picking):
-    """A list of the kept parts of events."""
+    """An aggregate whose result is a list with a value or struct for each event that is picked."""
 
     limit: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not ((type(self.limit) is int and self.limit > 0) or (self.limit is None and self.may_be_all)):
+        if not ((type(self.limit) is int and self.limit > 0) or (self.limit is None and self.limit_is_optional)):
             raise ConfigError(
                 f"{self}", why=f"{self.limit!r:.60} is not a number of values", do="give a whole number of 1 or more"
             )
 
     @property
-    def may_be_all(self) -> bool:
+    def limit_is_optional(self) -> bool:
         """True if ``limit`` may be omitted."""
         return False
 
@@ -359,12 +358,13 @@ class _Listed(Picking):
     def _lists(self, states: Sequence[State]) -> pa.Array:
         ((times, *columns),) = states
         values = {name: column.flatten() for name, column in zip(self.fields, columns, strict=True)}
-        return listed(self.taken(values), pc.list_value_length(times).to_numpy())
+        return to_lists(self.result_column(values), pc.list_value_length(times).to_numpy())
 
 
 @dataclass(frozen=True)
 class Top(_Listed):
-    """Values of the events with the greatest values of a column, in order; null if the column is null in all events."""
+    """Values of the events with the greatest or the least values of a column, in order; null if that column is null in
+    all events."""
 
     greatest: bool = True
 
@@ -372,7 +372,7 @@ class Top(_Listed):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Leading(self.kept, self.by, self.greatest, self.limit, nulls=False),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         lists = self._lists(states)
         none = pc.equal(pc.list_value_length(lists), 0)
         if not pc.any(none).as_py():
@@ -391,7 +391,7 @@ class Top(_Listed):
 
 @dataclass(frozen=True)
 class Collect(_Listed):
-    """The values as a list, nulls included, in order of a column, then of time, then of arrival."""
+    """The values of all events as a list, nulls included, in order of a column, then of time, then of arrival."""
 
     descending: bool = False
 
@@ -406,7 +406,7 @@ class Collect(_Listed):
             return (Gathered(self.field, self.picked),)
         return (Leading(self.kept, self.by, self.descending, self.limit, nulls=True),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         return self._lists(states)
 
     @property
@@ -415,15 +415,15 @@ class Collect(_Listed):
         return [*super().arguments, *descending, *([] if self.limit is None else [f"limit={self.limit}"])]
 
     @property
-    def word(self) -> str:
+    def by_argument(self) -> str:
         return "order_by"
 
     @property
-    def may_be_all(self) -> bool:
+    def limit_is_optional(self) -> bool:
         return True
 
     @property
-    def may_go_by_time(self) -> bool:
+    def by_is_optional(self) -> bool:
         return True
 
     @property

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 from windowing.aggregates.accumulators import (
     Accumulator,
     DenseAccumulator,
-    Folded,
+    EventColumns,
     Moments,
-    PresentAccumulator,
+    NotNullAccumulator,
     State,
-    listed,
+    to_lists,
     unscaled,
 )
-from windowing.aggregates.declared import Cells, Numeric, Summable, check_ddof, nulled, type_in
+from windowing.aggregates.declared import RowWindows, Numeric, Summable, check_ddof, nulled, type_in
 from windowing.aggregates.distinct import Tally
 from windowing.aggregates.groups import Groups
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 # Quantiles with a bound on their relative error, by DDSketch (Masson, Rim and Lee, VLDB 2019).
 #
-# Values are counted by buckets, each so narrow that its middle is off by no more than the bound, relatively to any
-# value in it. Counts of buckets are whole numbers and are added, so the state, and what is found, depend on the values
-# alone: not on their order, nor on how the input was cut. Buckets divide each range between two powers of two evenly,
-# by arithmetic that is exact and the same on every machine; a logarithm is not. There are as many as the values need:
-# none are joined to save space, which would cost the bound.
+# The values in each bucket are counted. A bucket is so narrow that the relative distance of its middle from any value
+# in it is within the bound. Counts are whole numbers, so the result depends on the values alone: not on their order,
+# nor on how the input was cut. Buckets divide each range between two powers of two evenly: this arithmetic is exact and
+# the same on every machine, which a logarithm is not. Buckets are never joined to save space, as the bound would be
+# lost.
 
 
 _INFINITE, _NAN = 1 << 40, 1 << 41
 """Buckets for infinite values and NaN, beyond all others."""
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _ROUNDING = 1e-6
-"""Share of the bound that is left for rounding errors."""
+"""Share of the bound that is reserved for rounding errors."""
 _LEAST, _MOST = 0.0001, 0.5
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The numbers of buckets: ascending as the values are, 0 for 0, and negative for negative values."""
+    """The buckets for a relative error, each with a number: greater for greater values, and 0 for the value 0."""
 
     relative_error: float
 
@@ -65,11 +65,11 @@ class Buckets:
 
     @property
     def _shift(self) -> int:
-        """Returns the offset with which the smallest value's bucket has about the number 1."""
+        """The offset that gives the bucket of the smallest positive value a number of about 1."""
         return ceil(1023 * self.per_octave) + 1
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Returns the bucket of each value."""
+        """Returns the number of each value's bucket."""
         sizes = np.abs(values)
         finite = np.isfinite(sizes)
         mantissas, exponents = np.frexp(np.where(finite, sizes, 1.0))
@@ -82,21 +82,21 @@ class Buckets:
         return numbers
 
     def values(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the middle of each bucket, which has the same relative distance from its least and its greatest
-        value."""
+        """Returns the middle of each bucket: its relative distances from the least and the greatest value of the bucket
+        are equal."""
         sizes = np.abs(numbers)
         low, high = self._edge(sizes - self._shift), self._edge(sizes - self._shift + 1)
         least, most = low[0], np.ldexp(high[0], high[1] - low[1])
         with np.errstate(over="ignore"):
-            found: NDArray[np.float64] = np.minimum(np.ldexp(2 * least * most / (least + most), low[1]), _LARGEST)
-        found[numbers == 0] = 0
-        found[sizes == _INFINITE] = np.inf
-        found[numbers < 0] *= -1
-        found[numbers == _NAN] = np.nan
-        return found
+            middles: NDArray[np.float64] = np.minimum(np.ldexp(2 * least * most / (least + most), low[1]), _LARGEST)
+        middles[numbers == 0] = 0
+        middles[sizes == _INFINITE] = np.inf
+        middles[numbers < 0] *= -1
+        middles[numbers == _NAN] = np.nan
+        return middles
 
     def _edge(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Returns the least value of each bucket, as a factor and the exponent of a power of two."""
+        """Returns the least value of each bucket, as a factor from 1 to 2 and the exponent of a power of two."""
         places = np.clip(numbers / self.per_octave, -1023, 1025)
         exponents = np.floor(places)
         return 1 + places - exponents, exponents.astype(np.int32)
@@ -108,7 +108,7 @@ class BucketCounts(Tally):
 
     relative_error: float
 
-    def _values(self, events: Folded) -> pa.Array:
+    def _values(self, events: EventColumns) -> pa.Array:
         values, valid = events.numbers(self.field)
         numbers = Buckets(self.relative_error).of(values.astype(np.float64, copy=False))
         return pa.array(numbers, mask=None if valid is None else ~valid)
@@ -116,8 +116,8 @@ class BucketCounts(Tally):
 
 @dataclass(frozen=True)
 class BoundedQuantile(Numeric):
-    """The value at a place among the values that are not null, with a bounded error; NaN if one of them is NaN, null if
-    there are none."""
+    """The value below which a share ``q`` of the values that are not null lies, with a bounded error; NaN if a value is
+    NaN, null without values."""
 
     q: float = 0.5
     relative_error: float = 0.01
@@ -140,7 +140,7 @@ class BoundedQuantile(Numeric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (BucketCounts(self._field, pa.int64(), float(self.relative_error)),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((buckets, counts),) = states
         numbers, sizes = buckets.flatten().to_numpy(), pc.list_value_length(buckets).to_numpy()
         missing = sizes == 0
@@ -160,8 +160,8 @@ class BoundedQuantile(Numeric):
 
 # Quantiles of any number of values in little space, by the t-digests of Apache DataSketches.
 #
-# Of the mergeable sketches that library offers the t-digest is the one that involves no chance: a batch that runs
-# again after a crash gives the same result.
+# Among the mergeable sketches of that library the t-digest is the only one without random numbers: a batch that runs
+# again after a crash must give the same result.
 
 
 _PACKAGE = "datasketches"
@@ -171,7 +171,7 @@ _LEAST_COMPRESSION, _MOST_COMPRESSION = 10, 10_000
 
 @dataclass(frozen=True)
 class Digest(Accumulator):
-    """A t-digest of the finite values; infinite ones and NaN, which it cannot hold, are counted."""
+    """A t-digest of the finite values, and the numbers of infinite values and NaNs, which a t-digest cannot hold."""
 
     field: str
     size: int
@@ -180,7 +180,7 @@ class Digest(Accumulator):
     def columns(self) -> Mapping[str, pa.DataType]:
         return {"digest": pa.binary(), "below": pa.int64(), "above": pa.int64(), "nans": pa.int64()}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
+    def fold(self, events: EventColumns, groups: Groups) -> State:
         values, valid = events.numbers(self.field)
         values = values.astype(np.float64, copy=False)
         known = np.ones(len(values), np.bool_) if valid is None else valid
@@ -220,8 +220,8 @@ class Digest(Accumulator):
 
 @dataclass(frozen=True)
 class Quantile(Numeric):
-    """The value below which a share ``q`` of the values that are not null lies; NaN if one of them is NaN, null if
-    there are none."""
+    """The value below which a share ``q`` of the values that are not null lies; NaN if a value is NaN, null without
+    values."""
 
     q: float = 0.5
     size: int = 500
@@ -249,7 +249,7 @@ class Quantile(Numeric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Digest(self._field, self.size),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((digests, below, above, nans),) = states
         columns = digests.to_pylist(), below.tolist(), above.tolist()
         found = np.array([self._value(*each) for each in zip(*columns, strict=True)], np.float64)
@@ -280,7 +280,7 @@ def _digests() -> Any:
     return tdigest_double
 
 
-# How many values lie between edges that are given.
+# Histograms.
 
 
 HistogramEdge = int | float | Decimal
@@ -295,14 +295,14 @@ class Between(DenseAccumulator):
 
     field: str
     edges: tuple[int, ...] | tuple[float, ...]
-    """For a decimal column, in units of its last digit."""
+    """The edges; for a column of decimals, in units of its last digit."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
         return {str(at): pa.int64() for at in range(len(self.edges) + 1)}
 
-    def fold(self, events: Folded, groups: Groups) -> State:
-        column = events.plain(self.field)
+    def fold(self, events: EventColumns, groups: Groups) -> State:
+        column = events.decoded(self.field)
         values, valid = unscaled(column) if pa.types.is_decimal(column.type) else events.numbers(self.field)
         width = len(self.edges) + 1
         cells = groups.numbers * width + self._places(values)
@@ -310,11 +310,11 @@ class Between(DenseAccumulator):
         return list(np.ascontiguousarray(counts.reshape(-1, width).T))
 
     def _places(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns the number of edges that are not above each value; NaN is above all edges."""
+        """Returns, for each value, the number of edges that are not above it; NaN is above all edges."""
         if values.dtype.kind == "f":
             return np.searchsorted(np.array(self.edges, np.float64), values.astype(np.float64, copy=False), "right")
-        reached = [max(int(edge), -_LIMIT - 1) for edge in self.edges if edge <= _LIMIT]
-        return np.searchsorted(np.array(reached, np.int64), values.astype(np.int64, copy=False), "right")
+        in_range = [max(int(edge), -_LIMIT - 1) for edge in self.edges if edge <= _LIMIT]
+        return np.searchsorted(np.array(in_range, np.int64), values.astype(np.int64, copy=False), "right")
 
     def merge(self, state: State, groups: Groups) -> State:
         return [groups.sums(counts) for counts in state]
@@ -328,7 +328,7 @@ class Between(DenseAccumulator):
 
 @dataclass(frozen=True)
 class Histogram(Summable):
-    """Numbers of values between edges; nulls are not counted."""
+    """Counts of the values between edges; nulls are not counted."""
 
     edges: tuple[HistogramEdge, ...] = ()
 
@@ -353,20 +353,20 @@ class Histogram(Summable):
         return (Between(self._field, self._scaled()),)
 
     def _scaled(self) -> tuple[int, ...] | tuple[float, ...]:
-        """Returns the edges as the values are compared with them."""
+        """Returns the edges in the type and unit of the values."""
         if self._floating:
             return tuple(map(float, self.edges))
         unit = 10 ** (self.kind.scale if self._decimal and self.kind is not None else 0)
         return tuple(ceil(Fraction(str(edge)) * unit) for edge in self.edges)
 
     @property
-    def of_nothing(self) -> list[int]:
+    def value_when_empty(self) -> list[int]:
         return [0] * (len(self.edges) + 1)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         (counts,) = states
         width = len(counts)
-        return listed(pa.array(np.column_stack(counts).ravel()), np.full(len(counts[0]), width))
+        return to_lists(pa.array(np.column_stack(counts).ravel()), np.full(len(counts[0]), width))
 
     def __str__(self) -> str:
         return f"histogram({self.field!r}, {list(self.edges)})"
@@ -379,7 +379,7 @@ def _finite(edge: float | Decimal) -> bool:
         return False
 
 
-# Aggregates of two columns, of the events in which neither is null: weighted means, covariances, correlations.
+# Aggregates of two columns, over the events in which neither is null: weighted means, covariances, correlations.
 
 
 _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
@@ -387,7 +387,7 @@ _QUIET = np.errstate(invalid="ignore", over="ignore", divide="ignore")
 
 
 @dataclass(frozen=True)
-class Weighted(PresentAccumulator):
+class Weighted(NotNullAccumulator):
     """The number of events, the sum of the weights, and the sum of the weighted values."""
 
     field: str
@@ -401,8 +401,8 @@ class Weighted(PresentAccumulator):
     def _read(self) -> tuple[str, ...]:
         return self.field, self.weight
 
-    def _values(self, events: Folded, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        column = events.plain(field)
+    def _values(self, events: EventColumns, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        column = events.decoded(field)
         if pa.types.is_decimal(column.type):
             values, valid = unscaled(column)
             return values / 10.0**column.type.scale, valid
@@ -437,13 +437,14 @@ class Paired(Summable):
             raise ConfigError(f"{self}", why="it takes the names of two columns", do="give both names")
 
     def bound(self, name: str, schema: pa.Schema) -> Self:
-        """Returns the aggregate over these columns; raises ConfigError if one is missing, or has no numbers."""
-        found = super().bound(name, schema)
+        """Returns the aggregate with the types of its columns; raises ConfigError if a column is missing, or does not
+        hold numbers."""
+        aggregate = super().bound(name, schema)
         kind = type_in(schema, self.other, f"{name}={self}")
-        why = replace(found, kind=kind).refusal()
+        why = replace(aggregate, kind=kind).refusal()
         if why is not None:
             raise ConfigError(f"{name}={self}: {self.other!r} is {kind}", why=why[0], do=why[1])
-        return replace(found, other_kind=kind)
+        return replace(aggregate, other_kind=kind)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -456,14 +457,14 @@ class Paired(Summable):
 
 @dataclass(frozen=True)
 class WeightedMean(Paired):
-    """The mean of a column with the other one as its weights; null if the weights add up to 0."""
+    """The mean of a column, weighted by the other column; null if the weights add up to 0."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Weighted(self._field, self.other),)
 
     @_QUIET
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((_, weights, weighted),) = states
         missing = weights == 0
         return nulled(weighted / np.where(missing, 1.0, weights), missing, self.result)
@@ -486,7 +487,7 @@ class Covariance(Paired):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Moments((self._field, self.other)),)
 
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((counts, *_, products, _),) = states
         found = products / np.maximum(counts - self.ddof, 1) / (_unit(self.kind) * _unit(self.other_kind))
         return nulled(found, counts <= self.ddof, self.result)
@@ -504,7 +505,7 @@ class Correlation(Paired):
         return (Moments((self._field, self.other)),)
 
     @_QUIET
-    def finish(self, states: Sequence[State], cells: Cells) -> pa.Array:
+    def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((*_, squares, products, others),) = states
         missing = ((squares == 0) | (others == 0)) & ~np.isnan(squares + others)
         found = np.clip(products / np.sqrt(squares) / np.sqrt(others), -1, 1)
@@ -515,5 +516,5 @@ class Correlation(Paired):
 
 
 def _unit(kind: pa.DataType | None) -> float:
-    """Returns how many units of a column's last digit make 1."""
+    """Returns how many units of the last digit of a column of decimals make 1; 1 for other columns."""
     return float(10.0**kind.scale) if isinstance(kind, pa.Decimal128Type) else 1.0

@@ -1,4 +1,4 @@
-"""Ready bolts for the common cases: windows summed up by key, and their rows in order of a column."""
+"""Ready bolts for the common cases: aggregates of windows by key, and the rows of windows in order of a column."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.accumulators import Accumulator, Folded, State, can_be_ranked, has_order, ranks
-from windowing.aggregates.declared import Aggregate, Cells, nulled
+from windowing.aggregates.accumulators import Accumulator, EventColumns, State, can_be_ranked, has_order, ranks
+from windowing.aggregates.declared import Aggregate, RowWindows, nulled
 from windowing.aggregates.groups import Groups, Keys, can_be_compared
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.calls import checked_value
 from windowing.columns import stable_order
-from windowing.conversion import REFUSED, of_values
+from windowing.conversion import REFUSED, convert_values
 from windowing.durations import Duration, Time, as_duration
 from windowing.errors import ConfigError, did_you_mean_column, together
 from windowing.reprs import one_line
@@ -31,49 +31,47 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Aggregates that know the columns of their input, and with them the columns of the result.
-
-
 @dataclass(frozen=True)
 class BoundAggregates:
-    """The aggregates of an AggregateBolt, bound to the columns of its input: of use to whoever folds events and joins
-    the results."""
+    """The aggregates of an AggregateBolt with the types of their columns, for code that folds events and makes result
+    rows."""
 
     by: tuple[str, ...]
+    """The columns of the key."""
     aggregates: tuple[tuple[str, Aggregate], ...]
     schema: pa.Schema
     """The columns of the result."""
     fill: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    """The values of aggregates for windows without events, by column, if they differ from ``of_nothing``."""
+    """The values of aggregates for windows without events, by column, if they differ from ``value_when_empty``."""
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Returns the accumulators of all aggregates, each once."""
+        """The accumulators of all aggregates, each once."""
         return tuple(dict.fromkeys(each for _, aggregate in self.aggregates for each in aggregate.accumulators))
 
-    def result(self, keys: Sequence[pa.Array], states: Sequence[State], cells: Cells) -> pa.Table:
-        """Returns the rows of the result: their keys, and the states of all accumulators."""
+    def result(self, keys: Sequence[pa.Array], states: Sequence[State], windows: RowWindows) -> pa.Table:
+        """Returns the result rows, from the key columns and from the state of each accumulator."""
         place = {each: at for at, each in enumerate(self.accumulators)}
         columns = [
-            aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
+            aggregate.finish([states[place[each]] for each in aggregate.accumulators], windows)
             for _, aggregate in self.aggregates
         ]
         return self._table([*keys, *columns])
 
-    def of_nothing(self, keys: Sequence[pa.Array], cells: Cells) -> pa.Table:
-        """Returns the rows of windows without events: their keys, and the value of each aggregate without events."""
-        columns = [self._of_nothing(name, aggregate, cells) for name, aggregate in self.aggregates]
+    def empty_rows(self, keys: Sequence[pa.Array], windows: RowWindows) -> pa.Table:
+        """Returns the result rows of windows without events, from the key columns."""
+        columns = [self._empty_column(name, aggregate, windows) for name, aggregate in self.aggregates]
         return self._table([*keys, *columns])
 
-    def _of_nothing(self, name: str, aggregate: Aggregate, cells: Cells) -> pa.Array:
+    def _empty_column(self, name: str, aggregate: Aggregate, windows: RowWindows) -> pa.Array:
         if name in self.fill:
-            return pa.repeat(self.fill[name], len(cells.events))
-        if not aggregate.accumulators:  # the window alone tells it
-            return aggregate.finish((), cells)
-        return pa.array([aggregate.of_nothing] * len(cells.events), aggregate.result)
+            return pa.repeat(self.fill[name], len(windows.events))
+        if not aggregate.accumulators:  # it depends on the window alone
+            return aggregate.finish((), windows)
+        return pa.array([aggregate.value_when_empty] * len(windows.events), aggregate.result)
 
     def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
-        """Returns the columns of the result, as their types are declared."""
+        """Returns the columns as a table of the result schema; casts those of another type."""
         return pa.Table.from_arrays(
             [column if column.type == declared.type else column.cast(declared.type)
              for column, declared in zip(columns, self.schema, strict=True)],
@@ -84,62 +82,63 @@ class BoundAggregates:
 # The rows of an AggregateBolt for windows without events.
 
 
-def rows_of_nothing(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
-    """Returns the rows of windows without events, each with the key of its window; None if there are none. ``key``: the
-    columns of the key."""
+def rows_of_empty_windows(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
+    """Returns the rows of the windows without events in a batch; None if each window has events. ``key``: the columns
+    of the windows' keys."""
     index = np.flatnonzero(np.diff(windows.offsets) == 0)
     if not len(index):
         return None
     keys = [windows[place].key for place in index.tolist()]
     values = {name: [each[at] if len(key) > 1 else each for each in keys] for at, name in enumerate(key)}
     columns = [pa.array(values[name], bound.schema.field(name).type) for name in bound.by]
-    cells = Cells(np.zeros(len(index), np.int64), windows.window_starts[index], windows.window_ends[index])
-    return bound.of_nothing(columns, cells), index
+    row_windows = RowWindows(np.zeros(len(index), np.int64), windows.window_starts[index], windows.window_ends[index])
+    return bound.empty_rows(columns, row_windows), index
 
 
-def in_order(rows: NumberedRows | None, others: NumberedRows | None) -> NumberedRows | None:
-    """Returns the rows of some windows and of others, in order of the windows."""
-    if rows is None or others is None:
-        return others if rows is None else rows
-    index = np.concatenate([rows[1], others[1]])
+def merge_rows(first: NumberedRows | None, second: NumberedRows | None) -> NumberedRows | None:
+    """Merges two sets of rows in order of their windows; None stands for no rows."""
+    if first is None or second is None:
+        return second if first is None else first
+    index = np.concatenate([first[1], second[1]])
     order = stable_order(index)
-    return pa.concat_tables([rows[0], others[0]]).take(pa.array(order)), index[order]
+    return pa.concat_tables([first[0], second[0]]).take(pa.array(order)), index[order]
 
 
-def filled(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> dict[str, pa.Scalar]:
-    """Returns the values to fill in, in the types of the aggregates; raises ConfigError for a value that its aggregate
-    cannot have."""
-    found = {}
+def fill_values(fill: Mapping[str, Any], bound: Iterable[tuple[str, Aggregate]]) -> dict[str, pa.Scalar]:
+    """Returns the values of ``with_empty_windows(fill=...)`` in the types of the aggregates; raises ConfigError for a
+    value of another type."""
+    values = {}
     for name, aggregate in bound:
         if name in fill:
             try:
-                found[name] = of_values([fill[name]], aggregate.result)[0]
+                values[name] = convert_values([fill[name]], aggregate.result)[0]
             except REFUSED as error:
                 raise ConfigError(
                     f"with_empty_windows(fill={{{name!r}: {fill[name]!r:.60}}})",
                     why=f"{name}={aggregate} is {aggregate.result}: {error}",
                     do="give a value of that type, or leave it out",
                 ) from None
-    return found
+    return values
 
 
-# A ready bolt for the common case: windows summed up by key.
+# Aggregates of windows by key.
 
 
 class AggregateBolt(BatchWindowedBolt):
     """One row for each window and each key in it: ``AggregateBolt(by=["user"], n=count(), revenue=sum("amount"))``.
 
-    ``by``: the columns of the key; without them those of ``with_key``, and where there are none, or with ``by=()``, a
-    window is one row. The rest are aggregates of ``windowing.aggregates`` by the name of their column. Columns come in
-    this order; the rows of a window are in order of the key, null last. Windows are configured as those of any bolt.
+    ``by``: the columns of the key; by default those of ``with_key``. Without a key, or with ``by=()``, a window gives
+    one row. All other arguments are aggregates of ``windowing.aggregates``, each named like its column in the result.
+    Rows have the columns of the key, then those of the aggregates. The rows of a window are in order of the key, null
+    last. Windows are configured as those of any bolt. With several tasks, group the input by fields among ``by``.
 
-    Aligned windows of time are made of slices: each event is added to the partial result of its slice as it is read,
-    and only these are kept, so the state does not grow with the events. ``window.new`` and ``window.expired`` are not
-    available, because the new and expired events are not known. Sessions are made of partial results likewise, of the
-    events that are in one session whatever else comes. With several tasks, group the input by fields among ``by``.
+    Aligned windows of time are made of slices. Each event is added to the partial aggregate of its slice as it is read,
+    and only partial aggregates are kept, so the state does not grow with the number of events. Sessions are made of
+    partial aggregates too, of events that are sure to share a session. ``window.new`` and ``window.expired`` are not
+    available, because single events are not kept.
 
-    ConfigError without aggregates, or if a column is named twice; what depends on the input is reported when the
-    topology is built.
+    Raises ConfigError without aggregates, or if a column is named twice; mistakes that depend on the input are reported
+    when the topology is built.
     """
 
     @checked_value
@@ -150,8 +149,8 @@ class AggregateBolt(BatchWindowedBolt):
         self.bound_aggregates: BoundAggregates | None = None
         """The aggregates with their types; known once the topology is built."""
         self.fill: Mapping[str, Any] = {}
-        """By column, the values of aggregates in the rows of windows without events, where others are wanted."""
-        problems = [*self._strange(by)]
+        """The values of ``with_empty_windows(fill=...)``, by column."""
+        problems = [*self._argument_errors(by)]
         if problems:
             raise together("AggregateBolt()", problems)
         self._check_names()
@@ -162,10 +161,10 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The columns of the key of its rows."""
+        """The columns of the key of the result rows."""
         return self.settings.key if self._by is None else self._by
 
-    def _strange(self, by: object) -> Iterator[ConfigError]:
+    def _argument_errors(self, by: object) -> Iterator[ConfigError]:
         """Yields an error for each invalid argument."""
         if not all(isinstance(name, str) and name for name in self.by):
             yield ConfigError(f"AggregateBolt(by={by!r:.60})", why="a key is made of columns", do="give their names")
@@ -184,7 +183,7 @@ class AggregateBolt(BatchWindowedBolt):
             )
 
     def _check_names(self) -> None:
-        """Raises ConfigError if two columns have one name."""
+        """Raises ConfigError if two columns of the result have one name."""
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
@@ -202,12 +201,11 @@ class AggregateBolt(BatchWindowedBolt):
         keys: Iterable[Any] | None = None,
         since: datetime | str | None = None,
     ) -> Self:
-        """Makes a row of a window without events too, for its key, which must have the columns of ``by``
-        (``with_key``).
+        """Emits a row for windows without events too; the key of windows (``with_key``) must have the columns of
+        ``by``.
 
-        Counts are then 0, and other aggregates null, as of values that are all null. ``fill``: other values for such
-        rows, by the column of the aggregate, ``{"mean": 0.0}``. See ``WindowedBolt.with_empty_windows`` for which fire,
-        and for ``keys`` and ``since``.
+        In such a row counts are 0 and other aggregates null. ``fill``: other values, by the column of the aggregate,
+        ``{"mean": 0.0}``. For the other arguments, and for which windows fire, see ``WindowedBolt.with_empty_windows``.
 
         Raises ConfigError if ``fill`` names no aggregate of the bolt.
         """
@@ -222,8 +220,8 @@ class AggregateBolt(BatchWindowedBolt):
         configured.fill = dict(fill or {})
         return configured
 
-    def _problems(self, schema: pa.Schema) -> Iterator[ConfigError]:
-        """Yields all problems with columns: named ones that do not exist, and types that do not fit."""
+    def _column_errors(self, schema: pa.Schema) -> Iterator[ConfigError]:
+        """Yields an error for each column that does not exist, or has a type that does not fit."""
         for name in self.by:
             if name not in schema.names:
                 yield ConfigError(
@@ -244,12 +242,12 @@ class AggregateBolt(BatchWindowedBolt):
                 yield error
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
+        """Returns the bolt with the types of its columns; raises ConfigError if a column does not fit."""
         self._check_names()
-        schema = unified(inputs)
+        schema = unified_schema(inputs)
         if schema is None:
             return self
-        problems = list(self._problems(schema))
+        problems = list(self._column_errors(schema))
         if problems:
             raise together("AggregateBolt", problems)
         keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
@@ -257,7 +255,7 @@ class AggregateBolt(BatchWindowedBolt):
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
         configured = copy(self)
         configured.bound_aggregates = BoundAggregates(
-            self.by, bound, pa.schema([*keys, *columns]), filled(self.fill, bound)
+            self.by, bound, pa.schema([*keys, *columns]), fill_values(self.fill, bound)
         )
         return configured
 
@@ -267,9 +265,8 @@ class AggregateBolt(BatchWindowedBolt):
 
     @property
     def takes_retractions(self) -> bool:
-        """True if it distinguishes retractions from other rows: by its key, or in a subclass that makes rows of its
-        own."""
-        return RETRACT in self.by or not self.is_as_declared
+        """True if ``_retract`` is in the key, or a subclass makes the rows."""
+        return RETRACT in self.by or not self.rows_are_declared
 
     @property
     def columns_read(self) -> frozenset[str]:
@@ -278,23 +275,23 @@ class AggregateBolt(BatchWindowedBolt):
         return frozenset((*self.by, *(field for _, aggregate in aggregates for field in aggregate.fields)))
 
     @property
-    def is_as_declared(self) -> bool:
-        """True if its rows are those of its aggregates: no subclass makes others, and no test that asks for the events
-        of its windows watches it."""
-        own = getattr(self.execute_all, "__func__", None) is AggregateBolt.execute_all
-        return own and type(self).execute is AggregateBolt.execute
+    def rows_are_declared(self) -> bool:
+        """True if the rows are those of the aggregates: neither a subclass nor a test replaces ``execute`` or
+        ``execute_all``."""
+        is_inherited = getattr(self.execute_all, "__func__", None) is AggregateBolt.execute_all
+        return is_inherited and type(self).execute is AggregateBolt.execute
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        """Returns the columns of the key, and those of the aggregates."""
+        """Returns the columns of the key and of the aggregates; nothing before the topology is built."""
         return {} if self.bound_aggregates is None else {DEFAULT_STREAM: self.bound_aggregates.schema}
 
     def execute_all(self, windows: WindowBatch) -> NumberedRows | None:
-        """Returns the rows of all windows, from all of their events, in one pass."""
+        """Called with many windows; aggregates the events of all of them in one pass."""
         rows = self._rows_of_events(windows)
         if self.settings.empty_windows_until is None:
             return rows
         assert self.bound_aggregates is not None
-        return in_order(rows, rows_of_nothing(self.bound_aggregates, self.settings.key, windows))
+        return merge_rows(rows, rows_of_empty_windows(self.bound_aggregates, self.settings.key, windows))
 
     def _rows_of_events(self, windows: WindowBatch) -> NumberedRows | None:
         bound = self.bound_aggregates
@@ -310,21 +307,20 @@ class AggregateBolt(BatchWindowedBolt):
         columns = {name: whole(column) for name, column in zip(table.column_names, table.columns, strict=True)}
         keys = Keys.of([pa.array(windows.index), *map(columns.__getitem__, self.by)], len(windows.index), ordered=True)
         groups = Groups(keys.codes, keys.size)
-        events = Folded(columns, windows.timestamps)
+        events = EventColumns(columns, windows.timestamps)
         states = [each.fold(events, groups) for each in bound.accumulators]
-        place, *found = keys.columns(groups.cells)
-        index = place.to_numpy()
-        return bound.result(found, states, _cells(windows, index, groups.counts)), index
+        window_numbers, *key_columns = keys.columns(groups.present_codes)
+        index = window_numbers.to_numpy()
+        return bound.result(key_columns, states, _row_windows(windows, index, groups.counts)), index
 
 
-def _cells(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> Cells:
-    known = np.array([window.start_timestamp is not None for window in windows], np.bool_)
-    return Cells(
-        counts, windows.window_starts[index], windows.window_ends[index], None if known.all() else known[index]
-    )
+def _row_windows(windows: WindowBatch, index: NDArray[np.int64], counts: NDArray[np.int64]) -> RowWindows:
+    has_start = np.array([window.start_timestamp is not None for window in windows], np.bool_)
+    starts, ends = windows.window_starts[index], windows.window_ends[index]
+    return RowWindows(counts, starts, ends, None if has_start.all() else has_start[index])
 
 
-# The rows of a window in order of a column: the rank of each, and the best of them.
+# The rows of a window in order of a column.
 
 
 Method = Literal["row_number", "rank", "dense_rank"]
@@ -335,20 +331,20 @@ class Rank(BatchWindowedBolt):
 
         Rank("price", by="item").with_tumbling_window("1h").with_timestamp_field("ts")
 
-    ``order_by``: the column; its values are numbers, times, texts or others that have an order. ``descending=False``:
-    the least value first. Null comes last either way, and NaN counts as greater than all numbers. ``by``: the columns
-    within whose values rows are ranked; without them a window is ranked as a whole.
+    ``order_by``: the column; its values are numbers, times, texts or others that have an order. ``descending=False``
+    ranks the least value first. Null comes last either way, and NaN is greater than all numbers. ``by``: the columns of
+    a key; rows are ranked among the rows of their key, or without ``by`` among all rows of the window.
 
-    ``method``, for rows with equal values, as SQL has it: ``row_number``, each has a number of its own, the first by
-    time, then by arrival, before the others; ``rank``, they share a rank, and the ranks that it takes up are skipped:
-    1, 1, 3; ``dense_rank``, they share a rank and none is skipped: 1, 1, 2.
+    ``method`` decides the ranks of rows with equal values, as in SQL. With ``row_number`` each row has a different
+    rank, in order of time, then of arrival. With ``rank`` they share a rank, and the following ranks are skipped: 1, 1,
+    3. With ``dense_rank`` they share a rank, and no rank is skipped: 1, 1, 2.
 
-    A row has the columns of the input and then the rank, a long that ``column`` names. ``start`` and ``end`` name
-    columns for the start and the end of the window. Rows keep the order of the window, that of time and then of
+    A row has the columns of the input and then the rank, a long in a column with the name ``column``. ``start`` and
+    ``end`` name columns for the start and the end of the window. Rows keep the order of the window, by time and then by
     arrival. With several tasks, group the input by fields among ``by``. The events of a window are kept until it has
     passed; for long windows that overlap, ``top`` of an ``AggregateBolt`` keeps less.
 
-    Raises ConfigError for another ``method``, for an unknown column, and for a new name that is taken.
+    Raises ConfigError for an unknown ``method`` or column, and for a new column with the name of another column.
     """
 
     rows_are_of_events = True
@@ -379,8 +375,8 @@ class Rank(BatchWindowedBolt):
             raise ConfigError(f"{name}(descending={descending!r:.60})", do="give True or False")
         self.method, self.descending = method, descending
         self.column = read_name(name, "column", column)
-        moments = {"start": start, "end": end}
-        self._moments = {at: read_name(name, at, given) for at, given in moments.items() if given is not None}
+        edges = {"start": start, "end": end}
+        self._edge_columns = {edge: read_name(name, edge, given) for edge, given in edges.items() if given is not None}
         self._schema: pa.Schema | None = None
 
     @property
@@ -388,19 +384,19 @@ class Rank(BatchWindowedBolt):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
-        name, schema = type(self).__name__, unified(inputs)
+        """Returns the bolt with the types of its columns; raises ConfigError if a column does not fit."""
+        bolt, schema = type(self).__name__, unified_schema(inputs)
         if schema is None:
             return self
-        added = [(self.column, pa.int64()), *((given, TIMESTAMP) for given in self._moments.values())]
+        added = [(self.column, pa.int64()), *((name, TIMESTAMP) for name in self._edge_columns.values())]
         check_columns(
-            name,
-            wrong_groups(name, "by", self.by, schema),
-            wrong_groups(name, "order_by", (self.order_by,), schema, can_be_ranked),
-            taken_names(name, [given for given, _ in added], schema),
+            bolt,
+            column_errors(bolt, "by", self.by, schema),
+            column_errors(bolt, "order_by", (self.order_by,), schema, can_be_ranked),
+            name_clashes(bolt, [name for name, _ in added], schema),
         )
         bound = copy(self)
-        bound._schema = pa.schema([*schema, *(pa.field(given, kind) for given, kind in added)])
+        bound._schema = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added)])
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -410,22 +406,22 @@ class Rank(BatchWindowedBolt):
         """Called with many windows; ranks the rows of all of them in one pass."""
         if not len(windows.index):
             return None
-        order, groups, values = self._in_order(windows)
-        numbers = np.empty(len(order), np.int64)
-        numbers[order] = _numbered(self.method, groups[order], values[order])
-        chosen = self._chosen(order, numbers)
-        table = windows.table.take(pa.array(chosen)).append_column(self.column, pa.array(numbers[chosen]))
-        index = windows.index[chosen]
-        for moment, name in self._moments.items():
-            unknown = np.array([getattr(window, moment) is None for window in windows])
-            edges = windows.window_starts if moment == "start" else windows.window_ends
-            times = nulled(edges[index], unknown[index], TIMESTAMP)
+        order, groups, values = self._sorted_rows(windows)
+        row_ranks = np.empty(len(order), np.int64)
+        row_ranks[order] = _ranks(self.method, groups[order], values[order])
+        emitted = self._emitted_rows(order, row_ranks)
+        table = windows.table.take(pa.array(emitted)).append_column(self.column, pa.array(row_ranks[emitted]))
+        index = windows.index[emitted]
+        for edge, name in self._edge_columns.items():
+            unknown = np.array([getattr(window, edge) is None for window in windows])
+            edge_times = windows.window_starts if edge == "start" else windows.window_ends
+            times = nulled(edge_times[index], unknown[index], TIMESTAMP)
             table = table.append_column(name, times)
         return table, index
 
-    def _in_order(self, windows: WindowBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the rows from the best of the first group to the worst of the last; the group and the value of each
-        row."""
+    def _sorted_rows(self, windows: WindowBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the indices of the rows group by group, the best row of each group first; and for each row the number
+        of its group, and a number that is equal for equal values."""
         table = windows.table
         keys = [pa.array(windows.index), *(whole(table.column(name)) for name in self.by)]
         groups = Keys.of(keys, table.num_rows, ordered=True).codes
@@ -435,13 +431,13 @@ class Rank(BatchWindowedBolt):
         unknown = np.zeros(len(values), np.bool_) if known is None else ~known
         values = np.where(unknown, 0, values)
         order = np.lexsort((values, unknown, groups))
-        places = np.zeros(len(order), np.int64)  # equal where the values are, and null is not a value
+        value_numbers = np.zeros(len(order), np.int64)
         same = (values[order][1:] == values[order][:-1]) & (unknown[order][1:] == unknown[order][:-1])
-        places[order[1:]] = np.cumsum(~same)
-        return order, groups, places
+        value_numbers[order[1:]] = np.cumsum(~same)
+        return order, groups, value_numbers
 
-    def _chosen(self, order: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the rows that are emitted, in order."""
+    def _emitted_rows(self, order: NDArray[np.int64], row_ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the indices of the rows to emit, in the order of the output."""
         return np.arange(len(order))
 
 
@@ -450,12 +446,13 @@ class TopN(Rank):
 
         TopN(3, "price", by="item").with_tumbling_window("1h").with_timestamp_field("ts")
 
-    ``by``: the best rows for each value of these columns. Among rows with equal values those that come first by time,
-    then by arrival, are better, so there are never more than ``n``; ``method="rank"`` takes all that equal the last
-    one, ``method="dense_rank"`` all with one of the ``n`` best values. ``descending=False``: the least values. A null
-    is worse than every value. All else is as for ``Rank``, but rows of a window come in order of (by, rank), null last.
+    ``by``: the columns of a key; the ``n`` best rows of each key are emitted. Among rows with equal values the first by
+    time, then by arrival, is better, so there are never more than ``n`` rows. ``method="rank"`` also emits all rows
+    whose value equals that of the last one, and ``method="dense_rank"`` all rows with one of the ``n`` best values.
+    ``descending=False`` takes the least values as the best. A null is worse than every value. All else is as for
+    ``Rank``, but the rows of a window are in order of (key, rank), a null key last.
 
-    Raises ConfigError for an ``n`` that is not a whole number above 0, and for what ``Rank`` refuses.
+    Raises ConfigError for an ``n`` that is not a whole number above 0, and where ``Rank`` raises it.
     """
 
     @checked_value
@@ -474,32 +471,28 @@ class TopN(Rank):
         self.n = read_limit("TopN", n, "rows to keep")
         super().__init__(order_by, by=by, method=method, descending=descending, column=column, start=start, end=end)
 
-    def _chosen(self, order: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return order[numbers[order] <= self.n]
+    def _emitted_rows(self, order: NDArray[np.int64], row_ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        return order[row_ranks[order] <= self.n]
 
 
-def _numbered(method: Method, groups: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the ranks of rows that are in order of (group, value)."""
+def _ranks(method: Method, groups: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the ranks, from 1, of rows that are in order of (group, value)."""
     rows = np.arange(len(groups))
-    head = np.ones(len(groups), np.bool_)
-    head[1:] = groups[1:] != groups[:-1]
-    first = np.maximum.accumulate(np.where(head, rows, 0))
+    begins_group = np.ones(len(groups), np.bool_)
+    begins_group[1:] = groups[1:] != groups[:-1]
+    first = np.maximum.accumulate(np.where(begins_group, rows, 0))
     if method == "row_number":
         return rows - first + 1
-    fresh = head.copy()
-    fresh[1:] |= values[1:] != values[:-1]
+    is_new_value = begins_group.copy()
+    is_new_value[1:] |= values[1:] != values[:-1]
     if method == "rank":
-        return np.maximum.accumulate(np.where(fresh, rows, 0)) - first + 1
-    distinct: NDArray[np.int64] = np.cumsum(fresh, dtype=np.int64)
-    found: NDArray[np.int64] = distinct - distinct[first] + 1
-    return found
+        return np.maximum.accumulate(np.where(is_new_value, rows, 0)) - first + 1
+    distinct: NDArray[np.int64] = np.cumsum(is_new_value, dtype=np.int64)
+    dense_ranks: NDArray[np.int64] = distinct - distinct[first] + 1
+    return dense_ranks
 
 
-if TYPE_CHECKING:
-    pass
-
-
-# Columns that ready-made bolts take by name: read when a bolt is made, and checked when its inputs are known.
+# Columns that ready bolts take by name: read when a bolt is made, and checked when its inputs are known.
 
 
 def read_name(bolt: str, argument: str, name: object) -> str:
@@ -512,20 +505,21 @@ def read_name(bolt: str, argument: str, name: object) -> str:
 
 
 def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
-    """Returns the names of one column, of several, or of none; raises ConfigError for anything else."""
+    """Returns the names of one column, several or none; raises ConfigError for anything else."""
     given = (names,) if isinstance(names, str) else () if names is None else names
     if not isinstance(given, Iterable):
         given = (None,)
-    listed = tuple(given)
-    if not all(isinstance(name, str) and name for name in listed) or len(set(listed)) < len(listed):
+    columns = tuple(given)
+    if not all(isinstance(name, str) and name for name in columns) or len(set(columns)) < len(columns):
         raise ConfigError(
             f"{bolt}({argument}={names!r:.60})", why="these are columns, each named once", do="give their names"
         )
-    return listed
+    return columns
 
 
-def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
-    """Returns the columns of all inputs; None if types differ, which is a mistake of any bolt and reported as such."""
+def unified_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
+    """Returns the columns of all inputs; None if a column has different types, which ``build()`` reports for any
+    bolt."""
     try:
         return pa.unify_schemas(list(inputs.values()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -534,19 +528,19 @@ def unified(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
 
 def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
     """Raises one ConfigError with all problems of a bolt's columns, if there are any."""
-    found = [*chain.from_iterable(problems)]
-    if found:
-        raise together(bolt, found)
+    errors = [*chain.from_iterable(problems)]
+    if errors:
+        raise together(bolt, errors)
 
 
-def wrong_groups(
+def column_errors(
     bolt: str,
     argument: str,
     names: Sequence[str],
     schema: pa.Schema,
     fits: Callable[[pa.DataType], bool] = can_be_compared,
 ) -> Iterator[ConfigError]:
-    """Yields an error for each column that the input does not have, or whose values cannot be used."""
+    """Yields an error for each column of an argument that the input does not have, or whose type does not fit."""
     for name in names:
         if name not in schema.names:
             yield ConfigError(
@@ -562,8 +556,8 @@ def wrong_groups(
             )
 
 
-def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
-    """Yields an error for each column that the bolt adds and that is there already, or is added twice."""
+def name_clashes(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
+    """Yields an error for each added column that has the name of an input column or of another added column."""
     twice = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
     for name in dict.fromkeys(twice):
         yield ConfigError(
@@ -573,18 +567,18 @@ def taken_names(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[
         )
 
 
-# Limits that ready-made bolts take as a number, or as a length of time.
+# Limits that ready bolts take as a number, or as a length of time.
 
 
 def read_limit(bolt: str, limit: object, what: str) -> int:
-    """Reads a whole number above 0; raises ConfigError for anything else. ``what``: the things that it counts."""
+    """Returns a whole number above 0; raises ConfigError for anything else. ``what``: the things that are counted."""
     if type(limit) is not int or limit < 1:
         raise ConfigError(f"{bolt}({limit!r:.60})", why=f"it is the number of {what}", do="give a whole number above 0")
     return limit
 
 
 def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
-    """Reads a length of time above zero; raises ConfigError for anything else that was given for ``argument``."""
+    """Returns a length of time above zero, the value of ``argument``; raises ConfigError for anything else."""
     try:
         length = as_duration(given)
     except ConfigError as error:

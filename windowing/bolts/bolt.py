@@ -1,5 +1,5 @@
-"""The base of every bolt: declared outputs, a call before the first event, state, and settings that make copies; and
-bolts without windows that keep state: Storm's BaseStatefulBolt, BaseBasicBolt and tick tuples."""
+"""Base classes of bolts, with their outputs, state and settings; and bolts without windows (Storm's BaseBasicBolt,
+BaseStatefulBolt and tick tuples)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,9 @@ if TYPE_CHECKING:
     from windowing.events import Tuple
     from windowing.schema import EmittedRows
 
-# What every bolt has: declared outputs, and a call before the first event.
-
-
 @dataclass(frozen=True)
 class TaskContext:
-    """Facts about a task when it is prepared (its bolt, its number, its run) and its counters."""
+    """The argument of ``prepare``: the bolt, number and run of a task, and its counters."""
 
     component: str
     """The name of the bolt in the topology."""
@@ -52,7 +49,7 @@ class TaskContext:
     counters: Counter[str] = field(default_factory=Counter, compare=False)
     """Counters that a windowed bolt keeps for itself: ``context.counters["declined"] += 1``.
 
-    The totals are in the reports of the run. They are committed with the batch: each call counts once, whatever fails.
+    The totals are in the reports of the run. They are committed with the batch, so each call counts exactly once.
     """
 
     def __repr__(self) -> str:
@@ -63,7 +60,8 @@ class Component:
     """Base class of every bolt: declared outputs, and a call before the first event."""
 
     outputs: ClassVar[str | pa.Schema | Mapping[str, str | pa.Schema]] = {}
-    """The columns that the bolt emits, ``"user string, revenue double"``; a mapping for several streams."""
+    """The columns that the bolt emits, ``"user string, revenue double"``; for several streams, a mapping of their names
+    to such columns."""
 
     def __repr__(self) -> str:
         return one_line(self._repr_of_call())
@@ -73,16 +71,16 @@ class Component:
         return call(type(self).__name__, **simple_attributes(self))
 
     def prepare(self, context: TaskContext) -> None:
-        """Called before the bolt is given anything, on each task, and again in each micro-batch.
+        """Called on each task in each micro-batch, before any other call.
 
-        Open here what cannot be sent to another process. What is kept on ``self`` is gone after the micro-batch;
-        a StatefulWindowedBolt's ``state`` stays.
+        Open connections and other objects here that cannot be sent to another process. Attributes of ``self`` are lost
+        after the micro-batch, except the ``state`` of a stateful bolt.
         """
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Called once, when the topology is built, with the columns of each input stream: returns the bolt for the run.
+        """Called once, when the topology is built, with the columns of each input stream; returns the bolt for the run.
 
-        For bolts whose own columns follow from those of the inputs. ``build`` reports a ConfigError among its mistakes.
+        Override it if the columns of the bolt depend on its inputs. ``build()`` reports a ConfigError that it raises.
         """
         return self
 
@@ -93,17 +91,16 @@ class Component:
         return {DEFAULT_STREAM: parse_schema(self.outputs)}
 
 
-Copied = TypeVar("Copied", bound=Component)
+AnyComponent = TypeVar("AnyComponent", bound=Component)
 
 
-def copied(bolt: Copied) -> Copied:
-    """Returns a copy of a bolt, as each of its tasks has one. Raises ConfigError if the bolt holds something that
-    cannot be copied."""
+def copy_bolt(bolt: AnyComponent) -> AnyComponent:
+    """Returns a deep copy of a bolt. Raises ConfigError if the bolt holds a value that cannot be copied."""
     try:
         made = deepcopy(bolt)
     except USER_EXCEPTIONS as error:
         raise ConfigError(
-            f"{type(bolt).__name__} holds{holder_of(bolt, deepcopy)} what cannot be copied",
+            f"{type(bolt).__name__} holds{failing_attribute(bolt, deepcopy)} what cannot be copied",
             why=f"each task has a copy of its bolt. {type(error).__name__}: {error}",
             do="let it hold parameters only: a bolt makes locks and opens files in prepare(), which is called on each "
             "copy, and a policy does so in its hooks",
@@ -111,9 +108,9 @@ def copied(bolt: Copied) -> Copied:
     return rebound(made, bolt)
 
 
-def holder_of(bolt: Component, attempt: Callable[[Any], object]) -> str:
-    """Names the attribute or setting of a bolt on which an attempt fails, as words after "holds": `` in self.lock``.
-    Empty if no single one fails."""
+def failing_attribute(bolt: Component, attempt: Callable[[Any], object]) -> str:
+    """Returns the attribute or setting of a bolt for which ``attempt`` fails, as in `` in self.lock``; "" if it fails
+    for no single one."""
     of_bolt = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
     settings = vars(bolt).get("settings")
     of_settings = {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}
@@ -134,14 +131,16 @@ class PlainBolt(Component):
     on_error: Literal["stop", "errors"] = "stop"
     """Rule for an event for which ``execute`` raises an exception, or returns a value that was not declared.
 
-    ``"stop"``: the run ends with an error that says where. ``"errors"``: the event goes to the bolt's stream ``errors``
-    with the exception as its reason, nothing is emitted for it, and the windowed bolts that this bolt feeds count it as
-    ``invalid``; a BatchBolt is called again with fewer events, to find those on which it fails. An error that is not
-    about the event ends the run in either case: one that may pass (a lost connection), a system error of files,
-    networks or processes, a lack of memory, and a missing module or name.
+    ``"stop"``: the run ends with an error that names the bolt and the event. ``"errors"``: the event goes to the bolt's
+    stream ``errors`` with the exception as its reason, and nothing is emitted for the event. The windowed bolts that
+    this bolt feeds count it as ``invalid``. A BatchBolt is called again with fewer events, to find those on which it
+    fails.
+
+    An error that is not about the event ends the run in either case: an error that may pass (a lost connection), a
+    system error of files, networks or processes, a lack of memory, and a missing module or name.
     """
     time_shift: int = 0
-    """Microseconds by which it moves the time of events that pass through it, and the watermark with it (SI-25)."""
+    """Microseconds by which the bolt moves the times of events, and the watermark with them (SI-25)."""
     refused_stream: str | None = None
     """Output stream for events that the bolt cannot read; they count as ``invalid`` at the windowed bolts that it
     feeds."""
@@ -151,22 +150,22 @@ class Bolt(PlainBolt):
     """A bolt that works tuple by tuple: map, filter and flat-map."""
 
     def execute(self, tuple: Tuple) -> EmittedRows:
-        """Called for each event; the returned row, rows or None are emitted with the time of that event."""
+        """Called for each event; returns the rows to emit, which get the time of the event, or None."""
         raise NotImplementedError
 
 
 class BatchBolt(PlainBolt):
     """A bolt that works on whole Arrow tables: map, filter and flat-map, fast.
 
-    Batches may be cut anywhere: the bolt must treat each row as if it were alone.
+    Batches may be cut anywhere, so the result for a row must not depend on the other rows.
     """
 
     def execute(self, batch: pa.Table) -> EmittedRows:
-        """Called with events as they come, at least one; the returned rows are emitted."""
+        """Called with one or more events in order of arrival; returns the rows to emit, or None."""
         raise NotImplementedError
 
 
-# The state of a stateful bolt: declared types, JSON and Arrow, never pickle (ST-27).
+# The state of a stateful bolt: values of declared types, stored as JSON and Arrow, never pickled (ST-27).
 
 
 StateType: TypeAlias = type | str | pa.Schema
@@ -174,7 +173,7 @@ _JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], di
 
 
 def check_types(types: Mapping[str, StateType]) -> None:
-    """Raise ConfigError for a declaration that cannot be kept."""
+    """Raises ConfigError for ``state_types`` that cannot be stored."""
     if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
         raise ConfigError(
             f"state_types is {repr_of(types):.60}",
@@ -202,7 +201,7 @@ def check_types(types: Mapping[str, StateType]) -> None:
 
 
 def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
-    """Returns the state before anything has happened: zeros, and empty texts, lists, dicts and tables."""
+    """Returns the initial state: zeros, and empty texts, lists, dicts and tables."""
     return {
         name: json.loads(json.dumps(_JSON[kind])) if isinstance(kind, type) else parse_schema(kind).empty_table()
         for name, kind in types.items()
@@ -265,11 +264,11 @@ def pack_state(
     return json.dumps(plain), kept
 
 
-# How the settings of a windowed bolt change: each change makes a copy, and notes the method that asked for it.
+# Settings of a bolt. Each change makes a copy of the bolt, and records the method that the user has called.
 
 
 class Unset(Enum):
-    """Marker for an argument that is not given, where None is a value."""
+    """Marker for an argument that is not given; None is a value of such arguments."""
 
     UNSET = "not given"
 
@@ -281,7 +280,7 @@ UNSET: Final = Unset.UNSET
 
 
 class ConfiguredBolt(Component):
-    """A bolt with settings, which are changed in copies of it; the methods with which users change them are in
+    """A bolt with settings. A change returns a copy of the bolt; the public methods for changes are in
     WindowedBolt."""
 
     settings: WindowSettings = WindowSettings()
@@ -297,9 +296,8 @@ class ConfiguredBolt(Component):
         configured.settings = settings
         return configured
 
-    def _give(self, method: str, given: Mapping[str, Any]) -> Self:
-        """Sets the values that the user gives by name: arguments of ``method``, each read as its setting is
-        declared."""
+    def _set_arguments(self, method: str, given: Mapping[str, Any]) -> Self:
+        """Sets settings by the arguments of a ``with_...`` method; their declarations say how values are read."""
         if not given:
             raise ConfigError(
                 f"{method}() without an argument", why="nothing would change", do="name the settings to change"
@@ -308,7 +306,7 @@ class ConfiguredBolt(Component):
         for argument, value in given.items():
             declared = ARGUMENTS[method, argument]
             try:
-                bolt = bolt._ask({declared.name: self._read(method, argument, value)}, declared.call)
+                bolt = bolt._set_by_call({declared.name: self._read(method, argument, value)}, declared.call)
             except ConfigError as problem:
                 problems.append(problem)
         if problems:
@@ -316,19 +314,18 @@ class ConfiguredBolt(Component):
         return bolt
 
     def _read(self, method: str, argument: str, value: Any) -> Any:
-        """Reads the value that a user gives for a setting; a ConfigError names the call."""
+        """Returns the setting for the value of an argument; a ConfigError names the call."""
         try:
             return ARGUMENTS[method, argument].read(value)
         except ConfigError as error:
-            what = f"{_shown(method, argument, value)}: {error.what}"
+            what = f"{_call_text(method, argument, value)}: {error.what}"
             raise ConfigError(what, why=error.why, do=error.do) from None
 
-    def _derived_every(self, before: WindowSettings, *, chosen: bool) -> Self:
-        """Sets how often watermarks are made if the user does not say it: as a watermark column, or a watermark per
-        key, needs it.
+    def _derive_watermark_every(self, before: WindowSettings, *, chosen: bool) -> Self:
+        """Derives how often watermarks are made from the watermark column or the watermark per key, unless the user
+        sets it.
 
-        ``before``: the settings before this call; ``chosen``: True if the call says how often. What was derived before
-        is derived again.
+        ``before``: the settings before this call. ``chosen``: True if this call sets the interval.
         """
         settings, every = self.settings, self.settings.watermark_every
         if chosen:
@@ -339,13 +336,13 @@ class ConfiguredBolt(Component):
         if every is not None:
             return self
         if settings.watermark_field is not None:
-            return self._with(watermark_every=SOURCE_ONLY, every_is_derived=True)
+            return self._with_settings(watermark_every=SOURCE_ONLY, every_is_derived=True)
         if settings.watermark_per_key:
-            return self._with(watermark_every=Count(1), every_is_derived=True)
+            return self._with_settings(watermark_every=Count(1), every_is_derived=True)
         given = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
         return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=given))
 
-    def _preset(self, preset: Preset) -> Self:
+    def _apply_preset(self, preset: Preset) -> Self:
         if not isinstance(preset, Preset):
             name = getattr(preset, "__name__", "")
             if callable(preset) and hasattr(presets, name):
@@ -356,54 +353,56 @@ class ConfiguredBolt(Component):
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
         replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
-        bolt = self._with(
+        bolt = self._with_settings(
             **preset.changes(),
             every_is_derived=False,
             asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
-            # To replace a preset by another one is no mistake: it sets everything that the other has set.
+            # A second preset sets all rules again, so settings of the first are not reported as forgotten.
             forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
         )
-        return bolt._calendar_bounds()
+        return bolt._derive_calendar_bounds()
 
-    def _partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
+    def _set_partitions(self, partitions: Iterable[object] | Mapping[str, Iterable[object]] | None) -> Self:
         if partitions is not None and not isinstance(self.settings.watermark_partition, str):
             raise ConfigError(
                 "with_watermark(partitions=...) without partition=",
                 why="they are values of that column; the source itself knows its own partitions",
                 do="name the column, partition=..., or leave partitions= out",
             )
-        return self._with(partitions=DECLARED["partitions"].read(partitions))
+        return self._with_settings(partitions=DECLARED["partitions"].read(partitions))
 
-    def _ask(self, changes: Mapping[str, Any], call: str) -> Self:
-        """Sets the values that the user asks for by name in a call."""
+    def _set_by_call(self, changes: Mapping[str, Any], call: str) -> Self:
+        """Sets settings that the user names in a call, and records the call."""
         kept = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # set again, and after the preset
-        return self._with(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
+        return self._with_settings(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
-    def _replaced(self, **changes: Any) -> Self:
-        """Set these settings and forget every earlier request for them."""
-        return self._with(**changes, asked=tuple(each for each in self.settings.asked if each[0] not in changes))
+    def _set_and_forget_calls(self, **changes: Any) -> Self:
+        """Sets settings, and removes the records of earlier calls that set them."""
+        kept = tuple(each for each in self.settings.asked if each[0] not in changes)
+        return self._with_settings(**changes, asked=kept)
 
-    def _kinds(self, *kinds: WindowKind) -> Self:
-        return self._windows("with_window", kinds=kinds, length=None, slide=Count(1))._calendar_bounds()
+    def _set_kinds(self, *kinds: WindowKind) -> Self:
+        return self._set_windows("with_window", kinds=kinds, length=None, slide=Count(1))._derive_calendar_bounds()
 
-    def _calendar_bounds(self) -> Self:
-        """Makes calendar windows hold their start, if there are no other windows and no bounds were asked for by
-        name."""
+    def _derive_calendar_bounds(self) -> Self:
+        """Sets bounds that include the start if all windows are calendar windows, unless the user has set bounds."""
         settings = self.settings
         by_calendar = bool(settings.kinds) and all(kind.usually_holds_start for kind in settings.kinds)
-        return self._with(bounds=Bounds.START) if by_calendar and "bounds" not in dict(settings.asked) else self
+        is_derived = by_calendar and "bounds" not in dict(settings.asked)
+        return self._with_settings(bounds=Bounds.START) if is_derived else self
 
-    def _windows(self, call: str, **windows: Any) -> Self:
-        """Set the windows of a bolt, as a user does in ``call``; raises ConfigError if it has others already."""
-        settings, configured = self.settings, self._with(**windows)
+    def _set_windows(self, call: str, **windows: Any) -> Self:
+        """Sets the windows of a bolt; raises ConfigError, which names ``call``, if the bolt has other windows."""
+        settings, configured = self.settings, self._with_settings(**windows)
         if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
             getattr(settings, name) != value for name, value in windows.items()
         ):
             raise _second_windows(call, settings, configured.settings)
         return configured
 
-    def _one_time_source(self, call: str) -> None:
+    def _check_no_time_source(self, call: str) -> None:
+        """Raises ConfigError if the bolt has a source of time already."""
         settings = self.settings
         if settings.reads_timestamps or settings.processing_time:
             raise ConfigError(
@@ -412,18 +411,18 @@ class ConfiguredBolt(Component):
                 do="keep one of them",
             )
 
-    def _with(self, **changes: Any) -> Self:
+    def _with_settings(self, **changes: Any) -> Self:
         return self.configured(self.settings.changed(**changes, given=self.settings.given | changes.keys()))
 
 
 def named_arguments(**arguments: Any) -> dict[str, Any]:
-    """Returns the arguments that a call names."""
+    """Returns the arguments that are given."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
 def _second_windows(call: str, first: WindowSettings, second: WindowSettings) -> ConfigError:
-    """Returns the error for windows that ``call`` gives to a bolt which has some already; ``second`` are its settings
-    with both."""
+    """Returns the error for a ``call`` that sets windows on a bolt that has windows; ``first`` and ``second`` are its
+    settings before and after the call."""
     if second.key_trigger is None:
         both = "keep one of the two"
         if _is_of_kinds(first) and _is_of_kinds(second):
@@ -449,51 +448,52 @@ def _second_windows(call: str, first: WindowSettings, second: WindowSettings) ->
 
 
 def _is_of_kinds(settings: WindowSettings) -> bool:
-    """True if these windows can be one kind of several: windows by kind, or with length and slide in time."""
+    """True if these windows can be given as kinds: they are, or their length and slide are durations."""
     return bool(settings.kinds) or (not isinstance(settings.length, Count) and not isinstance(settings.slide, Count))
 
 
-def _shown(method: str, argument: str, value: object) -> str:
+def _call_text(method: str, argument: str, value: object) -> str:
     return f"{method}({argument}={repr_of(value):.60})" if argument else f"{method}({repr_of(value):.60})"
 
 
-# Bolts with tasks of their own, to which events are grouped.
+# Bolts with tasks, among which groupings distribute the events.
 
 
 class TaskBolt(ConfiguredBolt):
-    """A bolt that works in tasks of its own, to which its inputs are grouped, and whose events have accounts."""
+    """A bolt with one or more tasks, among which groupings distribute its events; accounts count these events."""
 
     reads: ClassVar[str | Sequence[str] | None] = None
-    """The columns that its windows have, ``"user, amount"``, beside those that its rules name; None, or ``"*"``: all. A
-    run reads and keeps no other columns."""
+    """The columns that ``execute`` reads, ``"user, amount"``; None, or ``"*"``: all. A run reads and keeps only these
+    columns and those that the settings of the bolt name."""
     parallel_windows: ClassVar[bool] = False
-    """True if ``execute`` looks only at its window, so that several windows of a task can be fired at the same time, by
-    copies of the bolt in several processes. The order of the emitted rows does not change."""
+    """True if ``execute`` depends on nothing but its window, so that several windows of a task can be fired at the same
+    time, by copies of the bolt in several processes. The order of the emitted rows does not change."""
 
     @property
     def counts_answers(self) -> bool:
-        """True if its counters count the answers of a step's rules."""
+        """True if the counters of the bolt count the answers of a step's rules."""
         return False
 
     @property
     def rows_are_of_events(self) -> bool:
-        """True if the bolt emits nothing for a window without events, whatever came before."""
+        """True if the bolt never emits rows for a window without events."""
         return False
 
     @property
     def takes_retractions(self) -> bool:
-        """True if it handles ``_retract`` in rows of an earlier bolt that takes rows back; otherwise each such row
-        would count as another event."""
+        """True if the bolt handles the column ``_retract`` in rows by which an earlier bolt takes rows back; a bolt
+        that does not would count such rows as events."""
         return True
 
     @property
     def groups_by(self) -> tuple[str, ...] | None:
-        """Columns by which events must share a task; ``()``: all events must; None: no such need."""
+        """The columns whose equal values must be on one task; ``()``: all events must; None: any task may have any
+        event."""
         return None
 
     @property
     def declared_columns(self) -> frozenset[str] | None:
-        """The columns of ``reads``; None if it is not given, or all. Raises ConfigError if it is something else."""
+        """The columns of ``reads``; None if these are all columns. Raises ConfigError for an invalid ``reads``."""
         given = self.reads
         names = given.split(",") if isinstance(given, str) else given
         if names is None or given == "*":
@@ -507,23 +507,23 @@ class TaskBolt(ConfiguredBolt):
         return frozenset(name.strip() for name in names if name.strip())
 
     def forget(self, key: Any) -> None:
-        """Called when a trigger has forgotten a key after empty intervals (UH-22): drop the data of the key."""
+        """Called when a trigger has forgotten a key after empty intervals (UH-22); drop the data of this key here."""
 
     @checked_value
     def with_key(self, *fields: str | Sequence[str]) -> Self:
         """Forms windows for each value of these columns, not for each task; ``window.key`` is the value. A StatefulBolt
-        has a state for each.
+        has a state for each value.
 
-        ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks the inputs
-        must be grouped by fields among these, so that a key is on one task.
+        ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks, the inputs
+        must be grouped by fields among these columns, so that a key is on one task.
         """
-        listed = len(fields) == 1 and isinstance(fields[0], list | tuple)
-        names = tuple(fields[0] if listed else fields)
+        is_list = len(fields) == 1 and isinstance(fields[0], list | tuple)
+        names = tuple(fields[0] if is_list else fields)
         call = f"with_key({', '.join(map(repr, names))})"
         if not names or not all(isinstance(name, str) and name for name in names):
             why, do = "a key is one or more columns, each by its name", "write with_key('line', 'sensor')"
             raise ConfigError(call, why=why, do=do)
-        configured = self._with(key=names)
+        configured = self._with_settings(key=names)
         if self.settings.key not in ((), names):
             raise ConfigError(
                 f"{call} on a bolt whose key is {', '.join(self.settings.key)}",
@@ -534,41 +534,41 @@ class TaskBolt(ConfiguredBolt):
 
 
 class StatefulTaskBolt(TaskBolt):
-    """A bolt with a ``state`` in each task that outlives the micro-batch and the process (ST-27)."""
+    """A bolt with a ``state`` in each task that is kept across micro-batches and runs (ST-27)."""
 
     state_types: ClassVar[Mapping[str, StateType]] = {}
     state_keys: ClassVar[Mapping[str, str | Sequence[str] | Mapping[str, str]]] = {}
-    """The states that are kept by key, so that they can be moved when the bolt is given more or fewer tasks.
+    """How each state depends on keys, so that it can be moved when the number of tasks changes.
 
     For a table: the columns that hold the grouping fields of the bolt's input (``{"user": "name"}`` if the column for
-    ``user`` is called ``name``). For a dict: the only grouping field, whose values are its keys, as texts. ``()`` for a
-    state that is the same in all tasks.
+    the field ``user`` is called ``name``). For a dict: the single grouping field, whose values, as texts, are the keys
+    of the dict. ``()`` for a state that is the same in all tasks.
     """
     state: dict[str, Any]
 
     def initial_state(self) -> dict[str, Any]:
-        """Returns values for the declared names; zeros and empty values by default.
+        """Returns a value for each name in ``state_types``; zeros and empty values by default.
 
-        Called once per task, before its first window. For a StatefulBolt with a key it is called for each key, before
-        the key's first event, and may ask for ``self.key``; and after a batch again, to tell whether the state differs
-        from it.
+        Called once per task, before its first window. For a StatefulBolt with a key it is called before the first event
+        of each key, and may use ``self.key``; it is called again after a batch, since a state that equals the initial
+        state need not be stored.
         """
         return new_state(self.state_types)
 
     @property
     def needed_until(self) -> int | None:
-        """Time in microseconds from which ``state`` is again as in the beginning, unless another event comes; None if
-        it is kept."""
+        """Time in microseconds from which ``state`` equals the initial state again, unless another event comes; None
+        if there is no such time."""
         return None
 
     def move_state(
         self, states: Sequence[dict[str, Any]], task_of: Callable[..., int], tasks: int
     ) -> Sequence[dict[str, Any]]:
-        """Called when the bolt is given more or fewer tasks and ``state_keys`` is not enough; on the bolt as it was
-        declared, without ``prepare``.
+        """Called when the number of tasks changes, if ``state_keys`` cannot express how the state is divided; returns
+        the state of each of the new ``tasks``.
 
-        ``states``: of the tasks that have saved one. ``task_of("ann", 7)`` is the new task of a key, by the values of
-        the grouping fields of the bolt's input. Returns the states of all new tasks: ``tasks`` of them.
+        ``states``: the states of the tasks that have saved one. ``task_of("ann", 7)`` returns the new task of a key,
+        from the values of the grouping fields of the bolt's input. ``prepare`` has not been called.
         """
         raise NotImplementedError
 
@@ -582,12 +582,13 @@ def first_state(bolt: StatefulTaskBolt) -> dict[str, Any]:
 
 
 class StatefulBolt(StatefulTaskBolt):
-    """A bolt without windows that keeps state: ``execute`` is called for each event, as it comes.
+    """A bolt without windows that keeps state: ``execute`` is called for each event, in order of arrival.
 
-    ``state_types`` declares what ``self.state`` holds, as for a StatefulWindowedBolt. It is saved with the batch and
-    restored with it: exactly once. There is one state for each task, or with ``with_key("user")`` one for each key:
-    ``self.key`` says which, and the bolt has the state of that key while it is called. A key whose state is what it was
-    in the beginning (``initial_state``) takes no room, so ``self.state = self.initial_state()`` forgets one.
+    ``state_types`` declares the content of ``self.state``, as for a StatefulWindowedBolt. The state is saved and
+    restored with the batch, so each event changes it exactly once. There is one state for each task, or with
+    ``with_key("user")`` one for each key: during a call ``self.key`` is the key of the event, and ``self.state`` the
+    state of this key. A state that equals ``initial_state()`` is not stored, so ``self.state = self.initial_state()``
+    forgets the key.
 
         class Balances(StatefulBolt):
             outputs = "account string, balance double"
@@ -599,40 +600,41 @@ class StatefulBolt(StatefulTaskBolt):
 
         builder.set_bolt("balances", Balances().with_key("account"), parallelism=4).fields_grouping("payments")
 
-    ``with_clock("10s")`` has ``on_clock`` called by the clock, as Storm's tick tuples are.
+    With ``with_clock("10s")`` the clock calls ``on_clock``, like Storm's tick tuples.
 
-    Events come in the order in which they arrive at the task, whatever their times, and none is late. What is emitted
-    for an event has the time of that event if a windowed bolt before has given it one, and the watermark passes
-    through, as it does with a Bolt.
+    Events come in the order in which they arrive at the task, whatever their times, and no event is late. As with a
+    Bolt, emitted rows have the time of the event if it got one in an earlier windowed bolt, and the watermark passes
+    through.
     """
 
     settings: WindowSettings = WindowSettings(
         length=Count(1), slide=Count(1), processing_time=True, close_fires=False
     )  # a window of each event
     clock_every: Duration | None = None
-    """Time between two calls of ``on_clock`` (``with_clock``); None: it is never called."""
+    """Time between two calls of ``on_clock`` (``with_clock``); None: no calls."""
     key: Any = None
-    """For a bolt with a key: the key whose state this is, while the bolt is called; a tuple for several columns."""
+    """During a call of a bolt with a key: the key of the event; a tuple for several columns."""
 
     def execute(self, tuple: Tuple) -> EmittedRows:
-        """Called for each event, in order of arrival; the returned row, rows or None are emitted with the time of that
-        event."""
+        """Called for each event, in order of arrival; returns the rows to emit, which get the time of the event, or
+        None."""
         raise NotImplementedError
 
     def on_clock(self, clock: datetime) -> EmittedRows:
-        """Called when the clock has passed a further multiple of ``with_clock``, before the events of the batch with
-        that clock: for each task, or with a key for each key that has a state, in the same order on every engine.
+        """Called in the first batch whose clock has passed another multiple of the interval of ``with_clock``, before
+        the events of the batch; returns the rows to emit, or None.
 
-        ``clock``: of the batch, in UTC, the same if the batch is run again. If several multiples have been passed, it
-        is called once; in the very first batch it is not called. The returned rows are emitted.
+        It is called for each task, or with a key for each key that has a state, in the same order on every engine. If
+        the clock has passed several multiples, it is called once. It is not called in the very first batch. ``clock``:
+        the clock of the batch, in UTC; the same if the batch is run again.
         """
         raise NotImplementedError
 
     @checked_value
     def with_clock(self, every: Time) -> Self:
-        """Calls ``on_clock`` this often by the clock, even if no event comes: ``with_clock("10s")``.
+        """Calls ``on_clock`` at this interval of the clock, even if no event comes: ``with_clock("10s")``.
 
-        The clock is that of the batches: it moves with each batch, and a repeated batch has the same clock.
+        The clock is that of the batches: it advances with each batch, and a repeated batch has the same clock.
         """
         interval = as_duration(every)
         if interval.micros <= 0:
@@ -642,24 +644,24 @@ class StatefulBolt(StatefulTaskBolt):
         return configured
 
     @property
-    def hears_clock(self) -> bool:
-        """True if it has an ``on_clock`` of its own."""
+    def overrides_on_clock(self) -> bool:
+        """True if the class of the bolt defines ``on_clock``."""
         return type(self).on_clock is not StatefulBolt.on_clock
 
     def __repr__(self) -> str:
         key, every = self.settings.key, self.clock_every
         calls = [f".with_key({', '.join(map(repr, key))})"] if key else []
         calls += [f".with_clock('{every}')"] if every is not None else []
-        own = {name: value for name, value in simple_attributes(self).items() if name != "clock_every"}
-        return one_line(call(type(self).__name__, **own) + "".join(calls))
+        attributes = {name: value for name, value in simple_attributes(self).items() if name != "clock_every"}
+        return one_line(call(type(self).__name__, **attributes) + "".join(calls))
 
 
 class StatefulBatchBolt(StatefulBolt):
     """A StatefulBolt that works on whole Arrow tables.
 
-    With a key each call has the events of one key; without one, those of the task. A call has events of one input
-    (``self.stream``), and, if they have times, of one time. Batches may be cut anywhere: the state carries over from
-    call to call.
+    With a key each call has events of one key, without a key events of the task. All events of a call come from one
+    input (``self.stream``) and, if events have times, have one time. Batches may be cut anywhere: the state is kept
+    from call to call.
 
         class Numbered(StatefulBatchBolt):
             outputs = "user string, number long"
@@ -672,8 +674,8 @@ class StatefulBatchBolt(StatefulBolt):
     """
 
     stream: str = ""
-    """Name of the input of the events of a call."""
+    """During a call: the name of the input of the events."""
 
     def execute(self, batch: pa.Table) -> EmittedRows:
-        """Called with events in order of arrival, at least one; the returned rows are emitted."""
+        """Called with one or more events in order of arrival; returns the rows to emit, or None."""
         raise NotImplementedError

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from windowing.aggregates.groups import can_be_compared, key_type, pairs
 from windowing.bolts.windowed_bolt import Operator, WindowedBolt
 from windowing.calls import checked_value
-from windowing.conversion import REFUSED, converted
+from windowing.conversion import REFUSED, convert_column
 from windowing.errors import ConfigError, did_you_mean_column, together
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP, EmittedRows, parse_schema
 from windowing.settings.kinds import Meeting, Onset
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The columns of a join: which of them are its key on either side, and what they are called in its rows.
+# The columns of a join: its keys on both sides, and the columns of its rows.
 
 
 LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
@@ -36,20 +36,20 @@ LEFT, RIGHT, BOTH, START, END = "left", "right", "both", "start", "end"
 
 @dataclass(frozen=True)
 class JoinColumn:
-    """A column that a join emits: the side it comes from, and its name there.
-
-    ``both``: a key that has one name on both sides; its value is the right event's if there is no left event. ``start``
-    and ``end``: of the window, or of the overlap.
-    """
+    """A column that a join emits."""
 
     side: str
+    """``left`` or ``right``: the side of its input column. ``both``: a key with one name on both sides; its value is
+    that of the left event, or if there is none, of the right event. ``start`` and ``end``: the start or end of the
+    window or of the overlap."""
     source: str
+    """The name of the input column."""
     kind: pa.DataType
 
 
 @dataclass(frozen=True)
 class JoinKeys:
-    """The key columns of both streams; those at one place are to be equal."""
+    """The key columns of both streams; the columns at the same index are compared."""
 
     left: tuple[str, ...]
     right: tuple[str, ...]
@@ -60,7 +60,7 @@ class JoinKeys:
 
     @property
     def shared(self) -> frozenset[str]:
-        """Keys that have one name on both sides."""
+        """Key columns that have the same name on both sides."""
         return frozenset(one for one, other in zip(self.left, self.right, strict=True) if one == other)
 
 
@@ -68,8 +68,8 @@ On = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
 def read_keys(on: On, left: str, right: str) -> JoinKeys:
-    """Returns the keys of ``on``: a column, several, or columns for each stream by its name; raises ConfigError for
-    anything else."""
+    """Returns the keys that ``on`` names: a column, several columns, or a mapping of each stream to its columns; raises
+    ConfigError for anything else."""
     if not all(isinstance(name, str) and name for name in (left, right)):
         raise ConfigError(
             f"a join of {left!r:.60} and {right!r:.60}", why="streams have names", do="give the names of two streams"
@@ -100,7 +100,7 @@ def read_keys(on: On, left: str, right: str) -> JoinKeys:
 
 
 def check_rename(rename: str) -> None:
-    """Raises ConfigError for a pattern that would give columns of two streams one name."""
+    """Raises ConfigError for a pattern that gives columns of two streams the same name."""
     try:
         renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
     except (KeyError, IndexError, ValueError, AttributeError):
@@ -114,7 +114,7 @@ def check_rename(rename: str) -> None:
 
 
 def check_moments(**names: object) -> None:
-    """Raises ConfigError for names of the start and end columns that cannot name a column."""
+    """Raises ConfigError for a ``start`` or ``end`` that is not the name of a column."""
     for moment, name in names.items():
         if name is not None and not (isinstance(name, str) and name):
             raise ConfigError(
@@ -122,10 +122,10 @@ def check_moments(**names: object) -> None:
             )
 
 
-def check_chosen(asked: Mapping[str, str | None], wanted: pa.Schema) -> None:
-    """Raises ConfigError for columns of the start or the end that are asked for, but not in ``outputs``."""
-    for moment, name in asked.items():
-        if name is not None and name not in wanted.names:
+def check_moments_in_outputs(moments: Mapping[str, str | None], outputs: pa.Schema) -> None:
+    """Raises ConfigError for a column of the start or end that the user names, but ``outputs`` leaves out."""
+    for moment, name in moments.items():
+        if name is not None and name not in outputs.names:
             raise ConfigError(
                 f"a join with {moment}={name!r}, and outputs= without {name!r}",
                 why="outputs= has all columns of the rows, so this one would be in none",
@@ -154,13 +154,13 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
 
 
 def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
-    """Raises ConfigError for all key columns whose values are never equal, because of their types."""
-    problems = [*_unequal(left, right, names, keys)]
+    """Raises ConfigError for all pairs of key columns whose types cannot be compared."""
+    problems = [*_key_type_errors(left, right, names, keys)]
     if problems:
         raise together("the join", problems)
 
 
-def _unequal(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> Iterator[ConfigError]:
+def _key_type_errors(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> Iterator[ConfigError]:
     for one, other in zip(keys.left, keys.right, strict=True):
         kinds = left.field(one).type, right.field(other).type
         if not all(map(can_be_compared, kinds)):
@@ -178,7 +178,7 @@ def _unequal(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: Jo
             )
 
 
-def named_columns(
+def join_columns(
     inputs: Mapping[str, pa.Schema],
     sides: Mapping[str, str],
     keys: JoinKeys,
@@ -188,23 +188,23 @@ def named_columns(
     without: frozenset[str | None] = frozenset(),
     left_only: bool = False,
 ) -> dict[str, JoinColumn]:
-    """Returns all columns of a join by name: the keys with one name, then the columns of each side, its keys first,
-    then ``moments``.
+    """Returns all columns of a join by their names: the keys with one name on both sides, then the columns of each
+    side, its keys first, then the start and the end.
 
-    ``sides``: the streams by side. ``moments``: ``start`` and ``end``, and the names of their columns; None for none.
-    ``without``: columns that are left out. Raises ConfigError if two columns have one name.
+    ``sides``: the stream of each side. ``moments``: the names of the columns of ``start`` and ``end``; None: no column.
+    ``without``: input columns that are left out. Raises ConfigError if two columns have the same name.
     """
     left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
     named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
     skipped = keys.shared | without
     directions = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
-    for side, mine, other, own in directions[: 1 if left_only else 2]:
+    for side, schema, other, keys_of_side in directions[: 1 if left_only else 2]:
         stream = "".join(letter if letter.isalnum() else "_" for letter in sides[side])
-        for field in sorted(mine, key=lambda field: field.name not in own):
+        for field in sorted(schema, key=lambda field: field.name not in keys_of_side):
             if field.name not in skipped:
                 clash = field.name in other.names and not left_only
-                shown = rename.format(stream=stream, column=field.name) if clash else field.name
-                named.append((shown, JoinColumn(side, field.name, field.type)))
+                name = rename.format(stream=stream, column=field.name) if clash else field.name
+                named.append((name, JoinColumn(side, field.name, field.type)))
     named += [(name, JoinColumn(moment, "", TIMESTAMP)) for moment, name in moments.items() if name is not None]
     names = [name for name, _ in named]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -217,27 +217,27 @@ def named_columns(
     return dict(named)
 
 
-def chosen(columns: dict[str, JoinColumn], wanted: pa.Schema) -> dict[str, JoinColumn]:
-    """Returns the columns that ``outputs`` declares; raises ConfigError for others, and for impossible types."""
-    problems = [*_output_errors(columns, wanted)]
+def select_outputs(columns: dict[str, JoinColumn], outputs: pa.Schema) -> dict[str, JoinColumn]:
+    """Returns the columns that ``outputs`` declares; raises ConfigError for unknown columns and impossible types."""
+    problems = [*_output_errors(columns, outputs)]
     if problems:
         raise together("the join", problems)
-    return {name: columns[name] for name in wanted.names}
+    return {name: columns[name] for name in outputs.names}
 
 
-def _output_errors(columns: dict[str, JoinColumn], wanted: pa.Schema) -> Iterator[ConfigError]:
-    unknown = [name for name in wanted.names if name not in columns]
+def _output_errors(columns: dict[str, JoinColumn], outputs: pa.Schema) -> Iterator[ConfigError]:
+    unknown = [name for name in outputs.names if name not in columns]
     if unknown:
         yield ConfigError(
             f"the join has no column {', '.join(map(repr, unknown))}{did_you_mean_column(unknown[0], columns)}",
             why=f"it has {', '.join(columns)}",
             do="declare some of these in outputs=, or leave outputs= out to have all",
         )
-    for field in wanted:
+    for field in outputs:
         if field.name in unknown:
             continue
         try:
-            converted(pa.nulls(0, columns[field.name].kind), field.type)
+            convert_column(pa.nulls(0, columns[field.name].kind), field.type)
         except REFUSED as error:
             yield ConfigError(
                 f"column {field.name!r} is {columns[field.name].kind}, and was declared {field.type}",
@@ -256,18 +256,18 @@ def _names(on: object) -> tuple[str, ...]:
     return texts
 
 
-# Common part of joins of two streams: their keys, and the columns of their rows.
+# Base class of joins of two streams.
 
 
 class Join(WindowedBolt):
-    """A bolt whose rows are made of a left and a right event with equal keys."""
+    """A bolt whose rows are pairs of a left and a right event with equal keys, or events without a partner."""
 
     rows_are_of_events = True
     takes_retractions = False
     left_only = False
-    """True if its rows have only the columns of left events."""
-    usual: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
-    """The columns of the start and the end if nobody names them."""
+    """True if the rows have the columns of left events only."""
+    default_moments: ClassVar[Mapping[str, str | None]] = {START: None, END: None}
+    """The default names of the columns of the start and the end; None: no column."""
 
     def __init__(
         self,
@@ -284,10 +284,11 @@ class Join(WindowedBolt):
         check_rename(rename)
         check_moments(start=start, end=end)
         self._rename, self._start, self._end = rename, start, end
-        self._wanted = None if outputs is None else parse_schema(outputs)
-        if self._wanted is not None:
-            asked = {START: start, END: end}
-            check_chosen({moment: name for moment, name in asked.items() if name != self.usual[moment]}, self._wanted)
+        self._outputs = None if outputs is None else parse_schema(outputs)
+        if self._outputs is not None:
+            moments = {START: start, END: end}
+            changed = {moment: name for moment, name in moments.items() if name != self.default_moments[moment]}
+            check_moments_in_outputs(changed, self._outputs)
         self._columns: dict[str, JoinColumn] = {}
 
     @property
@@ -309,77 +310,80 @@ class Join(WindowedBolt):
         return {self.left: self.keys.left, self.right: self.keys.right}
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the join with its columns; raises ConfigError if they cannot be."""
+        """Returns the join with its columns; raises ConfigError if the inputs do not fit."""
         check_inputs(inputs, self.left, self.right, self.keys)
         check_key_types(inputs[self.left], inputs[self.right], (self.left, self.right), self.keys)
-        columns = named_columns(
+        columns = join_columns(
             inputs, {LEFT: self.left, RIGHT: self.right}, self.keys, self._rename,
             moments={START: self._start, END: self._end}, without=frozenset({self.settings.watermark_field}),
             left_only=self.left_only,
         )  # fmt: skip
         bound = copy(self)
-        bound._columns = columns if self._wanted is None else chosen(columns, self._wanted)
+        bound._columns = columns if self._outputs is None else select_outputs(columns, self._outputs)
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:
-        if self._wanted is not None:
-            return {DEFAULT_STREAM: self._wanted}
+        if self._outputs is not None:
+            return {DEFAULT_STREAM: self._outputs}
         fields = [pa.field(name, column.kind) for name, column in self._columns.items()]
         return {DEFAULT_STREAM: pa.schema(fields)} if fields else {}
 
 
-# A temporal join: the pairs of events of two streams that have equal keys and live at the same time.
+# Temporal joins.
 
 
 class TemporalJoin(Join, Operator):
-    """The pairs of a left and a right event with equal keys whose lifetimes overlap, and events that met no partner in
-    their whole life (SI-22, SI-32).
+    """A join of left and right events with equal keys whose lifetimes overlap; also of events without such a partner
+    (SI-22, SI-32).
 
         TemporalJoin("orders", "prices", on="item").with_timestamp_field("ts").with_lifetime("until")
         TemporalJoin("orders", "payments", on="order", how="anti").with_timestamp_field("ts").with_lifetime("until")
 
-    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
-    columns of each, by the name of the stream: ``on={"orders": "item", "prices": "id"}``. A key with a null joins
-    nothing. With several tasks, group each stream by fields among its own key columns.
+    ``left`` and ``right``: the names of two input streams. ``on``: the key, one or more columns that both streams have;
+    or the key columns of each stream, ``on={"orders": "item", "prices": "id"}``. A key with a null equals no key. With
+    several tasks, group each stream by fields among its key columns.
 
-    ``how``, for an event that no partner overlapped in its life:
+    ``how`` says which rows are emitted. An event without a partner is one whose lifetime overlaps that of no event of
+    the other stream.
 
-    - ``inner``: it is in no row.
-    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
-    - ``semi``: rows are left events that met a partner, each once, with their own columns only; ``anti``: left events
-      that met none.
+    - ``inner``: pairs.
+    - ``left``, ``right``, ``full``: pairs, and left events, right events or both without a partner, with nulls for the
+      other side.
+    - ``semi``: left events that have a partner, each once, with the columns of the left stream only.
+    - ``anti``: left events without a partner, with the columns of the left stream only.
 
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
-    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``, which is exclusive, and null if no end was
-    known at the time. For an event without a partner these are its own start and end; for a row of a semi join, the
-    moment at which its event met its first partner, and its own end. ``start`` and ``end`` give these two other names.
-    A column that both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
-    ``outputs`` keeps some of these columns only, by their names: ``"item string, price double"``.
+    their keys first, and the overlap: ``overlap_start`` and ``overlap_end``. The end is exclusive, and null if it was
+    not known when the row was emitted. For an event without a partner the overlap is the lifetime of the event; for a
+    row of a semi join it begins when the event meets its first partner, and ends with the event. ``start`` and ``end``
+    give other names to these two columns. A column that both streams have is named by ``rename``:
+    ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``outputs`` selects columns by name: ``"item string, price
+    double"``.
 
-    A pair is emitted when the watermark, the least of the marks of both inputs, is past the start of its overlap, which
-    is also its time; it does not wait for the end. A row of a semi join is emitted when its event met its first
-    partner, with that time. An event without a partner is emitted once, when the watermark is past its end, which is
-    its time. An event without an end is emitted when the streams end, after everything else of its task. Pairs of one
-    key and moment come in order of (left, right), before the events of this key and moment without a partner.
+    The watermark is the least of the marks of both inputs. A pair is emitted when the watermark has passed the start of
+    the overlap, which is the time of the row. A row of a semi join is emitted when the watermark has passed the moment
+    at which the event meets its first partner, which is the time of the row. An event without a partner is emitted when
+    the watermark has passed its end, which is the time of the row; if it has no end, when the streams end, after all
+    other rows of its task. Pairs of one key and time are in order of (left, right), before events without a partner.
 
-    ``versions``: an event of the right stream is the version of its key until the next one begins, as in Flink's
-    temporal table join; of those that begin at the same time the last counts. ``with_lifetime`` is then only needed for
-    left events that last, and for versions that end before the next one.
+    ``versions=True``: an event of the right stream is the version of its key until the next event of the key begins, as
+    in Flink's temporal table join; of several that begin at the same time the last counts. ``with_lifetime`` is then
+    only needed for left events that last, and for versions that end before the next one begins.
 
-    A stream without the column of ``with_lifetime`` consists of points; ``AlterLifetime`` gives events a duration. The
-    state is the events that may still overlap others: start edges stay until their end edges come. Where events without
-    a partner have rows, one ended event per key may be kept too, to know which waiting events have met a partner.
-    ``semi`` and ``anti`` keep left events until they have met one.
+    The events of a stream without the column of ``with_lifetime`` are points; ``AlterLifetime`` gives them a duration.
+    The end of a lifetime is exclusive: an event of the other side at that very moment is no partner.
 
-    Late events are in no row. An outer join's rows plus its late stream contain every event of its outer side. The end
-    of a lifetime is exclusive: an event of the other side at that very moment is no partner; see ``AlterLifetime``.
+    The state is the events that may still overlap others; start edges stay until their end edges come. If events
+    without a partner are emitted, one ended event per key may be kept too. ``semi`` and ``anti`` keep left events until
+    they have a partner. Late events are in no row: the rows of an outer join and its late stream together contain every
+    event of the outer side.
 
-    Raises ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, with a
-    ``rename`` that names no column, or with a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes are
+    Raises ConfigError for a join without keys, for a join of a stream with itself, for an unknown ``how``, for a
+    ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes are
     reported when the topology is built.
     """
 
-    usual: ClassVar[Mapping[str, str | None]] = {START: "overlap_start", END: "overlap_end"}
+    default_moments: ClassVar[Mapping[str, str | None]] = {START: "overlap_start", END: "overlap_end"}
 
     @checked_value
     def __init__(
@@ -403,7 +407,7 @@ class TemporalJoin(Join, Operator):
         self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the join with its columns; raises ConfigError if they cannot be."""
+        """Returns the join with its columns; raises ConfigError if the inputs do not fit."""
         bound = super().for_inputs(inputs)
         if self.settings.lifetime is None:
             raise ConfigError(
@@ -423,68 +427,67 @@ class TemporalJoin(Join, Operator):
 
     def execute(self, window: TupleWindow) -> EmittedRows:
         if self.left_only:
-            return self._lefts(window)
+            return self._left_rows(window)
         if self.how != "inner" and not _starts_with_event(window):
-            return self._unmatched(window)
+            return self._rows_without_partner(window)
         if len(window) < 2:
             return None
         left, right = window.places(self.left), window.places(self.right)
         if not len(left) or not len(right) or _has_null(window.table, self.keys.left, int(left[0])):
             return None
-        starts, begins = window.timestamps, window.start_timestamp
-        lefts, rights = _pairs(left, starts[left] == begins, right, starts[right] == begins)
+        starts, moment = window.timestamps, window.start_timestamp
+        lefts, rights = _new_pairs(left, starts[left] == moment, right, starts[right] == moment)
         ends = np.minimum(window.lifetime_ends[lefts], window.lifetime_ends[rights])
-        taken = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
-        return self._rows(window.table, taken, np.full(len(lefts), begins, np.int64), ends)
+        events = {BOTH: pa.array(lefts), LEFT: pa.array(lefts), RIGHT: pa.array(rights)}
+        return self._rows(window.table, events, np.full(len(lefts), moment, np.int64), ends)
 
-    def _lefts(self, window: TupleWindow) -> pa.Table:
-        """Returns left events with their own columns: when they meet their first partner, or when they end without
-        one."""
+    def _left_rows(self, window: TupleWindow) -> pa.Table:
+        """Returns the rows of a semi or anti join: all events of the window."""
         rows = pa.array(np.arange(len(window)))
         starts = window.timestamps
         if self.how == "semi":
             starts = np.full(len(window), window.start_timestamp, np.int64)
         return self._rows(window.table, {BOTH: rows, LEFT: rows}, starts, window.lifetime_ends)
 
-    def _unmatched(self, window: TupleWindow) -> pa.Table:
-        """Returns events that met no partner, with nulls for the other side; left ones first."""
+    def _rows_without_partner(self, window: TupleWindow) -> pa.Table:
+        """Returns the rows of events without a partner, with nulls for the other side; left events come first."""
         left, right = window.places(self.left), window.places(self.right)
         rows = np.concatenate([left, right])
         is_left = np.arange(len(rows)) < len(left)
-        taken = {BOTH: pa.array(rows), LEFT: pa.array(rows, mask=~is_left), RIGHT: pa.array(rows, mask=is_left)}
-        return self._rows(window.table, taken, window.timestamps[rows], window.lifetime_ends[rows])
+        events = {BOTH: pa.array(rows), LEFT: pa.array(rows, mask=~is_left), RIGHT: pa.array(rows, mask=is_left)}
+        return self._rows(window.table, events, window.timestamps[rows], window.lifetime_ends[rows])
 
     def _rows(
-        self, table: pa.Table, taken: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
+        self, table: pa.Table, events: Mapping[str, pa.Array], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> pa.Table:
-        """Returns rows of these events by side, each with a start and an end."""
+        """Returns output rows, each with a start and an end; ``events``: for each side, the row of ``table`` that each
+        output row is made of."""
         overlap = {START: to_column(starts), END: to_column(ends)}
         arrays = [
-            overlap[column.side] if column.side in overlap else table.column(column.source).take(taken[column.side])
+            overlap[column.side] if column.side in overlap else table.column(column.source).take(events[column.side])
             for column in self._columns.values()
         ]
         return pa.table(arrays, names=list(self._columns))
 
 
 def _kinds(how: How, left: int) -> tuple[Onset | Meeting]:
-    """Returns the kinds of windows of a join of this ``how``; ``left`` is the index of its left input."""
+    """Returns the kinds of windows of a temporal join; ``left``: the index of its left input."""
     return (Onset() if how == "inner" else Meeting(how, left),)
 
 
 def _starts_with_event(window: TupleWindow) -> bool:
-    """True if the lifetime of an event begins with the window; else the window is for events without a partner."""
+    """True if the lifetime of an event begins with the window; False for the windows of events without a partner."""
     starts = window.timestamps
     return bool(((starts == window.start_timestamp) & (window.lifetime_ends > starts)).any())
 
 
-def _pairs(
-    left: NDArray[np.int64], fresh_left: NDArray[np.bool_], right: NDArray[np.int64], fresh_right: NDArray[np.bool_]
+def _new_pairs(
+    left: NDArray[np.int64], left_is_new: NDArray[np.bool_], right: NDArray[np.int64], right_is_new: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the pairs of which at least one event begins now, in order: new left events with all right ones, older
-    left events with the new right ones."""
-    new, old, newly = left[fresh_left], left[~fresh_left], right[fresh_right]
-    lefts = np.concatenate([np.repeat(new, len(right)), np.repeat(old, len(newly))])
-    rights = np.concatenate([np.tile(right, len(new)), np.tile(newly, len(old))])
+    """Returns the pairs with at least one new event, in order of (left, right)."""
+    new_left, old_left, new_right = left[left_is_new], left[~left_is_new], right[right_is_new]
+    lefts = np.concatenate([np.repeat(new_left, len(right)), np.repeat(old_left, len(new_right))])
+    rights = np.concatenate([np.tile(right, len(new_left)), np.tile(new_right, len(old_left))])
     order = np.lexsort((rights, lefts))
     return lefts[order], rights[order]
 
@@ -493,41 +496,43 @@ def _has_null(table: pa.Table, keys: tuple[str, ...], row: int) -> bool:
     return any(not table.column(name)[row].is_valid for name in keys)
 
 
-# A window join: the pairs of events of two streams that have equal keys and are in the same window.
+# Window joins.
 
 
 _ROWS_AT_ONCE = 1 << 20
-"""Rows that are made in one piece, so that no column of them is too long for Arrow."""
+"""Greatest number of rows in one table, so that no column is too long for Arrow."""
 
 
 class WindowJoin(Join):
-    """The pairs of a left and a right event of one window with equal keys; windows are set as those of any bolt.
+    """A join of left and right events with equal keys in one window; windows are configured as those of any bolt.
 
         WindowJoin("persons", "auctions", on={"persons": "id", "auctions": "seller"})
             .with_tumbling_window("10s").with_timestamp_field("ts")
 
-    ``left`` and ``right`` are two input streams by name. ``on``: the key, a column or several that both have; or the
-    columns of each, by the name of the stream. A key with a null equals none. With several tasks, group each stream by
-    fields among its own key columns.
+    ``left`` and ``right``: the names of two input streams. ``on``: the key, one or more columns that both streams have;
+    or the key columns of each stream, as above. A key with a null equals no key. With several tasks, group each stream
+    by fields among its key columns.
 
-    ``how``, if an event has no partner in its window:
+    ``how`` says which rows are emitted. An event without a partner is one without a match in its window.
 
-    - ``inner``: it is in no row.
-    - ``left``, ``right``, ``full``: a left one, a right one, either has a row, with nulls for the other side.
-    - ``semi``: rows are left events that have a partner, each once, with their own columns only; ``anti``: left events
-      that have none. Without a match within the window, that is.
+    - ``inner``: pairs.
+    - ``left``, ``right``, ``full``: pairs, and left events, right events or both without a partner, with nulls for the
+      other side.
+    - ``semi``: left events that have a partner, each once, with the columns of the left stream only.
+    - ``anti``: left events without a partner, with the columns of the left stream only.
 
     A row has the keys that have one name on both sides, then the columns of the left stream and those of the right,
-    their keys first. A key of one name is one column, which is never null for lack of a partner. Another column that
-    both streams have is named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``. ``start`` and ``end``
-    name columns for the start and the end of the window, timestamps; in windows of a count the start is null.
-    ``outputs`` keeps some of these columns only, by their names, in these types: ``"id long, price double"``. Columns
-    of one name have one type on both sides, as those of any bolt with several inputs. Rows of a window come in order of
-    (left, right); those of right events without a partner last.
+    their keys first. A key with one name on both sides is one column, and not null for events without a partner. Other
+    columns that both streams have are named by ``rename``: ``"{stream}_{column}"``, or ``"{column}_{stream}"``.
+    ``start`` and ``end`` name columns for the start and the end of the window, timestamps; the start is null if the
+    length of windows is a count. ``outputs`` selects columns by name, and gives their types: ``"id long, price
+    double"``. Columns with one name must have one type on both sides, as for any bolt with several inputs. The rows of
+    a window are in order of (left, right), right events without a partner last.
 
-    Late events are in no row: all events of a side are the rows of an outer join and its late stream together.
+    Late events are in no row: the rows of an outer join and its late stream together contain every event of the outer
+    side.
 
-    Raises ConfigError for a join without keys, of a stream with itself, for a ``how`` that is none of these, for a
+    Raises ConfigError for a join without keys, for a join of a stream with itself, for an unknown ``how``, for a
     ``rename`` that names no column, and for a ``start`` or an ``end`` that ``outputs`` leaves out; other mistakes are
     reported when the topology is built.
     """
@@ -561,17 +566,17 @@ class WindowJoin(Join):
             yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
 
     def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
-        """Returns rows of these left and right events, by their places in the window; null without a partner."""
-        table, taken = window.table, {LEFT: left, RIGHT: right}
+        """Returns output rows, from the index in the window of the left and right event of each; null for no event."""
+        table, events = window.table, {LEFT: left, RIGHT: right}
         moments = {START: window.start, END: window.end}
-        arrays = [self._array(column, table, taken, moments, len(left)) for column in self._columns.values()]
+        arrays = [self._array(column, table, events, moments, len(left)) for column in self._columns.values()]
         return pa.table(arrays, names=list(self._columns))
 
     def _array(
         self,
         column: JoinColumn,
         table: pa.Table,
-        taken: Mapping[str, pa.Array],
+        events: Mapping[str, pa.Array],
         moments: Mapping[str, datetime | None],
         rows: int,
     ) -> pa.Array | pa.ChunkedArray:
@@ -579,8 +584,8 @@ class WindowJoin(Join):
             return pa.repeat(pa.scalar(moments[column.side], TIMESTAMP), rows)
         source = table.column(column.source)
         if column.side == BOTH:
-            return pc.if_else(taken[LEFT].is_valid(), source.take(taken[LEFT]), source.take(taken[RIGHT]))
-        return source.take(taken[column.side])
+            return pc.if_else(events[LEFT].is_valid(), source.take(events[LEFT]), source.take(events[RIGHT]))
+        return source.take(events[column.side])
 
 
 def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) -> list[pa.Array]:
@@ -591,7 +596,8 @@ def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) ->
 def _rows_of_pairs(
     how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the rows of a join from its pairs; -1 if an event has no partner."""
+    """Returns the left and the right event of each row of a join, from its pairs; -1 for no event. ``left`` and
+    ``right``: the numbers of events of both sides."""
     if how in ("semi", "anti"):
         matched = np.bincount(lefts, minlength=left) > 0
         found = np.flatnonzero(matched if how == "semi" else ~matched)
@@ -608,7 +614,7 @@ def _rows_of_pairs(
 
 
 def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
-    """Returns the places in the table for places within a side; null if there is none."""
+    """Returns the indices in the table of events of one side, from their indices among these; null for -1."""
     if not len(places):
         return pa.nulls(len(chosen), pa.int64())
     return pa.array(places[chosen], mask=chosen < 0)

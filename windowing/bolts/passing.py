@@ -1,4 +1,4 @@
-"""Ready plain bolts: some pass on events or hold them back, by what passed before; some move events in time."""
+"""Ready bolts that pass events on: all of them, only some, or with changed times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windowing.bolts.aggregate_bolt import (
     read_length_of_time,
     read_limit,
     read_name,
-    taken_names,
-    unified,
-    wrong_groups,
+    name_clashes,
+    unified_schema,
+    column_errors,
 )
 from windowing.bolts.bolt import BatchBolt, TaskContext
 from windowing.bolts.windowed_bolt import AllRows, BatchWindowedBolt, Operator, StatefulWindowedBolt
@@ -40,31 +40,28 @@ from windowing.window import TupleWindow, WindowBatch, whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A union: several streams as one, in order of time.
-
-
 class Union(Operator):
-    """The events of all its input streams, in order of time, their columns unchanged (SI-23).
+    """Passes on the events of all its input streams, in order of time, their columns unchanged (SI-23).
 
-    An event is released when the watermark, the least of the marks of all inputs, is past its time, which is also the
-    time that it is emitted with. A stream that lacks a column of another has nulls there. Events of equal time come in
-    order of arrival.
+    An event is emitted, with its own time, when the watermark has passed this time; the watermark is the least of the
+    marks of all inputs. Events of equal time are in order of arrival. If a stream lacks a column of another stream, its
+    events have nulls there.
 
         builder.set_bolt("all", Union().with_timestamp_field("ts")).global_grouping("web").global_grouping("shop")
 
-    Raises ConfigError for ``with_lifetime``: an event is released by its timestamp alone, however long it lasts.
+    Raises ConfigError for ``with_lifetime``: events are emitted by their timestamps, however long they last.
     """
 
     _schema: pa.Schema | None = None
 
     @checked_value
     def __init__(self) -> None:
-        """Takes no arguments: the columns come from the inputs."""
+        """Takes no arguments."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its inputs; ``build`` reports different types."""
+        """Returns the bolt with the columns of its inputs."""
         bound = copy(self)
-        schema = unified(inputs)
+        schema = unified_schema(inputs)
         bound._schema = next(iter(inputs.values())) if schema is None else schema
         return bound
 
@@ -74,33 +71,32 @@ class Union(Operator):
     def execute(self, window: TupleWindow) -> EmittedRows:
         return window.table
 
-    def _with(self, **changes: Any) -> Self:
+    def _with_settings(self, **changes: Any) -> Self:
         if changes.get("lifetime") is not None:
             raise ConfigError(
                 f"{type(self).__name__} of events with lifetimes",
                 why="it orders events by their starts and does not handle their ends",
                 do="call with_lifetime on the bolt that reads its output",
             )
-        return super()._with(**changes)
+        return super()._with_settings(**changes)
 
 
-# Common part of bolts that pass on some events of a stream and hold back others, by those that passed before.
+# Bolts that pass on some events and hold back others, depending on the events that passed before.
 
 
 _PASSED, _TIME = "passed", "time"
 
 
-class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
-    """A union that holds some events back; the others pass in order of time, then of arrival, once the watermark has
-    passed them.
+class EventFilter(BatchWindowedBolt, StatefulWindowedBolt, Union):
+    """A union that holds some events back, depending on the events that passed before.
 
-    Each task remembers the events that have passed and that others are compared with: their time, and ``compared``
-    columns. Events that are held back are counted, and go to the stream ``rest`` if there is one.
+    Each task remembers events that have passed: their times, and the columns that later events are compared by. Events
+    that are held back are counted, and go to the stream ``rest`` if it is named.
     """
 
     takes_retractions = False
-    held_back = "held back"
-    """Name of the counter of events that are held back."""
+    counter_name = "held back"
+    """The name of the counter of events that are held back."""
     state: dict[str, Any]
 
     def __init__(self, by: object, within: Time | None, rest: str | None, *, length: str = "within") -> None:
@@ -122,37 +118,37 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
 
     @property
     def remembered_columns(self) -> tuple[str, ...]:
-        """The columns that are remembered of events that have passed; empty before its inputs are known."""
-        columns: tuple[str, ...] = self.__dict__.get("_compared", ())
+        """The columns that are remembered of events that have passed; empty before the topology is built."""
+        columns: tuple[str, ...] = self.__dict__.get("_remembered_columns", ())
         return columns
 
-    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
-        """Returns the columns that are remembered of an event that has passed: ``by``, and others."""
+    def columns_to_remember(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Returns the columns to remember of an event that has passed: those of ``by``, and others."""
         raise NotImplementedError
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which rows pass; ``keys`` are their ``compared`` columns. Rows that have passed before come first,
-        and pass again."""
+        """Returns a mask of the rows that pass; rows are in order of time, and ``keys`` are their remembered columns.
+        The first rows are remembered events, which pass again."""
         raise NotImplementedError
 
-    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of the passed rows later rows are compared with."""
+    def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns a mask of the passed rows that later rows are compared with."""
         raise NotImplementedError
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
+        """Returns the bolt with its columns; raises ConfigError if a column does not fit."""
         bound = super().for_inputs(inputs)
         assert bound._schema is not None
-        columns = self.compared(bound._schema)
+        columns = self.columns_to_remember(bound._schema)
         others = tuple(name for name in columns if name not in self.by)
         name = type(self).__name__
         check_columns(
-            name, wrong_groups(name, "by", self.by, bound._schema), wrong_groups(name, "of", others, bound._schema)
+            name, column_errors(name, "by", self.by, bound._schema), column_errors(name, "of", others, bound._schema)
         )
         kept = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
         bound.__dict__["state_keys"] = {_PASSED: {name: f"of {name}" for name in self.by}}
         bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *kept])}
-        bound.__dict__["_compared"] = columns
+        bound.__dict__["_remembered_columns"] = columns
         return bound
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -170,17 +166,17 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         self._counters = context.counters
 
     def execute_all(self, windows: WindowBatch) -> AllRows:
-        """Called with moments in order; passes their events on, or holds them back."""
+        """Called with the events of many moments, in order of time; passes them on, or holds them back."""
         table, index = windows.table, windows.index
         if not len(index):
             return None
-        passed = self._passed(table, windows.timestamps)
-        self._counters[self.held_back] += len(passed) - int(np.count_nonzero(passed))
-        chosen = {DEFAULT_STREAM: passed} if self.rest is None else {DEFAULT_STREAM: passed, self.rest: ~passed}
-        return {stream: (table.filter(pa.array(which)), index[which]) for stream, which in chosen.items()}
+        passed = self._pass_and_remember(table, windows.timestamps)
+        self._counters[self.counter_name] += len(passed) - int(np.count_nonzero(passed))
+        masks = {DEFAULT_STREAM: passed} if self.rest is None else {DEFAULT_STREAM: passed, self.rest: ~passed}
+        return {stream: (table.filter(pa.array(mask)), index[mask]) for stream, mask in masks.items()}
 
-    def _passed(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns a mask of the events that pass, and keeps what later calls need of them."""
+    def _pass_and_remember(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns a mask of the events that pass, and puts those that later calls need into the state."""
         before = self.state[_PASSED]
         columns = self.remembered_columns
         keys = [
@@ -190,19 +186,21 @@ class Passing(BatchWindowedBolt, StatefulWindowedBolt, Union):
         moments = np.concatenate([before.column(_TIME).to_numpy(), times])
         passed = self.passes(keys, moments)
         rows = np.flatnonzero(passed)
-        if self.within is not None:  # others are too long ago to matter for what comes now or later
+        if self.within is not None:  # older events have no effect on later ones
             rows = rows[moments[rows] + self.within.micros > times[-1]]
         kept = [key.take(pa.array(rows)) for key in keys]
-        still = pa.array(self.remembered(kept, moments[rows]))
+        remembered = pa.array(self.is_remembered(kept, moments[rows]))
         state = pa.table([pa.array(moments[rows]), *kept], schema=before.schema)
-        self.state[_PASSED] = state.filter(still)
+        self.state[_PASSED] = state.filter(remembered)
         return passed[before.num_rows :]
 
 
-def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int | None) -> NDArray[np.bool_]:
-    """Returns which rows pass if at most ``most`` rows of a group may pass less than ``within`` microseconds apart.
+def limit_rate(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int | None) -> NDArray[np.bool_]:
+    """Returns a mask of the rows that pass: a row passes if fewer than ``most`` rows of its group have passed less than
+    ``within`` microseconds before it.
 
-    ``groups`` are numbers, and rows are in order of time. ``within`` None: at most ``most`` rows of a group in all.
+    ``groups``: the number of the group of each row. ``times``: the times of the rows, ascending. ``within`` None: the
+    first ``most`` rows of each group pass.
     """
     order = stable_order(groups)
     numbers = group_numbers(groups[order])
@@ -213,35 +211,33 @@ def limited(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, with
         crowded = sizes > most
         rows = np.flatnonzero(np.repeat(crowded, sizes))
         passed[rows] = False
-        passed[rows[_chain(numbers[rows], times[order][rows], most, within)]] = True
-    found = np.empty(len(passed), np.bool_)
-    found[order] = passed
-    return found
+        passed[rows[_passing_rows(numbers[rows], times[order][rows], most, within)]] = True
+    mask = np.empty(len(passed), np.bool_)
+    mask[order] = passed
+    return mask
 
 
-def _chain(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
-    """Returns the rows that pass, of rows in order of (group, time). This depends on the rows that passed before, so
-    rows are followed one by one; those that do not pass are skipped."""
+def _passing_rows(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
+    """Returns the indices of the rows that pass, for ``limit_rate``; rows are in order of (group, time)."""
     count = len(numbers)
     follows = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
     events = follows < count
     free = np.empty(count, np.int64)
     free[follows[~events] - count] = np.cumsum(events)[~events]  # the first row so much later, or the next group
-    after = free.tolist()
+    next_free = free.tolist()
     bounds = [*_group_starts(numbers).tolist(), count]
     passed: list[int] = []
     for begin, stop in pairwise(bounds):
-        own, place = [], begin
-        while place < stop:
-            own.append(place)
-            place = place + 1 if len(own) < most else max(place + 1, after[own[-most]])
-        passed += own
+        passed_in_group, row = [], begin
+        while row < stop:
+            passed_in_group.append(row)
+            row = row + 1 if len(passed_in_group) < most else max(row + 1, next_free[passed_in_group[-most]])
+        passed += passed_in_group
     return passed
 
 
 def _group_starts(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the index of the first row of each group; the rows are sorted by ``numbers``, the numbers of their
-    groups."""
+    """Returns the index of the first row of each group; ``numbers``: the group of each row, ascending."""
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 
@@ -249,29 +245,25 @@ def _decoded(column: pa.Array) -> pa.Array:
     return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column
 
 
-# Passes on what has changed.
-
-
-class Changes(Passing):
-    """Passes on an event if it differs from the last one of its key that has passed; the first of a key passes.
+class Changes(EventFilter):
+    """Passes on an event if it differs from the last event of its key that has passed; the first event of a key passes.
 
         builder.set_bolt("changed", Changes("user", of="level")).fields_grouping("levels", "user")
 
-    ``by``: the columns of the key; with none, all events have the same. ``of``: the columns that are compared, all
-    others unless they are named; a null equals a null, NaN equals NaN, and 0.0 equals -0.0. ``within``: an event that
-    has not changed passes nevertheless if it is ``within`` or more after the last one that passed; a key without events
-    for that long is forgotten. Without it, the last values of each key are kept forever.
+    ``by``: the columns of the key; without them all events have one key. ``of``: the columns that are compared; by
+    default all columns that are not in ``by``. A null equals a null, NaN equals NaN, and 0.0 equals -0.0. ``within``:
+    an unchanged event passes too if its time is ``within`` or more after that of the last event that passed; a key
+    without events for that long is forgotten. Without ``within`` the last values of each key are kept forever.
 
-    Events are looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their
-    columns and times stay what they are. Events that are held back are counted as ``unchanged`` in the counters of the
-    run, and go to the output stream ``rest`` if one is named. With several tasks, group the inputs by fields among
-    ``by``.
+    The events of all inputs are compared in order of time, then of arrival, when the watermark has passed them. Their
+    columns and times do not change. Events that are held back are counted as ``unchanged`` in the counters of the run,
+    and go to the output stream ``rest`` if it is named. With several tasks, group the inputs by fields among ``by``.
 
-    Raises ConfigError for a ``within`` of zero, for an unknown column, for one that is in both lists, and for a
-    ``rest`` that cannot name a stream.
+    Raises ConfigError for a ``within`` of zero, for an unknown column, for a column in both ``by`` and ``of``, and for
+    a ``rest`` that cannot name a stream.
     """
 
-    held_back = "unchanged"
+    counter_name = "unchanged"
 
     @checked_value
     def __init__(
@@ -292,7 +284,7 @@ class Changes(Passing):
                 do="name other columns, or leave of= out to compare all of them",
             )
 
-    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+    def columns_to_remember(self, schema: pa.Schema) -> tuple[str, ...]:
         of = self.of or tuple(name for name in schema.names if name not in self.by)
         if not of:
             raise ConfigError(
@@ -309,10 +301,10 @@ class Changes(Passing):
         differs[1:] = (np.diff(groups[order]) != 0) | (np.diff(values[order]) != 0)
         runs = np.empty(len(times), np.int64)
         runs[order] = np.cumsum(differs)
-        return limited(runs, times, 1, None if self.within is None else self.within.micros)
+        return limit_rate(runs, times, 1, None if self.within is None else self.within.micros)
 
-    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns the last row of each key."""
+    def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns a mask of the last row of each key."""
         last = np.zeros(len(times), np.bool_)
         groups = self._groups(keys, len(times))
         last[len(times) - 1 - np.unique(groups[::-1], return_index=True)[1]] = True
@@ -322,28 +314,25 @@ class Changes(Passing):
         return Keys.of(keys[: len(self.by)], rows).codes
 
 
-# Drops events that repeat an earlier one.
-
-
-class Deduplicate(Passing):
-    """Passes on the first event of an id, and drops those that repeat it within a time, by event time.
+class Deduplicate(EventFilter):
+    """Passes on the first event with an id, and drops its repeats within a length of event time.
 
         Deduplicate("id", within="10m").with_timestamp_field("ts")
 
-    ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: after an event
-    has passed, events with the same id are repeats for this long. A repeat does not prolong it; an event exactly
-    ``within`` later passes, and the time starts over. The first event is the one with the earliest time, on all inputs;
-    among equal times, the first to arrive. So an event is passed on when the watermark has passed it. Its columns and
-    its time stay what they are.
+    ``by``: the columns of the id. An event with a null in one of them has no id, and passes. ``within``: events with
+    the same id are repeats if they come less than ``within`` after an event that passed. A repeat does not prolong this
+    time; an event exactly ``within`` later passes. The first event is the one with the earliest time on all inputs, or
+    among equal times the first to arrive. So events are emitted when the watermark has passed them. Their columns and
+    times do not change.
 
-    Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if one is named.
-    An id is forgotten once its time is over; at a task without further events, once that of all its ids is. With
-    several tasks, group the inputs by fields among ``by``.
+    Repeats are counted as ``repeats`` in the counters of the run, and go to the output stream ``rest`` if it is named.
+    An id is forgotten when ``within`` is over; a task without further events forgets all its ids when it is over for
+    all of them. With several tasks, group the inputs by fields among ``by``.
 
     Raises ConfigError without columns, for a ``within`` of zero, and for an invalid name of a column or stream.
     """
 
-    held_back = "repeats"
+    counter_name = "repeats"
 
     @checked_value
     def __init__(self, by: str | Iterable[str], *, within: Time, rest: str | None = None) -> None:
@@ -359,50 +348,46 @@ class Deduplicate(Passing):
                 do='give the time within which repeats come, such as within="1d"',
             )
 
-    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+    def columns_to_remember(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.by
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         assert self.within is not None
-        nameless = ~_named(keys, len(times))
-        return limited(Keys.of(keys, len(times)).codes, times, 1, self.within.micros) | nameless
+        without_id = ~_have_id(keys, len(times))
+        return limit_rate(Keys.of(keys, len(times)).codes, times, 1, self.within.micros) | without_id
 
-    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return _named(keys, len(times))
+    def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return _have_id(keys, len(times))
 
 
-def _named(keys: Sequence[pa.Array], rows: int) -> NDArray[np.bool_]:
-    """Returns which rows have an id."""
-    named = np.ones(rows, np.bool_)
+def _have_id(keys: Sequence[pa.Array], rows: int) -> NDArray[np.bool_]:
+    """Returns a mask of the rows that have an id: no null in the columns ``keys``."""
+    mask = np.ones(rows, np.bool_)
     for key in keys:
         if key.null_count:
-            named &= key.is_valid().to_numpy(zero_copy_only=False)
-    return named
+            mask &= key.is_valid().to_numpy(zero_copy_only=False)
+    return mask
 
 
-# Limits how many events of a key pass within a length of time.
-
-
-class RateLimit(Passing):
-    """Passes on at most ``n`` events of a key in any stretch of time of the length ``per``, by event time.
+class RateLimit(EventFilter):
+    """Passes on at most ``n`` events of a key in any period of event time of the length ``per``.
 
         RateLimit(5, per="1m", by="user", rest="muted")
 
     ``by``: the columns of the key; without them all events share one limit. A null is a key like any other. An event
-    passes if fewer than ``n`` events of its key that have passed are less than ``per`` before it; so one that comes
-    exactly ``per`` after the first of them passes. Events that do not pass do not count against the limit. Events are
-    looked at in order of time, then of arrival, on all inputs, when the watermark has passed them. Their columns and
-    times stay what they are.
+    passes if fewer than ``n`` events of its key have passed less than ``per`` before it. Events that do not pass do not
+    count against the limit. The events of all inputs are counted in order of time, then of arrival, when the watermark
+    has passed them. Their columns and times do not change.
 
     Events over the limit are counted as ``over the limit`` in the counters of the run, and go to the output stream
-    ``rest`` if one is named. At most ``n`` times are kept for each key, no longer than ``per``. With several tasks,
+    ``rest`` if it is named. At most ``n`` times are kept for each key, no longer than ``per``. With several tasks,
     group the inputs by fields among ``by``.
 
-    Raises ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, and for what is not a
-    column or not a stream.
+    Raises ConfigError for an ``n`` that is not a whole number above 0, for a ``per`` of zero, for an unknown column,
+    and for a ``rest`` that cannot name a stream.
     """
 
-    held_back = "over the limit"
+    counter_name = "over the limit"
 
     @checked_value
     def __init__(self, n: int, *, per: Time, by: str | Iterable[str] | None = (), rest: str | None = None) -> None:
@@ -411,39 +396,41 @@ class RateLimit(Passing):
         if self.within is None:
             raise ConfigError(f"RateLimit({n}, per=None)", why="a rate is a number in a time", do='give per="1m"')
 
-    def compared(self, schema: pa.Schema) -> tuple[str, ...]:
+    def columns_to_remember(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.by
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         assert self.within is not None
-        return limited(Keys.of(keys, len(times)).codes, times, self.n, self.within.micros)
+        return limit_rate(Keys.of(keys, len(times)).codes, times, self.n, self.within.micros)
 
-    def remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.ones(len(times), np.bool_)
 
 
-# Tells that no event of a key has come for some time.
+# A bolt that reports that no event of a key has come for some time.
 
 
 class Silence(BatchWindowedBolt, Operator):
-    """Emits the last event of a key when no other has followed within ``after``, by event time.
+    """Emits the last event of a key when no other event of the key has followed within ``after``, by event time.
 
         Silence("3m", by="symbol", end="silent_at").with_timestamp_field("ts")
 
-    ``after``: how long nothing has come, counted from an event of the key. An event exactly ``after`` later is too
-    late: the silence has happened. ``by``: the columns of the key; without them all events have the same. A null is a
-    key like any other. A key that has never sent anything is not known.
+    ``after``: the length of a silence, counted from an event of the key. An event exactly ``after`` later does not
+    prevent the silence. ``by``: the columns of the key; without them all events have one key. A null is a key like any
+    other. A key without any event is unknown, and has no silence.
 
-    A row has the columns of that event, and its time is ``after`` later; ``end`` names a column for that moment. It is
-    emitted when the watermark reaches this moment, once for each silence, on all inputs. Among events of equal time,
-    the one that arrived last is the last. The end of the streams is no silence: ``with_time(close_fires=True)`` makes
-    it one of every key. Where the whole source may fall silent, ``with_watermark(idle_timeout=)`` has the clock end the
-    silences.
+    A row has the columns of the last event, and as its time the end of the silence, ``after`` later; ``end`` names a
+    column for this time. The row is emitted when the watermark reaches this time, once for each silence. An event of
+    the key on any input prevents the silence. Of several events of equal time the last to arrive is the last event.
 
-    One event of each key is kept behind the watermark, until it has been emitted. In the accounts it is then windowed;
-    events that others follow are unwindowed. With several tasks, group the inputs by fields among ``by``.
+    At the end of the streams no silence is reported, unless ``with_time(close_fires=True)`` reports one of every key.
+    If all inputs may stop sending, set ``with_watermark(idle_timeout=)``, so that the clock advances the watermark.
 
-    Raises ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for a new name that is taken.
+    One event of each key is kept until it is emitted or followed by another event. In the accounts, emitted events are
+    windowed, and events that others follow are unwindowed. With several tasks, group the inputs by fields among ``by``.
+
+    Raises ConfigError for an ``after`` of zero, for lifetimes, for an unknown column, and for an ``end`` with the name
+    of another column.
     """
 
     settings: WindowSettings = WindowSettings(
@@ -451,8 +438,8 @@ class Silence(BatchWindowedBolt, Operator):
     )
     rows_are_of_events = True
     takes_retractions = False
-    formed = "one at each event that no other follows in time"
-    kept = (*Operator.kept, "close_fires")
+    windows_in_words = "one at each event that no other follows in time"
+    fixed_rules = (*Operator.fixed_rules, "close_fires")
     _schema: pa.Schema | None = None
 
     @checked_value
@@ -467,12 +454,12 @@ class Silence(BatchWindowedBolt, Operator):
         return self.by
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns the bolt with its columns; raises ConfigError if they cannot be."""
-        schema = unified(inputs)
+        """Returns the bolt with its columns; raises ConfigError if a column does not fit."""
+        schema = unified_schema(inputs)
         if schema is None:
             return self
         added = [] if self.end is None else [self.end]
-        check_columns("Silence", wrong_groups("Silence", "by", self.by, schema), taken_names("Silence", added, schema))
+        check_columns("Silence", column_errors("Silence", "by", self.by, schema), name_clashes("Silence", added, schema))
         if self.end is not None:
             schema = schema.append(pa.field(self.end, TIMESTAMP))
         bound = copy(self)
@@ -483,7 +470,7 @@ class Silence(BatchWindowedBolt, Operator):
         return {} if self._schema is None else {DEFAULT_STREAM: self._schema}
 
     def execute_all(self, windows: WindowBatch) -> tuple[pa.Table, NDArray[np.int64]] | None:
-        """Called with silences, each with the event before it."""
+        """Called with windows that hold the last event before a silence, and end with the silence."""
         table, index = windows.table, windows.index
         if not len(index):
             return None
@@ -491,27 +478,27 @@ class Silence(BatchWindowedBolt, Operator):
             table = table.append_column(self.end, to_column(windows.window_ends[index]))
         return table, index
 
-    def _with(self, **changes: Any) -> Self:
+    def _with_settings(self, **changes: Any) -> Self:
         if changes.get("lifetime") is not None:
             raise ConfigError(
                 "Silence of events with lifetimes",
                 why="it counts from the time of an event, however long the event lasts",
                 do="leave with_lifetime out",
             )
-        return super()._with(**changes)
+        return super()._with_settings(**changes)
 
 
-# Plain bolts that move events in time, and the watermark with them; and such as change how long events last.
+# Bolts that move events in time, and the watermark with them, or change how long events last.
 
 
 class ShiftTime(BatchBolt):
-    """Moves all events by a fixed time, and the watermark by as much: by 5 s, a watermark of 12 is one of 17 (SI-25).
+    """Moves the times of events and the watermark by a fixed duration (SI-25).
 
         builder.set_bolt("later", ShiftTime("5s")).shuffle_grouping("totals")
 
-    It moves the time that events have from a windowed bolt before it. Columns stay as they are, except for ``fields``:
-    these hold times (timestamps, or whole numbers of milliseconds) and are moved too. Behind a spout, where events
-    have no time yet, it moves these columns only.
+    Events have a time if they come from a windowed bolt. Behind a spout, where events have no time yet, only the
+    columns ``fields`` are moved. These hold times: timestamps, or whole numbers of milliseconds. Other columns do not
+    change.
     """
 
     @checked_value
@@ -521,8 +508,8 @@ class ShiftTime(BatchBolt):
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its input; raises ConfigError if ``fields`` are not times, or inputs
-        differ."""
+        """Returns the bolt with the columns of its inputs; raises ConfigError if ``fields`` are not times, or inputs
+        have different columns."""
         bound = copy(self)
         bound._schema = _one_schema(inputs)
         check_columns("ShiftTime", *(_wrong_times(bound._schema, name, self.time_shift) for name in self._fields))
@@ -538,17 +525,18 @@ class ShiftTime(BatchBolt):
 
 
 class AlterLifetime(BatchBolt):
-    """Changes how long events last: the column of their ends, and their starts with it if asked (SI-25).
+    """Changes how long events last: sets or moves their ends, and can shift their starts (SI-25).
 
-    ``end`` is the column that ``with_lifetime`` names. Give one of two: ``duration``, and events end this long after
-    the time in the column ``start``, whatever their end was (the column ``end`` is added if it is missing); or
-    ``extend``, and the time in ``end`` is moved by this much. Events that never end (null, 9999-12-31) still do not.
+    ``end``: the column that ``with_lifetime`` names. Give either ``duration`` or ``extend``. With ``duration`` an event
+    ends this long after the time in the column ``start``, whatever its end was; the column ``end`` is added if it is
+    missing. With ``extend`` the time in the column ``end`` is moved by this much; an event without an end (null,
+    9999-12-31) stays without one.
 
-    The end of a lifetime is exclusive: an event exactly a ``duration`` after another's start does not meet it. With
-    ``inclusive`` it does: lifetimes of a ``duration`` end a microsecond later.
+    The end of a lifetime is exclusive: an event exactly a ``duration`` after the start of another does not overlap it.
+    With ``inclusive=True`` lifetimes of a ``duration`` end a microsecond later, so that these events overlap.
 
-    ``shift`` moves their starts: the time that they have from a windowed bolt before it, the column ``start`` if one is
-    named, and the watermark. A ``duration`` then counts from the new start.
+    ``shift`` moves the starts of events: the times that they got from an earlier windowed bolt, the column ``start`` if
+    it is named, and the watermark. A ``duration`` then counts from the new start.
 
         AlterLifetime("until", start="ts", duration="10s")
     """
@@ -585,14 +573,14 @@ class AlterLifetime(BatchBolt):
                 why="it says whether the end of a lifetime of that duration is inclusive",
                 do="give duration=, or leave inclusive out",
             )
-        self._last = int(inclusive)
-        """Microseconds by which a lifetime is longer than the duration."""
+        self._inclusive_micros = int(inclusive)
+        """Microseconds by which a lifetime is longer than the duration: 1 if inclusive, else 0."""
         self._extend = None if extend is None else as_shift(extend).micros
         self._schema: pa.Schema | None = None
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
-        """Returns a copy with the columns of its input, and the end; raises ConfigError if they are not times, or
-        inputs differ."""
+        """Returns the bolt with the columns of its inputs and the column of ends; raises ConfigError if a column does
+        not hold times, or inputs have different columns."""
         schema = _one_schema(inputs)
         starts = () if self._start is None else _wrong_times(schema, self._start, self.time_shift)
         check_columns("AlterLifetime", starts, self._wrong_ends(schema))
@@ -603,7 +591,7 @@ class AlterLifetime(BatchBolt):
         return bound
 
     def _wrong_ends(self, schema: pa.Schema) -> Iterator[ConfigError]:
-        """Yields errors about the column of ends; with a duration it need not exist."""
+        """Yields an error if ends cannot be stored in the column ``end``; with a duration it may be missing."""
         if self._extend is not None:
             yield from _wrong_times(schema, self._end, self._extend)
             return
@@ -612,7 +600,7 @@ class AlterLifetime(BatchBolt):
         wrong = [*_wrong_times(schema, self._end, 0)]
         yield from wrong
         kind = schema.field(self._end).type
-        if not wrong and self._last and _unit(kind) > 1:
+        if not wrong and self._inclusive_micros and _unit(kind) > 1:
             yield ConfigError(
                 f"AlterLifetime(inclusive=True) with ends in {self._end!r}, which is {kind}",
                 why="lives that hold their ends last a microsecond longer, and the column has a coarser unit",
@@ -632,12 +620,12 @@ class AlterLifetime(BatchBolt):
         assert self._start is not None
         assert self._duration is not None
         times, wrong = from_column(batch.column(self._start))
-        ends = pa.array(times + self._duration + self._last, mask=None if wrong is None else wrong != "")
+        ends = pa.array(times + self._duration + self._inclusive_micros, mask=None if wrong is None else wrong != "")
         return _set(batch, self._end, _of_kind(ends, self._schema.field(self._end).type))
 
 
 def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Returns the columns of all inputs; raises ConfigError if they are not the same."""
+    """Returns the columns of all inputs; raises ConfigError if inputs have different columns."""
     schemas = list(inputs.values())
     if any(not schema.equals(schemas[0]) for schema in schemas):
         raise ConfigError(
@@ -649,7 +637,7 @@ def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]:
-    """Yields errors about a column of times that is to be shifted by a number of microseconds."""
+    """Yields an error if times in a column cannot be shifted by ``by`` microseconds."""
     if name not in schema.names:
         yield ConfigError(
             f"there is no column {name!r} to shift{did_you_mean_column(name, schema.names)}",
@@ -673,22 +661,22 @@ def _wrong_times(schema: pa.Schema, name: str, by: int) -> Iterator[ConfigError]
 
 
 def _unit(kind: pa.DataType) -> int:
-    """Returns the unit of a column in microseconds; 1 for finer units."""
+    """Returns the unit of a column of times in microseconds; 1 for finer units."""
     if pa.types.is_timestamp(kind):
         return {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     return 1_000
 
 
 def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns a mask of the known ends; an end on 9999-12-31 stands for none."""
+    """Returns a mask of the known ends; 9999-12-31 stands for an unknown end."""
     open_end = pa.scalar(OPEN_END, pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else OPEN_END // 1_000
     kind = pa.timestamp("us") if pa.types.is_timestamp(ends.type) else pa.int64()
     return pc.less(ends.cast(kind, safe=False), open_end)
 
 
 def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
-    """Returns a column of times, moved later by a number of microseconds; ``where``: a mask of the times to move, None
-    for all."""
+    """Returns a column of times, moved by a number of microseconds; ``where``: a mask of the times to move (None:
+    all)."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
     numbers = column.cast(pa.int64())
@@ -697,7 +685,7 @@ def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = Non
 
 
 def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns times in microseconds as a column of another type; raises an error if that type is coarser."""
+    """Returns times in microseconds as a column of another type; Arrow raises an error if a time would be rounded."""
     times = micros.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(kind):
         return times.cast(pa.timestamp(kind.unit)).cast(kind)

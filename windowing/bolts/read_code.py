@@ -24,63 +24,63 @@ if TYPE_CHECKING:
 _NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _LIBRARIES = {"numpy", "pandas", "pyarrow", "pyspark"}
-_OURS = {"windowing", "policies", "manager", "topologies"} | _LIBRARIES
-_NOT_USERS = _OURS | sys.stdlib_module_names
+_NOT_USERS = {"windowing", "policies", "manager", "topologies"} | _LIBRARIES | sys.stdlib_module_names
 _WRAPPERS = (partial, partialmethod, cached_property, singledispatchmethod, type(lru_cache(len)))
 """Types that hold a function, but are not functions."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque, SimpleNamespace)
-_LEAD_ON = (FunctionType, type, property, MethodType, staticmethod, classmethod, *_WRAPPERS)
-"""Types of the values in which further functions are."""
+_CODE_HOLDERS = (FunctionType, type, property, MethodType, staticmethod, classmethod, *_WRAPPERS)
+"""Types of the values that hold further functions."""
 _MOST = 20_000
-"""Most functions and values that are examined."""
+"""Greatest number of functions and values that are examined."""
 
 
 def asks_for_expired(bolt: TaskBolt) -> bool:
     """True if the bolt's code reads ``.expired``, ``.get_expired`` or ``.select_expired``.
 
-    The search covers its methods, and the functions that they name. An attribute of ``self`` with such a name does not
-    count. Names that are put together at run time are not found.
+    The search covers the methods of the bolt, and the functions that they name. An attribute of ``self`` with such a
+    name does not count. Names that are put together at run time are not found.
     """
-    functions = (value for value in islice(_reached(bolt), _MOST) if _is_a(value, FunctionType))
+    functions = (value for value in islice(_reachable(bolt), _MOST) if _is_instance(value, FunctionType))
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
 def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
-    """Returns the texts in a bolt's methods, in the functions that they name, and in the values that these and the bolt
-    hold. They include the columns that the bolt asks for by name, even in code that has not run yet. None if the bolt
-    holds more than can be searched.
+    """Returns the texts in the code of a bolt; None if the bolt holds too many values to be searched.
 
-    Names that are put together at run time are not found.
+    These are the texts in its methods, in the functions that methods name, and in the values that functions and the
+    bolt hold. So they include the columns that the bolt reads by name, even in code that has not run yet. Names that
+    are put together at run time are not found.
     """
     names: set[str] = set()
-    for visited, each in enumerate(_reached(bolt, objects=True)):
+    for visited, each in enumerate(_reachable(bolt, objects=True)):
         if visited >= _MOST:
             return None
         if issubclass(type(each), str):
             names.add(each)
-        elif _is_a(each, FunctionType) and _is_users(each):
-            names.update(text for code in _codes(each.__code__) for text in _texts(code.co_consts))
+        elif _is_instance(each, FunctionType) and _is_users(each):
+            names.update(text for code in _nested_codes(each.__code__) for text in _texts(code.co_consts))
     return frozenset(names)
 
 
-# Methods of a user's class that look like hooks and are none.
+# Methods of a user's class that look like hooks but are not.
 
 
 _LIKENESS = 0.75
-"""Least likeness of names that count as misspellings, for ``nearest``: ``on_timer`` and ``on_time``, ``evicts`` and
-``evict``."""
-_MOST_BESIDE = 5_000
-"""Most values that are examined for a name, the nearest first."""
+"""Least likeness, for ``nearest``, of two names of which one counts as a misspelling of the other: ``on_timer`` and
+``on_time``, ``evicts`` and ``evict``."""
+_MOST_NEARBY = 5_000
+"""Greatest number of values that are searched for the name of a method, the nearest first."""
 
 
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
-    """Raises ConfigError for a method of a user's class that nobody calls, because a hook has another name.
+    """Raises ConfigError for a method of a user's class that is probably a hook with a misspelled name.
 
-    Such a method is public, new in a class that derives from windbolt's, and can be called with the arguments of a hook
-    that its class does not define. Its name is like that hook's; in classes with hooks ``on_...``, every name that
-    begins so is like them, if an argument is named like one of theirs. A method is the user's own if its name, or the
-    beginning of its name (``f"on_{kind}"``), is anywhere in the code of the classes or of their modules, or if a
-    decorator or a table holds it.
+    Such a method is public and new in a class that derives from windbolt's. It can be called with the arguments of a
+    hook that its class does not define, and its name is like the name of that hook. In classes with hooks ``on_...``,
+    every name that begins with ``on_`` is like these hooks if one of its arguments has the name of one of theirs.
+
+    No error is raised for a method that the user's code may call: its name, or the beginning of its name
+    (``f"on_{kind}"``), is somewhere in the code of the classes or of their modules, or a decorator or a table holds it.
     """
     users = [each for each in type(instance).__mro__ if _is_users(each)]
     others = [each for each in type(instance).__mro__ if not _is_users(each)]
@@ -89,42 +89,42 @@ def check_hooks(instance: object, hooks: Iterable[str]) -> None:
     bases = tuple(each for each in others if known.keys() & vars(each).keys())
     derived = [each for each in users if issubclass(each, bases)]
     inherited = {name for each in {*others, *users} - {*derived} for name in dir(each)}
-    beside: set[str] = set()
+    nearby: set[str] = set()
     beginnings: tuple[str, ...] = ()
     for kind in derived:
-        left = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
+        undefined = known.keys() - vars(kind).keys() - getattr(instance, "__dict__", {}).keys()
         for name in [*vars(kind)]:
             if name.startswith("_") or name in inherited or not isinstance(vars(kind)[name], FunctionType):
                 continue
-            meant = _meant(vars(kind)[name], name, known, left)
-            if meant and not beside:
-                beside = _names_used_around(instance, users)
-                cut = {re.split("[%{]", text, maxsplit=1)[0] for text in beside}  # of on_{kind} and on_%s
+            meant = _similar_hooks(vars(kind)[name], name, known, undefined)
+            if meant and not nearby:
+                nearby = _names_used_nearby(instance, users)
+                cut = {re.split("[%{]", text, maxsplit=1)[0] for text in nearby}  # of on_{kind} and on_%s
                 beginnings = tuple(each for each in cut if each.endswith("_"))
-            if meant and name not in beside and not name.startswith(beginnings):
-                code, said = vars(kind)[name].__code__, " or ".join(meant)
+            if meant and name not in nearby and not name.startswith(beginnings):
+                code, hooks_in_words = vars(kind)[name].__code__, " or ".join(meant)
                 raise ConfigError(
                     f"{kind.__name__}.{name} is never called, at {code.co_filename}:{code.co_firstlineno}",
-                    why=f"neither windbolt nor the code beside it does; windbolt calls {said}",
-                    do=f"rename it to {said}; if it is your own, begin its name with an underscore: _{name}",
+                    why=f"neither windbolt nor the code beside it does; windbolt calls {hooks_in_words}",
+                    do=f"rename it to {hooks_in_words}; if it is your own, begin its name with an underscore: _{name}",
                 )
 
 
-def _meant(method: FunctionType, name: str, known: Mapping[str, Any], left: Set[str]) -> list[str]:
-    """Returns the remaining hooks that a method may be a misspelling of."""
+def _similar_hooks(method: FunctionType, name: str, known: Mapping[str, Any], undefined: Set[str]) -> list[str]:
+    """Returns the undefined hooks of which the name of a method may be a misspelling."""
     like, shared = nearest(name, known, len(known), _LIKENESS), 0
     if not like and name.startswith("on_") and any(hook.startswith("on_") for hook in known):
         like, shared = sorted(hook for hook in known if hook == "track" or hook.startswith("on_")), 1
     arguments = inspect.signature(method)
     meant = []
-    for hook in [hook for hook in like if hook in left]:
+    for hook in [hook for hook in like if hook in undefined]:
         given = inspect.signature(known[hook]).parameters
-        if len((given.keys() & arguments.parameters.keys()) - {"self"}) >= shared and _takes(arguments, given):
+        if len((given.keys() & arguments.parameters.keys()) - {"self"}) >= shared and _accepts(arguments, given):
             meant.append(hook)
     return meant
 
 
-def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
+def _accepts(arguments: inspect.Signature, given: Iterable[str]) -> bool:
     try:
         arguments.bind(*given)
     except TypeError:
@@ -132,24 +132,27 @@ def _takes(arguments: inspect.Signature, given: Iterable[str]) -> bool:
     return True
 
 
-def _names_used_around(instance: object, users: list[type]) -> set[str]:
-    """Returns the names that the code of classes, of their modules and of the objects in these loads, the texts in it,
-    and the names of the functions that tables and other objects hold."""
+def _names_used_nearby(instance: object, users: list[type]) -> set[str]:
+    """Returns the names by which the code of some classes and their modules may call a method.
+
+    These are the names that the code loads, the texts in the code, and the names of functions that tables and other
+    objects hold.
+    """
     modules = [vars(sys.modules[each.__module__]) for each in users if each.__module__ in sys.modules]
     waiting = deque[Any]([instance, *users, *(value for space in modules for value in list(space.values()))])
     seen: dict[int, Any] = {}
     names: set[str] = set()
-    while waiting and len(seen) < _MOST_BESIDE:
+    while waiting and len(seen) < _MOST_NEARBY:
         value = waiting.popleft()
-        kind = type(value)  # not isinstance: a proxy may look for what it stands for when it is asked what it is
+        kind = type(value)  # not isinstance, which may make a proxy resolve its object
         if id(value) in seen or (issubclass(kind, type | FunctionType) and not _is_users(value)):
             continue
         seen[id(value)] = value
         if issubclass(kind, type):
             waiting.extend(vars(value).values())
         elif kind is FunctionType:
-            waiting.extend(_named(value))
-            names.update(text for code in _codes(value.__code__) for text in _texts_loaded(code))
+            waiting.extend(_values_named_in(value))
+            names.update(text for code in _nested_codes(value.__code__) for text in _texts_loaded(code))
         elif issubclass(kind, (property, MethodType, staticmethod, classmethod, *_WRAPPERS)):
             waiting.extend(_parts_of(value, objects=False))
         elif issubclass(kind, _CONTAINERS) or (_is_users(kind) and kind is not ModuleType):
@@ -160,7 +163,7 @@ def _names_used_around(instance: object, users: list[type]) -> set[str]:
 
 
 def _texts_loaded(code: CodeType) -> Iterator[str]:
-    """Yields the names and texts in code, without the names that the body of a class gives to its methods."""
+    """Yields the names and texts in code, except the names that the body of a class gives to its methods."""
     if code.co_flags & inspect.CO_OPTIMIZED:
         yield from (*code.co_names, *_texts(code.co_consts))
     else:
@@ -170,13 +173,13 @@ def _texts_loaded(code: CodeType) -> Iterator[str]:
 
 
 def is_users_class(kind: type) -> bool:
-    """True for a class that is not windbolt's own."""
+    """True for a class of the user, not of windbolt, a library or Python."""
     return _is_users(kind)
 
 
-def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
-    """Yields the functions and classes that a bolt consists of, holds or names, and the values that the user's own ones
-    among them hold and name; with ``objects`` also the contents of containers and other objects."""
+def _reachable(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
+    """Yields the functions and classes that a bolt consists of, holds or names, and recursively those that the user's
+    functions and classes hold or name; with ``objects`` also the contents of containers and other objects."""
     held = [value for name, value in vars(bolt).items() if name != "settings"]  # whose columns are known
     waiting: list[Any] = [*held, *_methods(type(bolt))]
     seen: dict[int, Any] = {}
@@ -187,16 +190,16 @@ def _reached(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
         seen[id(value)] = value  # an object that is kept keeps its id to itself
         yield value
         parts = _parts_of(value, objects)
-        waiting.extend(parts if objects else [each for each in parts if _is_a(each, _LEAD_ON)])
+        waiting.extend(parts if objects else [each for each in parts if _is_instance(each, _CODE_HOLDERS)])
 
 
 def _parts_of(value: Any, objects: bool) -> Iterable[Any]:
-    """Returns what a function of the user names, what a class, property or wrapper holds; with ``objects`` also the
-    contents of containers and other objects."""
+    """Returns the values that a function of the user names, or that a class, property or wrapper holds; with
+    ``objects`` also the contents of containers and other objects."""
     kind = type(value)
     parts: Iterable[Any] = ()
-    if _is_a(value, FunctionType):
-        parts = _named(value) if _is_users(value) else ()
+    if _is_instance(value, FunctionType):
+        parts = _values_named_in(value) if _is_users(value) else ()
     elif issubclass(kind, type):
         users = [each for each in value.__mro__ if _is_users(each)] if _is_users(value) else ()
         parts = [member for each in users for member in vars(each).values()]
@@ -211,9 +214,9 @@ def _parts_of(value: Any, objects: bool) -> Iterable[Any]:
     return parts
 
 
-def _is_a(value: Any, kinds: Any) -> bool:
-    """True for a value of these types, and for one that says so, as the wrappers of ``wrapt`` do. Others fail when they
-    are asked, as Flask's ``request`` does while no request is served."""
+def _is_instance(value: Any, kinds: Any) -> bool:
+    """True if a value is an instance of these types; False if ``isinstance`` fails, as for Flask's ``request`` while no
+    request is served."""
     try:
         return isinstance(value, kinds)
     except Exception:
@@ -221,7 +224,7 @@ def _is_a(value: Any, kinds: Any) -> bool:
 
 
 def _is_open(kind: type) -> bool:
-    """True for the type of a container, and of an object that is not the system's."""
+    """True for the type of a container, and for types that are neither Python's nor a library's."""
     top = kind.__module__.partition(".")[0]
     return issubclass(kind, _CONTAINERS) or top not in sys.stdlib_module_names | _LIBRARIES
 
@@ -237,7 +240,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _methods(kind: type) -> Iterator[Any]:
-    """Yields the methods of a class, and inherited methods that it does not replace, or calls by ``super()``."""
+    """Yields the methods of a class and its inherited methods, except those that are overridden without a call of
+    ``super()``."""
     replaced: set[str] = set()
     for each in kind.__mro__:
         if not _is_users(each):
@@ -251,16 +255,16 @@ def _methods(kind: type) -> Iterator[Any]:
 
 
 def _calls_super(method: Any) -> bool:
-    """True if the code of a method, or of the function that it wraps, names ``super``."""
+    """True if the code of a method, or of a function in it, names ``super``."""
     waiting, seen = [method], set[int]()
     while waiting:
         value = waiting.pop()
         if id(value) in seen or issubclass(type(value), type):
             continue
         seen.add(id(value))
-        if not _is_a(value, FunctionType):
+        if not _is_instance(value, FunctionType):
             waiting.extend(_parts_of(value, objects=False))
-        elif any("super" in code.co_names for code in _codes(value.__code__)):
+        elif any("super" in code.co_names for code in _nested_codes(value.__code__)):
             return True
         else:
             waiting.extend(_wrapped(value))
@@ -289,8 +293,8 @@ def _reads(code: CodeType) -> bool:
     return any(_reads(each) for each in code.co_consts if isinstance(each, CodeType))
 
 
-def _named(function: FunctionType) -> list[Any]:
-    """Returns the values of the names in a function: globals, names in modules, its closure, and defaults."""
+def _values_named_in(function: FunctionType) -> list[Any]:
+    """Returns the values of the names in a function: globals, members of modules, its closure and its defaults."""
     names, space = _names(function.__code__), function.__globals__
     found: list[Any] = [space[name] if name in space else sys.modules.get(name) for name in names]
     modules, seen = found, set[str]()
@@ -306,11 +310,11 @@ def _named(function: FunctionType) -> list[Any]:
 
 @lru_cache(maxsize=4096)
 def _names(code: CodeType) -> frozenset[str]:
-    return frozenset(name for each in _codes(code) for name in each.co_names)
+    return frozenset(name for each in _nested_codes(code) for name in each.co_names)
 
 
 def _wrapped(function: FunctionType) -> Iterator[Any]:
-    """Yields a function's closure values and attributes; the function that a decorator has wrapped is among them."""
+    """Yields the closure values and the attributes of a function, among them the function that a decorator wraps."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -319,7 +323,7 @@ def _wrapped(function: FunctionType) -> Iterator[Any]:
     yield from vars(function).values()
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):

@@ -23,7 +23,7 @@ from tests.helpers.input_fuzz import KINDS
 from tests.helpers.places import ROOT
 from topologies.io.formats import FileFormat, FileSplit, file_format
 from topologies.step.read_bolt import LinesFormat
-from windowing.conversion import in_scale
+from windowing.conversion import plain_decimal
 from windowing.errors import ConfigError, DataError
 from windowing.schema import from_rows, parse_schema
 
@@ -102,9 +102,9 @@ def test_text_is_a_decimal_exactly_or_none_at_all(text: str, precision: int, sca
     fits = not exact or (-exponent <= scale and len(digits) + exponent <= precision - scale)
     if not fits:
         with pytest.raises(pa.ArrowInvalid):
-            in_scale(text, precision, scale)
+            plain_decimal(text, precision, scale)
         return
-    plain = in_scale(text, precision, scale)
+    plain = plain_decimal(text, precision, scale)
     assert Decimal(plain) == exact
     assert "e" not in plain.lower()
 

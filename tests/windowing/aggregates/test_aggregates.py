@@ -33,8 +33,8 @@ from windowing import (
     TopologyError,
     aggregates,
 )
-from windowing.aggregates.accumulators import DenseAccumulator, Folded
-from windowing.aggregates.declared import Cells
+from windowing.aggregates.accumulators import DenseAccumulator, EventColumns
+from windowing.aggregates.declared import RowWindows
 from windowing.aggregates.groups import Groups, Keys
 from windowing.aggregates.statistics import Digest
 from windowing.bolts.aggregate_bolt import BoundAggregates
@@ -246,9 +246,9 @@ def fold(bound: BoundAggregates, table: pa.Table, times: Sequence[int], width: i
     slices = np.zeros(len(times), np.int64) if width is None else moments // width
     keys = Keys.of([pa.array(slices), *(columns[name] for name in bound.by)], len(times), ordered=True)
     groups = Groups(keys.codes, keys.size)
-    events = Folded(columns, moments)
+    events = EventColumns(columns, moments)
     states = [each.fold(events, groups) for each in bound.accumulators]
-    return rows_of(bound, keys.columns(groups.cells), groups.counts, states)
+    return rows_of(bound, keys.columns(groups.present_codes), groups.counts, states)
 
 
 def merge(bound: BoundAggregates, rows: pa.Table, *, sliced: bool = True) -> pa.Table:
@@ -264,7 +264,7 @@ def merge(bound: BoundAggregates, rows: pa.Table, *, sliced: bool = True) -> pa.
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
         states.append(each.merge(each.loaded(own), groups))
     counts = groups.sums(rows["events"].to_numpy())
-    return rows_of(bound, keys.columns(groups.cells), counts, states)
+    return rows_of(bound, keys.columns(groups.present_codes), counts, states)
 
 
 def rows_of(bound: BoundAggregates, keys: list[pa.Array], counts: Any, states: list[Any]) -> pa.Table:
@@ -291,7 +291,7 @@ def finish(bound: BoundAggregates, rows: pa.Table) -> list[dict[str, Any]]:
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
         states.append(each.loaded(own))
     zeros = np.zeros(len(rows), np.int64)
-    cells = Cells(rows["events"].to_numpy(), zeros, zeros)
+    cells = RowWindows(rows["events"].to_numpy(), zeros, zeros)
     place = {each: at for at, each in enumerate(bound.accumulators)}
     for _, aggregate in bound.aggregates:
         column = aggregate.finish([states[place[each]] for each in aggregate.accumulators], cells)
@@ -514,7 +514,7 @@ def test_quantiles_of_many_values_are_off_by_less_than_a_hundredth_of_them(shape
         "ordered": np.arange(count, dtype=float),
     }[shape]
     digest = Digest("v", 500)
-    parts = [digest.fold(Folded({"v": pa.array(part)}, np.zeros(len(part), np.int64)), one_group(len(part)))
+    parts = [digest.fold(EventColumns({"v": pa.array(part)}, np.zeros(len(part), np.int64)), one_group(len(part)))
              for part in np.array_split(values, cut)]  # fmt: skip
     rows = [pa.concat_arrays([pa.array(part[at], kind) for part in parts]) for at, kind in
             enumerate(digest.columns.values())]  # fmt: skip
@@ -522,7 +522,7 @@ def test_quantiles_of_many_values_are_off_by_less_than_a_hundredth_of_them(shape
     ordered = np.sort(values)
     for q, allowed in [(0.001, 0.0005), (0.01, 0.001), (0.1, 0.007), (0.5, 0.01), (0.9, 0.007), (0.99, 0.001)]:
         quantile = aggregates.quantile("v", q).bound("q", pa.schema([("v", pa.float64())]))
-        (found,) = quantile.finish([state], Cells(*[np.array([count])] * 3)).to_pylist()
+        (found,) = quantile.finish([state], RowWindows(*[np.array([count])] * 3)).to_pylist()
         low, high = (np.searchsorted(ordered, found, side) / count for side in ("left", "right"))
         assert low - allowed <= q <= high + allowed
 
@@ -530,11 +530,11 @@ def test_quantiles_of_many_values_are_off_by_less_than_a_hundredth_of_them(shape
 def test_infinities_among_many_values_do_not_spoil_a_quantile() -> None:
     values = pa.array([*np.arange(9000.0), *[-math.inf] * 500, *[math.inf] * 500])
     digest = Digest("v", 500)
-    state = digest.fold(Folded({"v": values}, np.zeros(10_000, np.int64)), one_group(10_000))
+    state = digest.fold(EventColumns({"v": values}, np.zeros(10_000, np.int64)), one_group(10_000))
     found = []
     for q in (0, 0.049, 0.5, 0.951, 1):
         quantile = aggregates.quantile("v", q).bound("q", pa.schema([("v", pa.float64())]))
-        found += quantile.finish([state], Cells(*[np.array([10_000])] * 3)).to_pylist()
+        found += quantile.finish([state], RowWindows(*[np.array([10_000])] * 3)).to_pylist()
     assert found == [-math.inf, -math.inf, pytest.approx(4500, abs=90), math.inf, math.inf]
 
 
@@ -544,7 +544,7 @@ def one_group(rows: int) -> Groups:
 
 def test_a_digest_is_the_same_whenever_it_is_made() -> None:
     values = pa.array(np.random.default_rng(3).normal(size=20_000))
-    events = Folded({"v": values}, np.zeros(len(values), np.int64))
+    events = EventColumns({"v": values}, np.zeros(len(values), np.int64))
     once, again = (Digest("v", 100).fold(events, one_group(len(values)))[0].to_pylist() for _ in range(2))
     assert once == again
 
@@ -578,19 +578,19 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
         for part in (slice(0, middle), slice(middle, None)):
             groups = Groups(keys.codes[part], keys.size)
             at, times = range(len(case.times))[part], np.array(case.times[part], np.int64)
-            state = each.fold(Folded({name: column.take(pa.array(at, pa.int64())) for name, column in columns.items()},
+            state = each.fold(EventColumns({name: column.take(pa.array(at, pa.int64())) for name, column in columns.items()},
                                      times), groups)  # fmt: skip
             full = each.empty(keys.size)
             for entries, values in zip(full, each.loaded(each.stored(state)), strict=True):
                 assert entries.dtype == values.dtype
-                entries[groups.cells] = values
+                entries[groups.present_codes] = values
             sides.append(full)
             rows.append(state)
-            codes.append(groups.cells)
+            codes.append(groups.present_codes)
         merged = Groups(np.concatenate(codes), keys.size)
         expected = each.merge([np.concatenate(pair) for pair in zip(*rows, strict=True)], merged)
         combined = each.combined(*sides)
-        for found, wanted in zip(each.taken(combined, merged.cells), expected, strict=True):
+        for found, wanted in zip(each.take(combined, merged.present_codes), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * _greatest(wanted))
         for joined in (each.combined(each.empty(keys.size), combined), each.combined(combined, each.empty(keys.size))):
             for found, wanted in zip(joined, combined, strict=True):
@@ -607,12 +607,12 @@ def test_entries_of_a_state_can_be_taken() -> None:
     wanted = {"n": aggregates.sum("near"), "all": aggregates.collect("text"), "last": aggregates.last("text")}
     bound = bound_aggregates_of(case, **wanted)
     columns = {name: case.table[name].combine_chunks() for name in case.table.column_names}
-    events, groups = Folded(columns, np.zeros(3, np.int64)), Groups(np.arange(3), 3)
+    events, groups = EventColumns(columns, np.zeros(3, np.int64)), Groups(np.arange(3), 3)
     at = np.array([2, 0])
     for each in bound.accumulators:
         state = each.fold(events, groups)
         whole_columns = each.stored(state)
-        for column, taken in zip(whole_columns, each.stored(each.taken(state, at)), strict=True):
+        for column, taken in zip(whole_columns, each.stored(each.take(state, at)), strict=True):
             assert taken.equals(column.take(pa.array(at)))
 
 
@@ -675,12 +675,12 @@ def test_parts_of_a_sum_may_be_beyond_64_bits(cut: int) -> None:
     assert isinstance(wide, DenseAccumulator)
     values = np.array([1 << 62, 1 << 62, -(1 << 62), -5], np.int64)
     folded = [
-        each.fold(Folded({"v": pa.array(part)}, np.arange(len(part))), Groups(np.zeros(len(part), np.int64), 1))
+        each.fold(EventColumns({"v": pa.array(part)}, np.arange(len(part))), Groups(np.zeros(len(part), np.int64), 1))
         for each in (wide, present)
         for part in (values[:cut], values[cut:])
     ]
     found = [wide.combined(*folded[:2]), [folded[2][0] + folded[3][0]]]
-    cells = Cells(np.array([4]), np.array([0]), np.array([1]))
+    cells = RowWindows(np.array([4]), np.array([0]), np.array([1]))
     assert total.finish(found, cells).to_pylist() == [(1 << 62) - 5]
     with pytest.raises(DataError, match="64 bits"):
         total.finish([wide.combined(found[0], wide.combined(found[0], found[0])), found[1]], cells)
@@ -690,7 +690,7 @@ def test_parts_of_a_sum_may_be_beyond_64_bits(cut: int) -> None:
 def test_a_spread_of_far_values_is_the_same_however_windows_are_joined() -> None:
     (moments,) = aggregates.std("v").bound("s", pa.schema([("v", pa.float64())])).accumulators
     assert isinstance(moments, DenseAccumulator)
-    one = moments.fold(Folded({"v": pa.array([1e200, 1e200])}, np.arange(2)), Groups(np.zeros(2, np.int64), 1))
+    one = moments.fold(EventColumns({"v": pa.array([1e200, 1e200])}, np.arange(2)), Groups(np.zeros(2, np.int64), 1))
     for found in (moments.combined(moments.empty(1), one), moments.combined(one, moments.empty(1))):
         assert [column.tolist() for column in found] == [[2], [1e200], [0.0], [0.0]]
 
@@ -861,8 +861,8 @@ def test_groups_are_the_same_found_by_place_or_by_sorting(drawn: list[int], data
     dense, sparse = Groups(codes, 6), Groups(codes * 1_000_000_007, 6_000_000_043)
     assert dense._dense
     assert not sparse._dense
-    assert sparse.cells.tolist() == [cell * 1_000_000_007 for cell in sorted({*drawn})]
-    assert dense.cells.tolist() == sorted({*drawn})
+    assert sparse.present_codes.tolist() == [cell * 1_000_000_007 for cell in sorted({*drawn})]
+    assert dense.present_codes.tolist() == sorted({*drawn})
     kinds = [np.int8, np.int64, np.uint32, np.float64, np.bool_]
     numbers = [data.draw(st.integers(0, 100)) if data else 1 for _ in drawn]
     wanted = np.array([number % 3 > 0 for number in numbers])
@@ -872,13 +872,13 @@ def test_groups_are_the_same_found_by_place_or_by_sorting(drawn: list[int], data
         assert groups.order[groups.starts].tolist() == [drawn.index(cell) for cell in sorted({*drawn})]
         assert groups.starts.tolist() == (np.cumsum(groups.counts) - groups.counts).tolist()
         rows, edges = groups.runs(wanted)
-        for at, cell in enumerate(dense.cells):
+        for at, cell in enumerate(dense.present_codes):
             mine = [row for row, code in enumerate(drawn) if code == cell]
             assert groups.order[groups.starts[at] : groups.starts[at] + groups.counts[at]].tolist() == mine
             assert rows[edges[at] : edges[at + 1]].tolist() == [row for row in mine if wanted[row]]
         for kind in kinds:
             values: Any = np.array(numbers).astype(kind)
-            for number, cell in enumerate(dense.cells):
+            for number, cell in enumerate(dense.present_codes):
                 own = values[codes == cell]
                 assert groups.sums(values)[number] == own.sum()
                 assert groups.reduced(np.maximum, values, kind(0))[number] == own.max()
@@ -889,7 +889,7 @@ def test_no_rows_are_no_groups(size: int) -> None:
     groups = Groups(np.zeros(0, np.int64), size)
     assert len(groups) == 0
     none = np.zeros(0, np.int64)
-    for found in (groups.cells, groups.counts, groups.starts, groups.numbers, groups.sums(none),
+    for found in (groups.present_codes, groups.counts, groups.starts, groups.numbers, groups.sums(none),
                   groups.sums(none.astype(float)), groups.reduced(np.minimum, none, 9)):  # fmt: skip
         assert len(found) == 0
 

@@ -28,7 +28,7 @@ from tests.windowing.aggregates.test_aggregates import (
     over,
 )
 from windowing import ConfigError, aggregates
-from windowing.aggregates.accumulators import Folded
+from windowing.aggregates.accumulators import EventColumns
 from windowing.aggregates.distinct import Registers, estimates
 from windowing.aggregates.groups import Groups
 
@@ -37,7 +37,7 @@ ERROR = 1.04 / 2 ** (BITS / 2)
 
 
 def registers_of(values: pa.Array, groups: Groups) -> pa.Array:
-    (state,) = Registers("v", BITS).fold(Folded({"v": values}, np.zeros(len(values), np.int64)), groups)
+    (state,) = Registers("v", BITS).fold(EventColumns({"v": values}, np.zeros(len(values), np.int64)), groups)
     return state
 
 

@@ -38,7 +38,7 @@ from tests.windowing.aggregates.test_aggregates import (
 )
 from tests.windowing.aggregates.test_picked import RANKED, rank
 from windowing import ConfigError, aggregates
-from windowing.aggregates.accumulators import DenseAccumulator, Folded
+from windowing.aggregates.accumulators import DenseAccumulator, EventColumns
 from windowing.aggregates.groups import Groups
 from windowing.aggregates.statistics import Buckets
 
@@ -116,9 +116,9 @@ def test_histograms_join_entry_by_entry_as_rows_do(values: list[int], middle: in
         full = counts.empty(2)
         if part:
             groups = Groups(np.zeros(len(part), np.int64), 2)
-            events = Folded({"v": pa.array(part)}, np.zeros(len(part), np.int64))
+            events = EventColumns({"v": pa.array(part)}, np.zeros(len(part), np.int64))
             for entries, found in zip(full, counts.fold(events, groups), strict=True):
-                entries[groups.cells] = found
+                entries[groups.present_codes] = found
         sides.append(full)
     joined = counts.combined(*sides)
     assert [column.tolist() for column in joined] == [[n, 0] for n in between([0, 5, 10])(list(values))]

@@ -29,7 +29,7 @@ from tests.windowing.aggregates.test_aggregates import (
     in_parts,
 )
 from windowing import ConfigError, aggregates
-from windowing.aggregates.accumulators import DenseAccumulator, Folded
+from windowing.aggregates.accumulators import DenseAccumulator, EventColumns
 from windowing.aggregates.groups import Groups
 
 WHOLE = ("byte", "near", "short")
@@ -188,13 +188,13 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
         sides = []
         for part in (slice(0, middle), slice(middle, None)):
             groups, full = Groups(owners[part], 3), each.empty(3)
-            events = Folded({name: column[part] for name, column in columns.items()}, np.array(case.times[part]))
+            events = EventColumns({name: column[part] for name, column in columns.items()}, np.array(case.times[part]))
             for entries, values in zip(full, each.fold(events, groups), strict=True):
                 assert entries.dtype == values.dtype
-                entries[groups.cells] = values
+                entries[groups.present_codes] = values
             sides.append(full)
-        together = each.fold(Folded(columns, np.array(case.times)), Groups(owners, 3))
-        joined = each.taken(each.combined(*sides), np.unique(owners))
+        together = each.fold(EventColumns(columns, np.array(case.times)), Groups(owners, 3))
+        joined = each.take(each.combined(*sides), np.unique(owners))
         for found, expected in zip(joined, together, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
         for same in (each.combined(each.empty(3), sides[1]), each.combined(sides[1], each.empty(3))):

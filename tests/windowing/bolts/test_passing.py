@@ -90,7 +90,7 @@ def agrees(bolt: Any, drawn: Any, tasks: int, expected: Callable[[list[Json]], t
     for which, each in zip(found, wanted, strict=True):
         numbers, expected_numbers = [row["n"] for row in which], [row["n"] for row in each]
         assert numbers == expected_numbers if tasks == 1 else sorted(numbers) == sorted(expected_numbers)
-    assert counters.get(bolt.held_back, 0) == len(wanted[1])
+    assert counters.get(bolt.counter_name, 0) == len(wanted[1])
     by_number = {row["n"]: row for row in rows}
     assert all(str(row) == str(by_number[row["n"]]) for which in found for row in which)  # as text: NaN is NaN
 

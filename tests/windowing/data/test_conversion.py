@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from windowing import AggregateBolt, SchemaError, WindowJoin, aggregates
-from windowing.aggregates.accumulators import Folded
+from windowing.aggregates.accumulators import EventColumns
 from windowing.aggregates.groups import Groups
-from windowing.conversion import REFUSED, converted, of_values
+from windowing.conversion import REFUSED, convert_column, convert_values
 from windowing.errors import ConfigError
 from windowing.schema import conform, parse_schema, tables
 
@@ -164,7 +164,7 @@ VALUES = st.one_of(PLAIN, PLAIN, NESTED)
 @given(st.lists(VALUES, min_size=1, max_size=3), st.sampled_from(KINDS))
 def test_a_value_of_python_is_kept_or_refused(values: list[Any], kind: pa.DataType) -> None:
     try:
-        column = of_values(values, kind)
+        column = convert_values(values, kind)
     except REFUSED:
         return
     assert column.type == kind
@@ -182,13 +182,13 @@ def test_a_column_is_kept_or_refused(values: list[Any], own: pa.DataType, kind: 
     given_values = []
     for value in values:
         try:
-            of_values([value], own)
+            convert_values([value], own)
         except REFUSED:
             continue
         given_values.append(value)
-    column = of_values([None, *given_values], own)[start:]
+    column = convert_values([None, *given_values], own)[start:]
     try:
-        found = converted(column, kind)
+        found = convert_column(column, kind)
     except REFUSED:
         return
     assert found.type == kind
@@ -204,7 +204,7 @@ def test_a_column_is_kept_or_refused(values: list[Any], own: pa.DataType, kind: 
                                            ("2020-01-02", "s"))],
 ])  # fmt: skip
 def test_moments_of_several_units_are_kept(values: list[Any]) -> None:
-    kept = of_values(values, pa.timestamp("us", "UTC")).to_pylist()
+    kept = convert_values(values, pa.timestamp("us", "UTC")).to_pylist()
     first = datetime(2020, 1, 1, tzinfo=UTC)
     assert kept == [first, None, first + timedelta(milliseconds=500), first + timedelta(days=1)]
 
@@ -391,6 +391,6 @@ def test_values_that_fill_empty_windows_are_of_the_type_of_their_aggregate() -> 
 def test_a_state_of_ones_own_is_what_was_declared(state: str, returned: Any) -> None:
     own = aggregates.combine("n", fold=lambda _: returned, merge=lambda states: states[0], state=state)
     (combined,) = own.bound("own", parse_schema("n long")).accumulators
-    events = Folded({"n": pa.array([1, 2])}, np.arange(2))
+    events = EventColumns({"n": pa.array([1, 2])}, np.arange(2))
     with pytest.raises(SchemaError, match=r"fold=.* returned"):
         combined.fold(events, Groups(np.zeros(2, np.int64), 1))

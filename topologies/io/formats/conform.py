@@ -53,7 +53,7 @@ from topologies.io.formats.text_values import (
     whole_numbers,
     within_calendar,
 )
-from windowing.conversion import rescaled
+from windowing.conversion import rescale_decimals
 from windowing.errors import DataError
 from windowing.schema import narrowest
 
@@ -273,7 +273,7 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911
     if _kinds.is_decimal(source) and _kinds.is_floating(target):
         return parse_text(values.cast(pa.string()), target)  # Arrow's own cast is not always the nearest
     if _kinds.is_decimal(target):
-        whole = attempt(values, (partial(rescaled, target=target),)) if _kinds.is_decimal(source) else None
+        whole = attempt(values, (partial(rescale_decimals, target=target),)) if _kinds.is_decimal(source) else None
         return decimals(values.cast(pa.string()), target) if whole is None else (whole, None)
     return isolate(values, target, lambda some: some.cast(target))
 

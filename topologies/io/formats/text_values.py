@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.conversion import in_scale, to_decimal
+from windowing.conversion import plain_decimal, to_decimal
 from windowing.timestamps import offsets_of_wall_times
 
 # Finds the values that make a conversion of a whole column fail, without a loop over all values.
@@ -323,7 +323,7 @@ def decimals(values: pa.Array, target: pa.DataType) -> Converted:
     before = target.precision - target.scale
     plain = rf"^[+-]?{rf'[0-9]{{1,{before}}}' if before > 0 else '0'}"
     plain += rf"(\.[0-9]{{0,{target.scale}}})?$" if target.scale > 0 else r"\.?$"
-    spell = partial(in_scale, precision=target.precision, scale=target.scale)
+    spell = partial(plain_decimal, precision=target.precision, scale=target.scale)
     texts, bad = _numbers(values, target, plain if target.scale >= 0 else "^$", spell)
     return to_decimal(texts, target), bad
 
@@ -342,7 +342,7 @@ def _integers(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _whole(text: str, bounds: np.iinfo[Any]) -> str:
-    number = int(in_scale(text, _DIGITS_OF_WHOLE, 0))
+    number = int(plain_decimal(text, _DIGITS_OF_WHOLE, 0))
     if not bounds.min <= number <= bounds.max:
         raise pa.ArrowInvalid(f"{text[:50]!r} is out of range")
     return str(number)
