@@ -52,7 +52,7 @@ from windowing.settings.triggers import (
     KeyTrigger,
     RuleTrigger,
     TriggerCall,
-    asking,
+    function_of_rule,
 )
 from windowing.timestamps import FOREVER
 
@@ -179,7 +179,7 @@ def _reason(rule: Any, error: Exception) -> str:
     while isinstance(rule, partial):
         rule = rule.func
     name = getattr(rule, "__qualname__", type(rule).__qualname__)
-    return f"rule {name}, line {_line_in(asking(rule), error)}: {type(error).__name__}: {_message(error)}"
+    return f"rule {name}, line {_line_in(function_of_rule(rule), error)}: {type(error).__name__}: {_message(error)}"
 
 
 def _line_in(function: Callable[..., Any], error: Exception) -> int | None:
@@ -444,7 +444,7 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
 
 def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
     """Fire at the time of day that the latest event of each key asks for."""
-    arrivals, ask = evaluation.arrivals, asking(trigger.rule)
+    arrivals, ask = evaluation.arrivals, function_of_rule(trigger.rule)
     rows = dict(zip(arrivals.new_events().tolist(), arrivals.rule_arguments(trigger.rule), strict=True))
 
     def asks(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
@@ -554,7 +554,7 @@ class RuleWindow:
         arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
         self._evaluation, self._block, self._value = evaluation, block, value
         self._rule, self._timeout = trigger.rule, timeout
-        self._ask = asking(trigger.rule)
+        self._ask = function_of_rule(trigger.rule)
         new = int(arrivals.new_starts[block])
         self._low = int(arrivals.blocks.edges[block])
         self._start = capacity_check.open_start(block)

@@ -241,7 +241,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         "an event at the watermark may miss the window that ends there": at_each_event and overlaps and not past,
         "an idle timeout must know the windows that hold events": event_time and settings.idle_timeout is not None,
         "some windows of an event behind the watermark may have closed": event_time
-        and settings.admits_by_own_mark
+        and settings.admits_behind_watermark
         and overlaps,
         "some windows of an event may have closed": by_window and (overlaps or past),
     }

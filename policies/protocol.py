@@ -21,7 +21,7 @@ import numpy as np
 
 from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.reprs import call, of_fields, repr_of, simple_attributes
+from windowing.reprs import call_repr, fields_repr, repr_of, simple_attributes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,7 +155,7 @@ class PolicyContext:
     """Number of events up to the end of that window: ``count - fired_count`` have come since."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 @dataclass(slots=True, repr=False)
@@ -185,7 +185,7 @@ class Policy:
     """The columns that the policy reads, ``"kind, price"``; None for all, which a run then reads and keeps."""
 
     def __repr__(self) -> str:
-        return call(type(self).__qualname__, **simple_attributes(self))
+        return call_repr(type(self).__qualname__, **simple_attributes(self))
 
     @property
     def columns_read(self) -> frozenset[str] | None:

@@ -258,7 +258,7 @@ class Admission:
     """The last window end of an event; None if that depends on other events."""
     holds_start: bool = False
     """True if windows include their start and not their end."""
-    admits_by_own_mark: bool = False
+    admits_behind_watermark: bool = False
     """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
     open."""
 
@@ -297,7 +297,7 @@ class Admission:
         reference = self._reference(source_mark, watermark)
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
-            if len(compared) and not self.admits_by_own_mark and int(compared.min()) > _latest(reference):
+            if len(compared) and not self.admits_behind_watermark and int(compared.min()) > _latest(reference):
                 return times, codes, closed_until
             late = self._behind(times, compared, ends, reference, closed_until, end_edges)
         else:
@@ -331,7 +331,7 @@ class Admission:
         the time of each event that counts."""
         late: NDArray[np.bool_] = compared < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-        some = np.arange(len(times)) if self.admits_by_own_mark else np.flatnonzero(tied)
+        some = np.arange(len(times)) if self.admits_behind_watermark else np.flatnonzero(tied)
         if self.last_end is not None and len(some):  # windows are looked up only where that may change something
             last = self.last_end(compared[some], None if ends is None else ends[some])
             late[some] |= self.missed(compared[some], last, closed_until[some])
@@ -352,7 +352,7 @@ class Admission:
             return reference
         rows = np.flatnonzero(late)
         known, watermarks, closed = reference[rows], watermark[rows], closed_until[rows]
-        if self.admits_by_own_mark:  # behind its own mark no window may be open either
+        if self.admits_behind_watermark:  # behind its own mark no window may be open either
             known = np.where(known > NONE, known, watermarks)
             missed = self.missed(known, self.last_end(known, None), closed)
             known = np.where(missed, np.maximum(known, watermarks), known)
@@ -363,7 +363,7 @@ class Admission:
 
     def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the mark or watermark that each event is compared with."""
-        if self.admits_by_own_mark:
+        if self.admits_behind_watermark:
             return source_mark
         return np.maximum(source_mark, watermark) if self.per_input else watermark
 

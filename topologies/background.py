@@ -28,7 +28,7 @@ from topologies.run.summary import BoltTotals, Summary
 from windowing.calls import checked
 from windowing.durations import Duration
 from windowing.errors import ConfigError, WindboltError
-from windowing.reprs import error_text, of_fields, printable
+from windowing.reprs import error_text, fields_repr, printable
 from windowing.timestamps import LATEST, to_datetime
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class RunStatus:
     """Number of events that came too late for windowed bolts in this run, with those that were dropped."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def __str__(self) -> str:
         text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"

@@ -385,13 +385,13 @@ class _Signature:
                 bound.append((parameter, kwargs[parameter.name], f"{parameter.name}="))
         return bound[self._is_method :]
 
-    def _wrong_type(self, call: str, parameter: Parameter, value: object, shown: str) -> ConfigError:
+    def _wrong_type(self, call: str, parameter: Parameter, value: object, prefix: str) -> ConfigError:
         words = describe(parameter.annotation, self._names)
-        name = shown.removesuffix("=") or parameter.name
+        name = prefix.removesuffix("=") or parameter.name
         unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
         known = [each for each in literal_values(parameter.annotation, self._names) if isinstance(each, str)]
         return ConfigError(
-            f"{call}({shown}{repr_of(value):.60})",
+            f"{call}({prefix}{repr_of(value):.60})",
             why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
             do=f"call the class: {value.__name__}(...)" if isinstance(value, type) else f"give {words or 'another'}",
         )

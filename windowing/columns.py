@@ -262,7 +262,7 @@ _MOST_PIECES = 16
 
 
 def copy_column(column: pa.Array) -> pa.Array:
-    """Returns a copy of a column; it shares no memory with the column."""
+    """Returns a copy of a column; it shares no memory with the column, except a dictionary."""
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
@@ -289,8 +289,8 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 _MOST = 1 << 31
-"""Greatest size in bytes of a text column with 32-bit offsets in one piece; Arrow's ``take`` combines the pieces of its
-source into one."""
+"""Greatest size in bytes of one piece of a text column with 32-bit offsets; Arrow's ``take`` combines all pieces of a
+column."""
 _VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 

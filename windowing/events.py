@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.columns import is_sorted, stable_order
-from windowing.reprs import of_fields, one_line
+from windowing.reprs import fields_repr, one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class Tuple:
     """The name of the input stream, as in ``window.stream(...)``."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def __getitem__(self, field: str) -> Any:
         return self.values[field]

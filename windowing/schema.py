@@ -1,4 +1,4 @@
-"""Declared columns, and the tables that bolts return of them."""
+"""Declared columns, and the conversion of the values that bolts return to tables of these columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windowing.calls import checked_on_failure
 from windowing.columns import own_table, own_value
 from windowing.conversion import REFUSED, by_their_names, converted, of_values
 from windowing.errors import ConfigError, SchemaError
-from windowing.reprs import of_fields, repr_of
+from windowing.reprs import fields_repr, repr_of
 
 # Declared columns: ``"user string, amount double, ts timestamp"`` and its Arrow schema.
 
 
 SchemaLike: TypeAlias = str | pa.Schema
-"""Columns as a user declares them: as text, ``"user string, amount double"``, or a schema of Arrow."""
+"""Columns as users declare them: a text, ``"user string, amount double"``, or an Arrow schema."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -44,17 +44,16 @@ _SIMPLE: dict[str, pa.DataType] = {
     "timestamp": TIMESTAMP,
 }
 _DIGITS = 38
-"""Greatest number of digits of a decimal that is declared."""
+"""Greatest number of digits of a declared decimal."""
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|(.))", re.S)
 
 
 def parse_schema(declared: str | pa.Schema) -> pa.Schema:
     """Returns the Arrow schema of a declaration in Spark's DDL form.
 
-    Types: string, binary, boolean, tinyint, smallint, int, long (bigint), float, double, date, timestamp
-    (microseconds, UTC: what is finer in the input is cut off), decimal(p, s), array<t>, map<k, v>,
-    struct<name: t, ...>. A ``pa.Schema`` is returned as
-    it is. Raises ConfigError, with the place, for anything else.
+    Types: string, binary, boolean, tinyint, smallint, int, long (bigint), float, double, date, timestamp (UTC, rounded
+    down to microseconds), decimal(p, s), array<t>, map<k, v>, struct<name: t, ...>. A ``pa.Schema`` is returned
+    unchanged. Raises ConfigError, with the position in the text, for anything else.
     """
     if isinstance(declared, pa.Schema):
         _refuse_repeated_names("pa.schema(...)", list(declared))
@@ -86,25 +85,25 @@ def _repeated_names(fields: list[pa.Field]) -> str:
 
 
 def written_schema(text: str) -> pa.Schema:
-    """Returns the schema of a text of ``format_schema``, also of types that only Arrow has a name for, such as
-    ``uint8``. Those that cannot be read back, such as dictionaries, are null in it."""
+    """Returns the schema that ``format_schema`` wrote as this text, also with types that only Arrow has, such as
+    ``uint8``. A type that cannot be read back, such as a dictionary type, becomes the null type."""
     return pa.schema(_Parser(text, written=True).fields(closing="")) if text else pa.schema([])
 
 
 def is_read_back(kind: pa.DataType) -> bool:
-    """True for a type of ``written_schema`` that equals the type that was written."""
+    """True if a type in ``written_schema`` is the type that was written, and no null type in its place."""
     if pa.types.is_nested(kind):
         return all(is_read_back(kind.field(number).type) for number in range(kind.num_fields))
     return not pa.types.is_null(kind)
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of a column's values; for a column of dictionary type, the type of the dictionary's values."""
+    """Returns the type of a column's values; for a dictionary type, the type of the dictionary's values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def narrowest(schema: pa.Schema) -> pa.Field:
-    """Returns the column with the shortest values; one without a fixed width only if there is no other."""
+    """Returns the column with the narrowest values; a column of variable width only if there is no other."""
     return min(schema, key=_width)
 
 
@@ -116,7 +115,7 @@ def _width(field: pa.Field) -> int:
 
 
 def format_schema(schema: pa.Schema) -> str:
-    """Returns the declaration of an Arrow schema, as ``parse_schema`` reads it."""
+    """Returns the text of an Arrow schema in the form that ``parse_schema`` reads."""
     return ", ".join(f"{_quoted(field.name)} {_type_name(field.type)}" for field in schema)
 
 
@@ -147,10 +146,11 @@ def _type_name(kind: pa.DataType) -> str:
 
 
 class _Parser:
-    """A recursive descent over ``name type, name type``; the grammar has four productions."""
+    """A recursive descent parser of texts like ``name type, name type``."""
 
     def __init__(self, text: str, *, written: bool = False) -> None:
-        """``written``: a text of ``format_schema``, with types and names that cannot be declared."""
+        """``written``: True for a text of ``format_schema``, which may have types and names that users cannot
+        declare."""
         self.text, self.written = text, written
         self.tokens = list(self._tokens(text))
         self.at = 0
@@ -262,7 +262,7 @@ class _Parser:
 
 
 def _named_by_arrow(text: str) -> pa.DataType:
-    """Returns the type that Arrow shows as this text; null if it cannot be read back."""
+    """Returns the type that Arrow writes as this text; the null type if it cannot be read back."""
     if text in _EXTENSIONS:
         return _EXTENSIONS[text]
     if (found := _OF_SIZE.fullmatch(text)) is not None:
@@ -278,16 +278,16 @@ def _named_by_arrow(text: str) -> pa.DataType:
 
 _OF_SIZE = re.compile(r"fixed_size_binary\[(\d+)\]")
 _ODD_DECIMAL = re.compile(r"decimal\((\d+), (-?\d+)\)")
-"""Matches also decimals that cannot be declared: of more digits, or of a scale below 0."""
+"""Matches all decimal types, also those that users cannot declare: with more digits, or a scale below 0."""
 _EXTENSIONS = {str(kind): kind for kind in (pa.json_(), pa.uuid())}
 
 
 def _odd_name(found: str) -> str:
-    """Returns advice for a letter that a name may only have in backticks; "" for all others."""
+    """Returns advice for a letter that is only allowed within backticks; "" for other texts."""
     return "put the name in backticks, as in '`größe` double'" if found.isalpha() and not found.isascii() else ""
 
 
-# What a bolt may return, and how it becomes a table of the declared columns.
+# The values that a bolt may return, and their conversion to tables of the declared columns.
 
 
 DEFAULT_STREAM = "default"
@@ -305,24 +305,25 @@ class Emit:
     stream: str = DEFAULT_STREAM
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
-Loose = list[tuple[Any, ...]]
-"""Rows given one by one, each already in the order of the declared columns."""
+LooseRows = list[tuple[Any, ...]]
+"""Rows as tuples, each in the order of the declared columns."""
 
 
-def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | Loose]]:
-    """Yields a bolt's return value by stream, as a table or loose rows; all but their types is checked.
+def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | LooseRows]]:
+    """Splits the return value of a bolt by stream: yields the name of a stream, and a table or a list of rows.
 
-    Loose rows that follow each other on a stream come together; ``from_rows`` makes them a table.
+    All but the types of values is checked. Successive rows of a stream are yielded together; ``from_rows`` converts
+    them to a table.
     """
     if rows is None:
         return
     if isinstance(rows, (tuple, dict)) and DEFAULT_STREAM in outputs:  # the common case of one row
         yield DEFAULT_STREAM, [_row(rows, outputs[DEFAULT_STREAM])]
         return
-    gathered: Loose = []
+    gathered: LooseRows = []
     last = ""
     for stream, part in _flatten(rows, DEFAULT_STREAM):
         if not isinstance(stream, str) or stream not in outputs:
@@ -344,16 +345,16 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
 
 
 def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
-    """Yields the streams and tables in a bolt's return value."""
+    """Converts the return value of a bolt to tables: yields the name of a stream, and a table."""
     for stream, part in emissions(rows, outputs):
         yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Returns the table with exactly the declared columns, in their order and types.
+    """Converts a table to the declared columns, in their order and types.
 
-    Columns are found by name, never by place (decision 61). Other names than those declared are a SchemaError, and so
-    are conversions that would change a value (``windowing.conversion``).
+    Columns are found by name, never by position (decision 61). Raises SchemaError for other names than the declared
+    ones, and for conversions that would change a value (``windowing.conversion``).
     """
     if table.schema.equals(schema):
         return table
@@ -373,15 +374,15 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _check_names(names: list[str], schema: pa.Schema) -> None:
-    """Raise SchemaError unless the columns of a table are those declared, in any order."""
+    """Raises SchemaError unless a table has exactly the declared columns, in any order."""
     wanted = schema.names
     if len(names) == len(wanted) and set(names) == set(wanted):
         return
     missing = [name for name in wanted if name not in names]
     unknown = [name for name in names if name not in wanted]
     if missing and len(names) == len(wanted):
-        rest = iter(missing)
-        renamed = [name if name in wanted else next(rest, name) for name in names]
+        not_used = iter(missing)
+        renamed = [name if name in wanted else next(not_used, name) for name in names]
         do = f"name them, perhaps table.rename_columns({renamed}), or return tuples, which go by place"
         raise _mismatch(
             names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}", do
@@ -415,7 +416,8 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
-    """Makes a table of a bolt's return value. A DataFrame with unnamed columns (0, 1, 2) gets the declared names."""
+    """Converts a table, record batch or DataFrame to a table. A DataFrame with unnamed columns (0, 1, 2) gets the
+    declared names."""
     if isinstance(part, pa.Table):
         return part
     if isinstance(part, pa.RecordBatch):
@@ -443,8 +445,8 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
     return own
 
 
-def from_rows(rows: Loose, schema: pa.Schema) -> pa.Table:
-    """Loose rows as a table; raises SchemaError if a value is not of the declared type."""
+def from_rows(rows: LooseRows, schema: pa.Schema) -> pa.Table:
+    """Converts rows to a table; raises SchemaError if a value does not have the declared type."""
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:

@@ -1,4 +1,4 @@
-"""Event times: int64 microseconds since the epoch, UTC, how a column becomes one, their text, and time zones."""
+"""Event times, int64 microseconds since the epoch in UTC: their conversion from columns, their texts, time zones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
-# Java's ZoneOffset ends there as well.
+# As in Java's ZoneOffset.
 _WIDEST = timedelta(hours=18)
 _QUARTER = 900
 _SECOND = 1_000_000
@@ -31,13 +31,13 @@ _DAY = 86_400 * _SECOND
 
 
 def moment_of(zone: tzinfo, local: int) -> int:
-    """Returns the moment at which the clocks of a zone show a local time. If they show it twice, the first counts; one
-    that they skip is taken with the offset before the skip (02:30 is then 03:30), as in java.time and iCalendar.
+    """Returns the moment at which the clocks of a zone show a local time, in microseconds since the epoch.
 
-    The local time is in microseconds since the clocks would have shown the epoch; the result in microseconds since the
-    epoch.
+    If the clocks show the time twice, the first moment counts. A time that they skip is taken with the offset before
+    the change (02:30 is then 03:30), as in java.time and iCalendar. ``local``: microseconds between 1970-01-01 00:00
+    and the local time, on clocks that never change.
     """
-    # datetime cannot represent years beyond these; the clocks no longer change there.
+    # A datetime ends with these years; the clocks no longer change there.
     near = min(max(local, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
     offset = to_datetime(near).replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
     return local - offset // timedelta(microseconds=1)
@@ -74,10 +74,8 @@ def zone_of(name: str) -> tzinfo:
 
 
 def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """Returns the offsets from UTC of local times of a zone, all in seconds, by the rule of ``moment_of``.
-
-    Arrow's own zones end in 2037. An offset that holds at both ends of a quarter of an hour holds in between.
-    """
+    """Returns the offsets from UTC of local times of a zone, all in seconds, by the rules of ``moment_of``."""
+    # Arrow's time zones end in 2037. If both ends of a quarter of an hour have one offset, all of it has.
     known = zone_of(zone)
     quarters, places = np.unique(seconds // _QUARTER, return_inverse=True)
     first = np.array([_offset(at * _QUARTER, known) for at in quarters.tolist()], np.int64)
@@ -93,37 +91,38 @@ def _offset(seconds: int, zone: tzinfo) -> int:
     return (local - moment_of(zone, local)) // _SECOND
 
 
-# Event times: int64 microseconds since the epoch, UTC, and how a column becomes one.
+# Event times.
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = np.iinfo(np.int64).max
-"""The watermark at the end of the streams, and the end of lifetimes and windows that have none: later than every event.
+"""A time after every event: the watermark at the end of the streams, and the end of a lifetime or window without an
+end.
 
-For people an end without end is None, and null in rows.
+Users see such an end as None, and as null in rows.
 """
 
-# The years 1 to 9999, those that a datetime can show; window arithmetic on them cannot overflow.
+# The years 1 to 9999, as in datetime; arithmetic on these times cannot overflow.
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
-"""The moment at which 9999-12-31 begins in the easternmost zone. Databases write that day for an unknown end."""
+"""The moment at which 9999-12-31 begins in the easternmost zone; databases store that day for an unknown end."""
 
 
 def to_datetime(timestamp: int) -> datetime:
-    """Returns a time in microseconds as an aware datetime in UTC."""
+    """Converts microseconds since the epoch to a datetime in UTC."""
     return EPOCH + timedelta(microseconds=timestamp)
 
 
 def from_datetime(moment: datetime) -> int:
-    """Returns a datetime in microseconds; one without a zone is taken as UTC."""
+    """Converts a datetime to microseconds since the epoch; without a time zone it is in UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def show(timestamp: int | None) -> str:
-    """Returns a time for people: ISO 8601 in UTC, with as many digits as it has."""
+    """Returns a time as text for users: ISO 8601 in UTC, with as many digits as needed."""
     if timestamp is None:
         return "none yet"
     if timestamp == FOREVER:
@@ -135,7 +134,7 @@ def show(timestamp: int | None) -> str:
 
 
 def show_end(timestamp: int) -> str:
-    """Returns the end of a window for people, as ``show`` does, or words for a window without an end."""
+    """Returns the end of a window as text for users; ``no end`` for a window without an end."""
     return "no end" if timestamp == FOREVER else show(timestamp)
 
 
@@ -145,11 +144,11 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """Returns the event times of a column, and per row why it has none ("" if it has one; None when all have).
+    """Converts a column to event times; also returns the reason why each row has no event time ("" if it has one; None
+    instead of the array if all rows have one).
 
-    Whole numbers are milliseconds since the epoch (ST-9); timestamps of any unit and zone, and dates, are what they
-    say; a timestamp without a zone is UTC. Nulls and times outside the years 1 to 9999 have no event time; their place
-    in the result is 0.
+    Whole numbers are milliseconds since the epoch (ST-9). Timestamps can have any unit and zone; those without a zone
+    are in UTC. Rows with a null or a time outside the years 1 to 9999 have no event time, and 0 in the result.
     """
     values, valid = integers(column)
     kind = column.type
@@ -167,7 +166,7 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
 
 
 def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """Returns which times of a column are finer than microseconds, so that ``from_column`` cuts them; None if there is
+    """Returns a mask of the times in a column that ``from_column`` rounds down to microseconds; None if there are
     none."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
         return None
@@ -176,15 +175,15 @@ def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
 
 
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Returns event times as an Arrow column of ``timestamp('us', 'UTC')``; null for FOREVER, an unknown end."""
+    """Converts event times to an Arrow column of ``timestamp('us', 'UTC')``; FOREVER becomes null."""
     endless = timestamps == FOREVER
     times = pa.array(timestamps, mask=endless if endless.any() else None)
     return times.view(pa.timestamp("us", tz="UTC"))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Returns a column of times or whole numbers as integers of its own unit, and a mask of the valid ones (None: all;
-    others are 0)."""
+    """Returns a column of times or whole numbers as integers in the unit of the column, 0 for null; and a mask of the
+    values that are not null (None: all of them)."""
     kind = column.type
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
@@ -201,7 +200,7 @@ def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDA
 
 
 def _scale(kind: pa.DataType) -> tuple[int, int]:
-    """Returns how a unit is converted to microseconds: multiply by the first number, divide by the second."""
+    """Returns two numbers that convert the unit of a column to microseconds: a factor and a divisor."""
     if pa.types.is_date32(kind):
         return 86_400_000_000, 1
     if pa.types.is_timestamp(kind):
@@ -215,21 +214,22 @@ def _scaled(values: NDArray[np.int64], scale: int, shrink: int) -> NDArray[np.in
     return values * scale if scale != 1 else values
 
 
-# Times as written in scenarios, options and answers, to and from int64 microseconds since the epoch.
+# Times in scenarios, options and answers.
 
 
 _HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
 _MORE_DIGITS = re.compile(r"[.,]\d{7,}")
 _MOST = FOREVER - 1
 _TODAY = 3 * 365 * 86_400_000_000
-"""Microseconds since the epoch, 1973: earlier times are probably counted from 0."""
+"""The beginning of 1973, in microseconds since the epoch: earlier times are probably those of tests, which count from
+0."""
 
 
 def parse_time(value: object) -> int:
-    """Returns a time from a scenario, in microseconds since the epoch.
+    """Converts a time of a scenario to microseconds since the epoch.
 
-    Numbers are milliseconds since the epoch, with fractions down to 1 us; strings are ISO 8601, UTC if they name no
-    zone, also down to 1 us. Raises ScenarioError for anything else.
+    Numbers are milliseconds since the epoch, with up to three decimals; strings are ISO 8601 with up to six digits of
+    a second, in UTC if they name no zone. Raises ScenarioError for anything else.
     """
     match value:
         case bool():
@@ -246,21 +246,20 @@ def parse_time(value: object) -> int:
 
 
 def parse_end(value: object) -> int:
-    """Reads a time like ``parse_time``, and ``"+inf"`` for the end of all streams."""
+    """Converts a time like ``parse_time``; ``"+inf"``, the end of the streams, becomes FOREVER."""
     return FOREVER if value == "+inf" else parse_time(value)
 
 
 def written(micros: int) -> int | float | str:
-    """Returns a time as answers show it: milliseconds, whole if possible; ``"+inf"`` at the end of the streams."""
+    """Converts a time to its form in answers: milliseconds, whole if possible; ``"+inf"`` for FOREVER."""
     if micros == FOREVER:
         return "+inf"
-    whole, rest = divmod(micros, 1000)
-    return whole if rest == 0 else micros / 1000
+    millis, within_millisecond = divmod(micros, 1000)
+    return millis if within_millisecond == 0 else micros / 1000
 
 
 def readable_time(micros: int) -> int | float | str:
-    """Returns a time for people: ISO 8601 if it is of today's world, else as answers show it; tests often begin at
-    0."""
+    """Converts a time to a form that users can read: ISO 8601 from 1973 on, else milliseconds as in answers."""
     return show(micros) if _TODAY <= micros <= LATEST else written(micros)
 
 

@@ -1,4 +1,4 @@
-"""The windows that bolts are given: one with its events, or several as one set of columns."""
+"""The windows that bolts are called with: a single one with its events, or several as one set of columns."""
 
 from __future__ import annotations
 
@@ -23,31 +23,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The argument of a windowed bolt: the events of one window, those that are new in it, and those that have left.
-
-
 Ident = tuple[int, int, int, int]
-"""Identity of a window: kind, code of the key, start and end in microseconds."""
+"""Identity of a window: its kind, the code of its key, its start and its end in microseconds."""
 
 Members = range | np.ndarray
-"""Positions in the source of a window: a range, or an array of positions if its events do not follow each other there,
-for example because a custom policy left some out."""
+"""Positions of the events of a window in its source: a range if they are contiguous there, else an array; a custom
+policy may leave out events in between."""
 
 
 class ColumnReads:
-    """The columns that a bolt has asked its windows for: by name, or all at once (decision 98)."""
+    """Record of the columns of its windows that a bolt has read (decision 98)."""
 
     __slots__ = ("names", "whole")
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.whole = False
-        """True if user code was given whole rows, and so may have used any of their columns."""
+        """True if the bolt has read whole rows, and so perhaps any of their columns."""
 
 
 class EventSource(Protocol):
-    """The events that windows read: the queue at the moment of the firing, the events gathered for windows of other
-    kinds, or the rows of a test."""
+    """A store of events that windows read: the event queue, the retained events of a task, or the rows of a test."""
 
     @property
     def stream_names(self) -> Sequence[str]: ...
@@ -57,13 +53,15 @@ class EventSource(Protocol):
 
 
 class TupleWindow:
-    """The events of one window, in order of (time, arrival); tables are made when they are asked for (ST-21).
+    """The events of one window, in order of (time, arrival); tables are made when they are read (ST-21).
 
-    ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; of Storm's windows they are slices
-    of the queue, without a copy. ``new``: in this window and not in the one fired before it on this task, or of this
-    key; ``expired``: the other way round. Where windows do not follow each other (``Panes``, several kinds of window,
-    triggers of keys) ``new`` are the events that have been in no window yet, and there is no ``expired``.
-    ``select("user", "amount")`` gives a table of these columns only.
+    ``table``, ``new`` and ``expired`` are Arrow tables of the bolt's input columns; for Storm's windows they are slices
+    of the queue, without a copy. ``select("user", "amount")`` returns a table of these columns only.
+
+    The previous window is the one that fired before this one on the same task, or for the same key. ``new``: the events
+    that are in this window and not in the previous one. ``expired``: the events that are in the previous window and not
+    in this one. With ``Panes``, several kinds of window or triggers of keys there is no previous window: ``new`` are
+    then the events that have been in no window yet, and there is no ``expired``.
     """
 
     __slots__ = (
@@ -101,17 +99,17 @@ class TupleWindow:
         fired_by: FiredBy | None = None,
         pane: Pane | None = None,
     ) -> None:
-        """``members``, ``new`` and ``expired`` name events of ``source``; ``expired`` those of ``expired_from`` if that
-        is given, and is None if windows do not follow each other."""
+        """``members``, ``new``, ``expired``: positions of events in ``source``; those of ``expired`` in
+        ``expired_from`` if that is given. ``expired`` None: there is no previous window."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
         self._expired_from = source if expired_from is None else expired_from
         self.start_timestamp = start_timestamp
-        """int64 **microseconds** since the epoch, as ``timestamps`` (Storm's are milliseconds; those of scenarios and
-        answers too); None if the length is a count. ``start`` is the same as a datetime."""
+        """The start in **microseconds** since the epoch, like ``timestamps`` (in Storm, scenarios and answers times are
+        milliseconds); None if the length is a count. ``start`` is the same as a datetime."""
         self.end_timestamp = end_timestamp
-        """int64 **microseconds** since the epoch: the aligned end, or the time of the event that a count fired on.
-        ``end`` is the same as a datetime. The greatest int64 if the window has no end, and ``end`` is None."""
+        """The end in **microseconds** since the epoch: the aligned end, or the time of the event that completes a
+        count. The greatest int64 if the window has no end. ``end`` is the same as a datetime, or None."""
         self.task = task
         self.key = key
         """The value of the key, or a tuple of values if the key has several columns; None without ``with_key``."""
@@ -119,11 +117,11 @@ class TupleWindow:
         """The position of the window's kind, from 0; None unless ``with_window`` was given several."""
         self.ident = ident
         self.fired_by = fired_by
-        """Reason for which the window fired, if the bolt has a trigger (``with_trigger``); else None."""
+        """The reason why the window fired, if the bolt has a trigger (``with_trigger``); else None."""
         self.pane = pane
-        """The firing of the window that this is; None without ``with_trigger(Panes(...))``."""
+        """Which firing of the window this is; None without ``with_trigger(Panes(...))``."""
         self.reads: ColumnReads | None = None
-        """Record of the columns that the bolt asks for: set by a run while the bolt has the window; else None."""
+        """Record of the columns that the bolt reads, during its call in a run; else None."""
         self._table: pa.Table | None = None
         self._codes: NDArray[np.int8] | None = None
 
@@ -136,18 +134,19 @@ class TupleWindow:
 
     @property
     def source(self) -> EventSource:
-        """The source of its events."""
-        self._note_all()
+        """The source of the events."""
+        self._record_all_read()
         return self._source
 
     @property
     def members(self) -> Members:
-        """The positions of its events in the source."""
+        """The positions of the events in the source."""
         return self._members
 
     @property
     def positions(self) -> range:
-        """The range of its events in the source. Raises ConfigError if they do not follow each other there."""
+        """The positions of the events in the source, as a range. Raises ConfigError if they are not contiguous
+        there."""
         if not isinstance(self._members, range):
             raise ConfigError(
                 "this window has no window.positions",
@@ -175,40 +174,42 @@ class TupleWindow:
 
     @property
     def new(self) -> pa.Table:
-        """The events that were not in the window fired before this one."""
-        self._note_all()
+        """The events that were not in the previous window; without a previous window, those that were in no window."""
+        self._record_all_read()
         return self._source.table(self._new)
 
     @property
     def expired(self) -> pa.Table:
-        """The events of the window fired before this one, on its task or of its key, that are not in this one (ST-21).
+        """The events of the previous window, the one before it on the same task or of the same key, that are not in
+        this window (ST-21).
 
-        In the order of that window. Raises ConfigError if windows do not follow each other, and for windows per key and
-        of other kinds than Storm's if the bolt was not found to ask for it: see ``with_policies(expired=...)``.
+        They are in the order of the previous window. Raises ConfigError if there is no previous window; for windows
+        per key and of other kinds than Storm's, also if the code of the bolt does not name ``expired``: see
+        ``with_policies(expired=...)``.
         """
-        self._note_all()
+        self._record_all_read()
         return self._expired_from.table(self._previous_events())
 
     @property
     def knows_expired(self) -> bool:
-        """True if ``expired`` can be asked for."""
+        """True if ``expired`` can be read."""
         return self._expired is not None
 
     @property
     def lifetime_ends(self) -> NDArray[np.int64]:
-        """End of the lifetime of each event, in microseconds (``with_lifetime``): a microsecond after a point, and the
-        greatest int64 for an event without an end."""
+        """End of the lifetime of each event, in microseconds (``with_lifetime``): one microsecond after a point, and
+        the greatest int64 for an event without an end."""
         ends = getattr(self._source, "lifetime_ends", lambda members: None)(self._members)
         return read_only(self.timestamps + 1 if ends is None else ends)
 
     @property
     def timestamps(self) -> NDArray[np.int64]:
-        """Event times in microseconds, one per event of the window; they cannot be written to."""
+        """The time of each event in microseconds, as a read-only array."""
         return read_only(self._source.timestamps(self._members))
 
     @checked_on_failure
     def column(self, name: str) -> NDArray[Any]:
-        """Returns one column of the window as a NumPy array; nulls as NaN or None. Raises KeyError if there is no such
+        """Returns one column of the window as a NumPy array, with NaN or None for nulls. Raises KeyError for an unknown
         column."""
         column = _column(self._events(), name)
         if self.reads is not None:
@@ -219,8 +220,8 @@ class TupleWindow:
     def select(self, *columns: str, stream: str | None = None) -> pa.Table:
         """Returns these columns of the window's events, in this order, as an Arrow table.
 
-        ``stream``: the events of one input stream only. Raises KeyError if there is no such column or stream;
-        ConfigError for no column, or one twice.
+        ``stream``: only the events of this input stream. Raises KeyError for an unknown column or stream, and
+        ConfigError if no column is named, or one twice.
         """
         chosen = self._selected(self._events(), columns)
         return chosen if stream is None else self._of_stream(chosen, stream)
@@ -243,20 +244,21 @@ class TupleWindow:
 
     @checked_on_failure
     def stream(self, name: str) -> pa.Table:
-        """Returns the events that came on one of the bolt's input streams."""
+        """Returns the events of one of the bolt's input streams."""
         return self._of_stream(self.table, name)
 
     @checked_on_failure
     def places(self, stream: str) -> NDArray[np.int64]:
-        """Returns the rows of the table that came on one of the bolt's input streams."""
+        """Returns the row numbers in ``table`` of the events of one of the bolt's input streams."""
         return np.flatnonzero(self._streams() == self._code(stream))
 
     @checked_on_failure
     def groups(self, by: str, *columns: str, stream: str | None = None) -> Iterator[tuple[Any, ...]]:
-        """Yields, for each value of ``by``, the value, then the chosen columns of its events as NumPy arrays.
+        """Yields a tuple for each value of the column ``by``: the value, then for each of ``columns`` a NumPy array of
+        its values in the events of the group.
 
-        Values come in the order in which they first appear, null last; the columns keep the order of the window.
-        Sorting happens once, for the whole window; the arrays are slices. ``stream``: of one input stream only.
+        Groups come in the order in which their values first appear, null last; arrays have the order of the window.
+        They are slices of one sorted array for the whole window. ``stream``: only the events of this input stream.
         """
         names = list(dict.fromkeys((by, *columns)))
         table = self._selected(self._events(), names)
@@ -277,7 +279,7 @@ class TupleWindow:
             return iter(())
         starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
         groups = [*values.dictionary.to_pylist(), None]
-        # No Python per group except the caller's, because groups often have only a few events.
+        # No Python code runs per group here, because groups often have only a few events.
         runs = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(codes)]))
         return zip(
             map(groups.__getitem__, codes[starts].tolist()),
@@ -287,37 +289,37 @@ class TupleWindow:
 
     @checked_on_failure
     def get(self) -> list[Tuple]:
-        """Returns all events of the window as objects; slower than the table."""
+        """Returns all events of the window as Tuple objects; slower than the table."""
         return self._tuples(self._members)
 
     @checked_on_failure
     def get_new(self) -> list[Tuple]:
-        """Returns the new events as objects."""
+        """Returns the events in ``new`` as Tuple objects."""
         return self._tuples(self._new)
 
     @checked_on_failure
     def get_expired(self) -> list[Tuple]:
-        """Returns the expired events as objects."""
+        """Returns the events in ``expired`` as Tuple objects."""
         return self._tuples(self._previous_events(), self._expired_from)
 
     def _events(self) -> pa.Table:
-        """Returns all events, without a record of the read."""
+        """Returns all events, without recording a read."""
         if self._table is None:
             self._table = self._source.table(self._members)
         return self._table
 
     def _selected(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
-        chosen = selected(table, columns)
+        chosen = select_columns(table, columns)
         if self.reads is not None:
             self.reads.names.update(columns)
         return chosen
 
     def _of_stream(self, table: pa.Table, stream: str) -> pa.Table:
-        """Returns the rows of a table of all events that came on a stream."""
+        """Returns the rows of one input stream, from a table of all events."""
         code = self._code(stream)
         return table if len(self._source.stream_names) == 1 else table.filter(pa.array(self._streams() == code))
 
-    def _note_all(self) -> None:
+    def _record_all_read(self) -> None:
         if self.reads is not None:
             self.reads.whole = True
 
@@ -343,7 +345,7 @@ class TupleWindow:
         return self._expired
 
     def _tuples(self, members: Members, source: EventSource | None = None) -> list[Tuple]:
-        self._note_all()
+        self._record_all_read()
         source = source or self._source
         rows = source.table(members).to_pylist()
         times = source.timestamps(members).tolist()
@@ -352,19 +354,19 @@ class TupleWindow:
         return [Tuple(row, time, stream) for row, time, stream in zip(rows, times, streams, strict=True)]
 
 
-def place_of(window: TupleWindow) -> tuple[EventSource, Members]:
-    """Returns the source of a window's events and their positions, without a record that all columns were asked for."""
+def source_and_members(window: TupleWindow) -> tuple[EventSource, Members]:
+    """Returns the source of a window's events and their positions there, without recording a read."""
     return window._source, window._members
 
 
 def held_bytes(window: TupleWindow) -> int:
-    """Returns the bytes of the events of a window in memory; 0 if nobody has asked for them."""
+    """Returns the size in memory of the table of a window, in bytes; 0 if the table has not been made."""
     return 0 if window._table is None else int(window._table.nbytes)
 
 
-def selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns these columns of the events of a window; raises KeyError if there is no such column, ConfigError for no
-    column, or one twice."""
+def select_columns(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Returns these columns of a table of events; raises KeyError for an unknown column, and ConfigError if no column
+    is named, or one twice."""
     names = list(columns)
     if not all(isinstance(name, str) for name in names):
         raise TypeError("columns are named by texts")  # Arrow takes numbers for positions
@@ -404,17 +406,14 @@ def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     return array
 
 
-# Several windows as one set of columns, for bolts that work on many due windows at a time.
-
-
 class WindowBatch:
-    """Windows of one task, in the order in which they fire; their events one window after the other.
+    """Several windows of one task, in the order in which they fire, and their events, window by window.
 
-    An event that is in several of the windows is there several times.
+    An event that is in several windows is in the batch several times.
     """
 
     def __init__(self, windows: Sequence[TupleWindow], reads: ColumnReads | None = None) -> None:
-        """``reads``: record of the columns that are asked for, in a run."""
+        """``reads``: in a run, the record of the columns that the bolt reads."""
         self._windows, self._reads = windows, reads
 
     def __repr__(self) -> str:
@@ -424,7 +423,7 @@ class WindowBatch:
         return len(self._windows)
 
     def __iter__(self) -> Iterator[TupleWindow]:
-        return map(self._given, self._windows)
+        return map(self._recording, self._windows)
 
     @overload
     def __getitem__(self, place: int) -> TupleWindow: ...
@@ -432,18 +431,18 @@ class WindowBatch:
     def __getitem__(self, place: slice) -> list[TupleWindow]: ...
     def __getitem__(self, place: int | slice) -> TupleWindow | list[TupleWindow]:
         if isinstance(place, slice):
-            return [self._given(window) for window in self._windows[place]]
-        return self._given(self._windows[place])
+            return [self._recording(window) for window in self._windows[place]]
+        return self._recording(self._windows[place])
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Start of each window's events in ``table``, and last the end of those of the last window: int64."""
+        """The index in ``table`` of the first event of each window, then the number of all events, as int64."""
         sizes = np.fromiter(map(len, self._windows), np.int64, len(self._windows))
         return read_only(np.concatenate([[0], np.cumsum(sizes)]))
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
-        """Number of the window that each event of ``table`` is in, from 0."""
+        """For each event in ``table``, the index of its window, from 0."""
         return read_only(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
 
     @cached_property
@@ -455,21 +454,21 @@ class WindowBatch:
 
     @checked_on_failure
     def select(self, *columns: str) -> pa.Table:
-        """Returns these columns of ``table``, in this order. Raises KeyError if there is no such column; raises
-        ConfigError for no column, or one twice."""
-        chosen = _concatenated([selected(source.table(members), columns) for source, members in self._runs])
+        """Returns these columns of ``table``, in this order. Raises KeyError for an unknown column, and ConfigError if
+        no column is named, or one twice."""
+        chosen = _concatenated([select_columns(source.table(members), columns) for source, members in self._runs])
         if self._reads is not None:
             self._reads.names.update(columns)
         return chosen
 
     @cached_property
     def timestamps(self) -> NDArray[np.int64]:
-        """The time of each event of ``table``, in microseconds."""
+        """The time of each event in ``table``, in microseconds."""
         return read_only(np.concatenate([source.timestamps(members) for source, members in self._runs]))
 
     @cached_property
     def window_starts(self) -> NDArray[np.int64]:
-        """The start of each window, in microseconds; 0 if its length is a count, and ``start_timestamp`` is None."""
+        """The start of each window, in microseconds; 0 if its length is a count."""
         return read_only(np.array([window.start_timestamp or 0 for window in self._windows], np.int64))
 
     @cached_property
@@ -479,10 +478,10 @@ class WindowBatch:
 
     @cached_property
     def _runs(self) -> list[tuple[Any, Any]]:
-        """The sources and positions of the events; windows that follow each other in one source are read together."""
+        """The sources and positions of the events; windows whose events are contiguous in a source are combined."""
         runs: list[tuple[Any, Any]] = []
         for window in self._windows:
-            source, members = place_of(window)
+            source, members = source_and_members(window)
             if runs and isinstance(members, range) and isinstance(runs[-1][1], range):
                 before, reached = runs[-1]
                 if before is source and reached.stop == members.start:
@@ -491,8 +490,8 @@ class WindowBatch:
             runs.append((source, members))
         return runs
 
-    def _given(self, window: TupleWindow) -> TupleWindow:
-        """Returns a window for a bolt, with records of its reads that count for the whole batch."""
+    def _recording(self, window: TupleWindow) -> TupleWindow:
+        """Returns a window whose reads are recorded for the batch."""
         window.reads = self._reads
         return window
 

@@ -11,7 +11,7 @@ import pytest
 from tests import settings_page
 from windowing import WindowedBolt
 from windowing.settings import DECLARED, presets
-from windowing.settings.declaration import FLAG, AdmittedBy, SaidBy, declarations, setting
+from windowing.settings.declaration import FLAG, AdmittedBy, DescribedBy, declarations, setting
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -41,7 +41,7 @@ def test_two_settings_cannot_be_given_by_one_call() -> None:
             (
                 name,
                 Any,
-                setting(None, FLAG, "with_trigger.trigger", admitted_by=AdmittedBy.READER, words=SaidBy("time")),
+                setting(None, FLAG, "with_trigger.trigger", admitted_by=AdmittedBy.READER, words=DescribedBy("time")),
             )
             for name in names
         ],

@@ -27,7 +27,7 @@ from windowing.aggregates import first, last
 from windowing.aggregates import max as most
 from windowing.aggregates import min as least
 from windowing.errors import BoltError
-from windowing.reprs import cut, error_text, printable
+from windowing.reprs import shorten, error_text, printable
 
 NASTY = "\x1b[2Jgone\r\nfaked: line\x9b31m \u202eevil \ud800 [red]markup[/red]"
 SHOWN = "\\x1b[2Jgone\\r\\nfaked: line\\x9b31m \\u202eevil \\ud800 [red]markup[/red]"
@@ -125,7 +125,7 @@ def test_half_a_character_that_a_bolt_emits_is_its_error() -> None:
 def test_text_that_is_shown_steers_nothing() -> None:
     assert printable(NASTY) == SHOWN
     assert printable("Zürich\t東京\n", keep="\t\n") == "Zürich\t東京\n"
-    assert cut("abcdef", 3) == "abc... (6 characters)"
+    assert shorten("abcdef", 3) == "abc... (6 characters)"
     assert error_text(KeyError("a")) == "KeyError: 'a'"
 
 

@@ -22,7 +22,7 @@ from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_
 from windowing.columns import take_rows
 from windowing.durations import Duration
 from windowing.errors import DataError
-from windowing.reprs import cut
+from windowing.reprs import shorten
 from windowing.settings.rules import LateAction, LateBy
 from windowing.timestamps import EARLIEST, FOREVER, LATEST, show, to_column
 
@@ -529,7 +529,7 @@ def _sample(
     contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
     for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
         label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
-        text = cut(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
+        text = shorten(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
         stream, mark = node.streams[int(inputs[row])], _mark(decisions.marks, row)
         ledger.sample(RejectedEvent(node.name, stream, label, int(events.times[row]), mark, reason, text))
 

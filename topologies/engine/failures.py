@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from manager.remote import is_transient
 from manager.storage.files import UNREADABLE
 from windowing.errors import USER_EXCEPTIONS, BoltError, WindboltError, did_you_mean_column
-from windowing.reprs import cut, error_text, printable
+from windowing.reprs import shorten, error_text, printable
 from windowing.timestamps import show
 from windowing.window import TupleWindow
 
@@ -489,7 +489,7 @@ class TaskFailure:
         more = {name: value for name, value in vars(error).items() if name not in ("what", "why", "do")}
         if not all(isinstance(value, Plain) for value in more.values()):  # such as all the problems of a topology
             classes, more = [_name(WindboltError)], {}
-        what, why, do = (cut(part, _LONGEST) for part in (error.what, error.why, error.do))
+        what, why, do = (shorten(part, _LONGEST) for part in (error.what, error.why, error.do))
         return cls(tuple(classes), what, why, do, more, _traceback(original))
 
     def to_json(self) -> str:
@@ -530,4 +530,4 @@ def _all_classes() -> Iterator[type[WindboltError]]:
 def _traceback(error: BaseException) -> str:
     """Returns the traceback, shortened and without control characters."""
     pieces = TracebackException.from_exception(error).format()
-    return "\n".join(printable(cut(piece.rstrip("\n")), keep="\n\t") for piece in pieces)[-_LONGEST_TRACEBACK:]
+    return "\n".join(printable(shorten(piece.rstrip("\n")), keep="\n\t") for piece in pieces)[-_LONGEST_TRACEBACK:]

@@ -25,7 +25,7 @@ from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSp
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.read_code import rebound
 from windowing.errors import SchemaError, SpoutError
-from windowing.reprs import cut, printable
+from windowing.reprs import shorten, printable
 from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
 from windowing.spout import PartitionedSpout, Spout
 
@@ -138,7 +138,7 @@ def _repr(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return printable(cut(json.dumps(value, ensure_ascii=False)))
+    return printable(shorten(json.dumps(value, ensure_ascii=False)))
 
 
 # Pulls rows, one call after another, in the process that plans batches.

@@ -307,7 +307,7 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     frontier = watermark - settings.allowed_lateness.micros
     if forced is not None:
         frontier = max(frontier, node.due_at(forced))
-    by_window = settings.late_by is LateBy.WINDOW or node.admits_by_own_mark
+    by_window = settings.late_by is LateBy.WINDOW or node.admits_behind_watermark
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
         # Events that may still come belong to windows that end later: everything up to the last closed end is settled.
         return node.due_at(node.trigger.last_due(frontier))

@@ -24,7 +24,7 @@ from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import Component, TaskBolt
 from windowing.calls import checked
 from windowing.errors import ConfigError, WindboltError, did_you_mean_column
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.schema import DEFAULT_STREAM, narrowest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class BoltDeclarer:
     """Error for a bolt that cannot be copied, which ``build`` reports."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     @checked
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
@@ -118,7 +118,7 @@ class SinkDeclarer:
     streams: list[Stream] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     @checked
     def from_(self, component: str, stream: str = DEFAULT_STREAM) -> SinkDeclarer:

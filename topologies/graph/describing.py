@@ -29,7 +29,7 @@ from windowing.durations import Count, Duration
 from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.settings import DECLARED, OF_INPUT, WindowSettings
-from windowing.settings.declaration import SaidBy
+from windowing.settings.declaration import DescribedBy
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import PaneTrigger
 from windowing.settings.rules import Aligned, Bounds, LateAction
@@ -42,7 +42,7 @@ from windowing.settings.words import trigger_in_words
 _BESIDE_RULES = {
     "length", "slide", "timestamp_extractor", "extractor_on_columns", "extractor_on_error",
     "extractor_on_truncation",
-    *(name for name, declared in DECLARED.items() if declared.has_own_place),
+    *(name for name, declared in DECLARED.items() if declared.has_json_key),
 }  # fmt: skip
 """Settings that have their own place in the JSON of a topology, outside the rules."""
 
@@ -150,7 +150,7 @@ def rules_in_words(node: WindowedNode) -> Iterator[str]:
 
 def _setting_in_words(name: str, settings: WindowSettings) -> Iterator[str]:
     declared, value = DECLARED[name], getattr(settings, name)
-    if not isinstance(declared.words, SaidBy) and value != declared.default:
+    if not isinstance(declared.words, DescribedBy) and value != declared.default:
         words = declared.words(value, settings)
         yield from [words] if isinstance(words, str) and words else words
 

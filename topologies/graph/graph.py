@@ -516,7 +516,7 @@ class WindowedNode:
             closes_after_end=self.closes_after_end,
             last_end=self.last_end,
             holds_start=settings.bounds is Bounds.START and self.sliding_log is None,
-            admits_by_own_mark=self.admits_by_own_mark,
+            admits_behind_watermark=self.admits_behind_watermark,
         )
 
     @property
@@ -526,7 +526,7 @@ class WindowedNode:
         Requires windows whose closing is known: such a late event would change other windows.
         """
         settings = self.bolt.settings
-        if not self.event_time or not settings.admits_by_own_mark or settings.lifetime is not None:
+        if not self.event_time or not settings.admits_behind_watermark or settings.lifetime is not None:
             return False
         if self.assigners:
             return all(isinstance(each, GridWindows) for each in self.assigners)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from windowing.reprs import cut, printable
+from windowing.reprs import shorten, printable
 
 # The colours of pages and pictures, on light and dark backgrounds, and their font.
 
@@ -87,7 +87,7 @@ def element(name: str, *content: str, **attributes: object) -> str:
 def escaped(value: object, most: int = 400) -> str:
     """Returns a value as text for HTML or SVG: markup is escaped, control characters of terminals are removed, and text
     beyond ``most`` characters is cut."""
-    return html.escape(printable(cut(str(value), most)), quote=True)
+    return html.escape(printable(shorten(str(value), most)), quote=True)
 
 
 def _attribute(key: str, value: object) -> str:
@@ -132,7 +132,7 @@ font-size:12px}
 
 def text(value: object) -> str:
     """Returns a value as text of HTML, as ``escaped`` does; long values are cut."""
-    return html.escape(printable(cut(str(value), _LONGEST_TEXT), keep="\n"), quote=True)
+    return html.escape(printable(shorten(str(value), _LONGEST_TEXT), keep="\n"), quote=True)
 
 
 def framed(*parts: str) -> str:

@@ -19,7 +19,7 @@ from topologies.io.formats.event_files import OnTruncation, reached
 from topologies.io.paths import Entry, find, is_never_input, shown_path
 from topologies.io.spout_columns import Partition, checked_partition_columns, with_file_metadata, with_partition_columns
 from windowing.errors import ConfigError, DataError, UnreachableError, did_you_mean
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
 from windowing.timestamps import is_time, zone_of
 
@@ -128,7 +128,7 @@ class FileSpout:
     """Default values for columns."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     @property
     def path(self) -> str:

@@ -31,7 +31,7 @@ from topologies.io.topics.declared import (
 )
 from topologies.io.topics.encode import TopicRecords, check_records
 from windowing.errors import ConfigError
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.schema import DEFAULT_STREAM, format_schema, parse_schema
 
 # Records that cannot be delivered: headers that describe them, and cutting them to Kafka's limit.
@@ -211,7 +211,7 @@ class KafkaSpout:
     """Default values for columns."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the columns of raw records, or the declared columns and the metadata."""
@@ -280,7 +280,7 @@ class KafkaSink:
     """Most bytes in a record; a topic that accepts less is refused before the run. None for no check."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def check(self) -> None:
         """Nothing to check before the run."""

@@ -18,7 +18,7 @@ from topologies.io.topics.declared import KeyForm, Registry, Subject, TopicForma
 from topologies.io.topics.encode import Schemas, checked_records, refuse_without_format
 from windowing.calls import checked, checked_value
 from windowing.errors import ConfigError
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ class FileSink:
     format: FileFormat
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def check(self) -> None:
         """Raises ConfigError for a sink that cannot work."""
@@ -120,7 +120,7 @@ class FunctionSink:
     frame: str
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def check(self) -> None:
         """Raises ConfigError for a sink that cannot work."""
@@ -137,7 +137,7 @@ class TableSink:
     """The format of a new table, which is made if there is none of this name."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def check(self) -> None:
         """Does nothing: only the catalog knows the table."""

@@ -50,7 +50,7 @@ from topologies.io.topics.declared import (
 )
 from windowing.calls import checked_value
 from windowing.errors import ConfigError, SchemaError, did_you_mean
-from windowing.reprs import call, of_fields
+from windowing.reprs import call_repr, fields_repr
 from windowing.schema import DEFAULT_STREAM, EmittedRows, SchemaLike, format_schema, parse_schema, tables
 
 
@@ -64,7 +64,7 @@ class FrameSpout:
     """Default values for columns."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""
@@ -82,7 +82,7 @@ class MemorySpout:
 
     def __repr__(self) -> str:
         named = {"defaults": self.defaults} if self.defaults else {}
-        return call("MemorySpout", self.declared, f"{len(self.batches)} batches", **named)
+        return call_repr("MemorySpout", self.declared, f"{len(self.batches)} batches", **named)
 
     def outputs(self) -> dict[str, pa.Schema]:
         """The declared columns."""

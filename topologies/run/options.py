@@ -20,7 +20,7 @@ from topologies.run.summary import Summary
 from windowing.calls import checked_value
 from windowing.durations import Duration, as_duration
 from windowing.errors import ConfigError, did_you_mean
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 
 if TYPE_CHECKING:
     from topologies.engine.report import BatchReport
@@ -334,7 +334,7 @@ class RunOptions:
     """Event that ends the run after the current batch, even if that is the last one; open windows then do not fire."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def __post_init__(self) -> None:
         if self.checkpoint is not None:

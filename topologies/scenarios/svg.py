@@ -19,7 +19,7 @@ from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import WHEREABOUTS
 from windowing.durations import Duration
 from windowing.errors import ConfigError
-from windowing.reprs import cut
+from windowing.reprs import shorten
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import FOREVER
 
@@ -360,14 +360,14 @@ def _name(picture: Picture, moment: RunMoment) -> str:
     clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
     match moment.kind:
         case "event":
-            return cut(f"{clock}{moment.event}", _LABEL)
+            return shorten(f"{clock}{moment.event}", _LABEL)
         case "window":
             window = picture.trace.windows[moment.window or 0]
             pane, by = window.get("pane"), window.get("by", "")
             timing = f" {pane['timing'].replace('_', ' ')}" if pane else _FIRED.get(by, "")
             if by == FiredBy.CLOSE and moment.watermark not in (None, FOREVER):
                 timing = ", key forgotten"
-            return cut(f"{clock}#{moment.window} fires{timing}", _LABEL)
+            return shorten(f"{clock}#{moment.window} fires{timing}", _LABEL)
         case "close":
             return f"{clock}the streams end"
         case "end":

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.listener import (
 from topologies.engine.report import BatchReport
 from topologies.spark.spark_errors import FROM_JAVA
 from windowing.calls import checked_value
-from windowing.reprs import call
+from windowing.reprs import call_repr
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 
@@ -81,7 +81,7 @@ class TimeMetrics(StreamingQueryListener):
     """
 
     def __repr__(self) -> str:
-        return call("TimeMetrics", self.function)
+        return call_repr("TimeMetrics", self.function)
 
     @checked_value
     def __init__(self, function: Listen | None = None) -> None:

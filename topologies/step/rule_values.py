@@ -11,7 +11,7 @@ from windowing.calls import checked_on_failure
 from windowing.columns import own_value
 from windowing.daytimes import DayTime, DayTimePattern
 from windowing.errors import ConfigError, WindboltError
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 
 # Errors of rules.
 
@@ -56,7 +56,7 @@ class Event:
     """
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 class _MutableEvent:
@@ -149,7 +149,7 @@ class Aggregation:
     of such mappings."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 # HEADERS of the aggregation rule: the destination, key and headers of events (UH-25).
@@ -300,7 +300,7 @@ class Out:
     """The step to which it goes instead of the next one (BranchName, UH-32)."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +314,7 @@ class Outputs:
     """Counters to raise for the result: DECLINED, EMPTIED, UNKNOWN_STATUS."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Outputs:

@@ -38,7 +38,7 @@ from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.calls import checked_value
 from windowing.durations import Duration, as_duration
 from windowing.errors import ConfigError, SchemaError, did_you_mean
-from windowing.schema import DEFAULT_STREAM, Emit, Loose, emissions, from_rows
+from windowing.schema import DEFAULT_STREAM, Emit, LooseRows, emissions, from_rows
 from windowing.settings.rules import LateAction
 from windowing.timestamps import FOREVER, show, show_end, to_datetime
 from windowing.window import TupleWindow, WindowBatch
@@ -169,7 +169,7 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
 def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[WindowedBolt, TupleWindow], Any]:
     def execute(self: WindowedBolt, window: TupleWindow) -> Iterator[Emit]:
         schemas = self.output_schemas()
-        given: list[tuple[str, pa.Table | Loose]] = []
+        given: list[tuple[str, pa.Table | LooseRows]] = []
         for stream, rows in emissions(type(self).execute(self, window), schemas):
             given.append((stream, rows))
             yield Emit(rows, stream)

@@ -19,7 +19,7 @@ from windowing.columns import own_value
 from windowing.conversion import changed_by_json
 from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import USER_EXCEPTIONS, ConfigError, SchemaError, together
-from windowing.reprs import call, of_fields, one_line, repr_of, simple_attributes
+from windowing.reprs import call_repr, fields_repr, one_line, repr_of, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
 from windowing.settings.kinds import WindowKind
@@ -53,7 +53,7 @@ class TaskContext:
     """
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
 
 class Component:
@@ -68,7 +68,7 @@ class Component:
 
     def _repr_of_call(self) -> str:
         """Returns the call that made the bolt, as far as its attributes show it."""
-        return call(type(self).__name__, **simple_attributes(self))
+        return call_repr(type(self).__name__, **simple_attributes(self))
 
     def prepare(self, context: TaskContext) -> None:
         """Called on each task in each micro-batch, before any other call.
@@ -653,7 +653,7 @@ class StatefulBolt(StatefulTaskBolt):
         calls = [f".with_key({', '.join(map(repr, key))})"] if key else []
         calls += [f".with_clock('{every}')"] if every is not None else []
         attributes = {name: value for name, value in simple_attributes(self).items() if name != "clock_every"}
-        return one_line(call(type(self).__name__, **attributes) + "".join(calls))
+        return one_line(call_repr(type(self).__name__, **attributes) + "".join(calls))
 
 
 class StatefulBatchBolt(StatefulBolt):

@@ -1,5 +1,4 @@
-"""The settings of a windowed bolt: each is declared once, in ``window_settings``, and everything else follows from
-that."""
+"""The settings of a windowed bolt, each declared once, in ``window_settings``."""
 
 from windowing.settings.declaration import SOURCE_ONLY
 from windowing.settings.window_settings import ARGUMENTS, DECLARED, OF_INPUT, WindowSettings

@@ -1,4 +1,4 @@
-"""Declarations of settings: how a value is read, checked, shown and told apart from the default."""
+"""Declarations of settings: how values are read, where they take effect, and how they are described."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from windowing.errors import ConfigError
 from windowing.settings.rules import SOURCE, START, Arrival, OutputTime, one_of
 from windowing.timestamps import from_datetime
 
-# How the value of a setting is read from what users give: in Python, and in scenario files.
+# Readers of values, from Python and from scenario files.
 
 
 SOURCE_ONLY = Count(1 << 62)
-"""Interval that never ends: the only watermarks are those that the source puts in, or that are imported."""
+"""An interval that never ends: all watermarks are sent by the source or imported."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads one type of values of settings."""
+    """Reads values of one type."""
 
     words: str
-    """Description of a value, with its unit: ``a duration``."""
+    """Description of the values: ``a duration``."""
     read: Callable[[Any], Any]
-    """Converts what a user gives to the value of a setting. Raises ConfigError for an invalid one."""
+    """Converts the argument of a user to the value of the setting. Raises ConfigError for an invalid argument."""
     choices: type[Enum] | None = None
-    """The values of a closed choice; else None."""
+    """The Enum of which the values are members; else None."""
 
 
 @cache
 def choice(choices: type[Enum]) -> Reader:
-    """Returns a reader of the members of an Enum, each given as itself or by its value."""
+    """Returns a reader of the members of an Enum, which users give as members or by their values."""
     return Reader(" or ".join(repr(each.value) for each in choices), lambda value: one_of(choices, value), choices)
 
 
@@ -81,8 +81,8 @@ def _partition(value: object) -> object:
 
 
 def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """Returns the names of existing partitions, as texts, on every input or per input. They are given as texts or whole
-    numbers, each once. Raises ConfigError for other values."""
+    """Returns the names of the existing partitions, on every input or per input, from lists of texts or whole numbers.
+    Raises ConfigError for other values, and for a partition that is listed twice."""
     if isinstance(value, Mapping) and value:
         return {str(label): _existing(values) for label, values in value.items()}
     return _existing(value)
@@ -131,8 +131,8 @@ def _anchor(value: object) -> str | int:
 
 
 def moment(value: object) -> int:
-    """Returns a datetime, or one as ISO 8601, in microseconds; without a zone it is UTC. Raises TypeError and
-    ValueError for anything else, also for what is finer than microseconds."""
+    """Converts a datetime, or a text in ISO 8601, to microseconds since the epoch; without a zone it is in UTC. Raises
+    TypeError or ValueError for anything else, and for times that are finer than microseconds."""
     if isinstance(value, datetime):
         return from_datetime(value)
     if not isinstance(value, str):
@@ -184,44 +184,45 @@ LISTED = Reader("keys, with `since=` from when on they are there", lambda value:
 
 
 @cache
-def as_it_is(words: str) -> Reader:
-    """Returns a reader of a value that the method itself checks; ``words`` describe it."""
+def unchecked(words: str) -> Reader:
+    """Returns a reader that does not check values, because the method of the setting does; ``words`` describe them."""
     return Reader(words, lambda value: value)
 
 
-# The declaration of a setting: made once, at its field, and read by everything that deals with settings.
+# Declarations.
 
 
 Words = Callable[[Any, Any], str | tuple[str, ...]]
-"""Function of a value that is not the default, and of all settings (WindowSettings), that returns a sentence or
-several; empty if the words of another setting say it."""
+"""A function that describes a value other than the default, by one or more sentences; its second argument is all
+settings (WindowSettings). It returns "" if the description of another setting includes the value."""
 
 
 @dataclass(frozen=True)
-class SaidBy:
-    """Replaces words: names the place where ``windbolt describe`` shows the setting instead."""
+class DescribedBy:
+    """Used in place of ``Words`` for a setting that ``windbolt describe`` shows elsewhere."""
 
     what: str
-    """A setting whose words include this one, or a line of the description."""
-    own_place: bool = False
-    """True if the JSON of a topology has a key for it beside the rules: ``"lag"``, ``"bounds"``."""
+    """The name of the setting that includes this one in its description, or of a line of the description."""
+    has_json_key: bool = False
+    """True if the setting has its own key in the JSON of a topology, ``"lag"`` or ``"bounds"``, beside the rules."""
 
 
 class AdmittedBy(Enum):
-    """Where the events of a bolt are admitted or found late, once a setting of it is not at its default.
+    """The process that decides whether an event is admitted or late, if a setting is not at its default.
 
-    Settings that make a bolt hold its events (a key, sessions, a trigger of keys) belong to
-    ``policies.choose_policies``: tasks that hold events always admit them.
+    For settings with which a bolt's tasks retain events (a key, sessions, a trigger of keys),
+    ``policies.choose_policies`` decides: these tasks always admit their events.
     """
 
     READER = "the reader"
-    """The task that reads them, with the watermark of the last tick: the setting changes nothing there."""
+    """The process that reads events, with the watermark of the last tick: the setting does not change this."""
     TASK = "the bolt's task"
     """In event time, the bolt's task, which knows the watermark before each event."""
     TASK_IN_ANY_TIME = "the bolt's task, in any time"
-    """The bolt's task, in processing time as well."""
+    """The bolt's task, in event time and in processing time."""
     FOLLOWING_EVENTS = "the bolt's task, with a watermark that follows events"
-    """In event time, the bolt's task; and the watermark follows the events in their order of arrival, not the ticks."""
+    """In event time, the bolt's task; besides, the watermark advances with events in their order of arrival, not at
+    ticks."""
 
 
 _KEY = "declaration"
@@ -229,7 +230,7 @@ _KEY = "declaration"
 
 @dataclass(frozen=True)
 class Declaration:
-    """One setting: how it is given, what it needs, and how it is shown."""
+    """The declaration of one setting."""
 
     name: str
     """Name of its field in WindowSettings."""
@@ -238,42 +239,42 @@ class Declaration:
     method: str
     """The method of WindowedBolt that sets it."""
     argument: str
-    """The argument of that method; empty if the method sets this alone."""
+    """The argument of this method; "" if the method sets only this setting."""
     given_as: str
-    """The part of the argument, if several settings share one argument: ``Panes(...)``; else empty."""
+    """The form of the argument, if several settings share one argument: ``Panes(...)``; else ""."""
     preset: bool
-    """True if a preset decides it."""
+    """True if presets decide the setting."""
     needs: tuple[str, ...]
-    """Conditions without which the setting changes nothing and is refused; the error names the first missing one. These
-    are names in ``NEEDS`` (``topologies/graph/effects.py``)."""
+    """Conditions without which the setting has no effect and is refused: names in ``NEEDS``
+    (``topologies/graph/effects.py``). The error names the first one that is not met."""
     scenario: str | None
-    """Name in scenario files; None if those have another way to say it, or none."""
+    """The name in scenario files; None if these write the setting in another way, or not at all."""
     resumes: bool | str
-    """True if a run may continue with another value on the same checkpoint; a text gives the exceptions."""
+    """True if a run may continue on a checkpoint with another value; a text names exceptions."""
     admitted_by: AdmittedBy
-    """The part of a run that admits the events if the value is not the default."""
-    words: Words | SaidBy
-    """Text of ``windbolt describe`` for the setting."""
+    """The process that admits events if the value is not the default."""
+    words: Words | DescribedBy
+    """The description of the setting in ``windbolt describe``."""
 
     @property
-    def has_own_place(self) -> bool:
-        """True if the JSON of a topology has a key for it beside the rules."""
-        return isinstance(self.words, SaidBy) and self.words.own_place
+    def has_json_key(self) -> bool:
+        """True if the setting has its own key in the JSON of a topology, beside the rules."""
+        return isinstance(self.words, DescribedBy) and self.words.has_json_key
 
     @property
     def call(self) -> str:
-        """The call with which a user sets it: ``with_watermark(every=...)``."""
+        """The call by which users set the setting: ``with_watermark(every=...)``."""
         if self.given_as:
             return f"{self.method}({self.given_as})"
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
 
     def read(self, value: Any) -> Any:
-        """Convert what a user gives to the setting's value. Raises ConfigError for an invalid one.
+        """Converts the argument of a user to the value of the setting. Raises ConfigError for an invalid argument.
 
-        None resets a setting to its value without the call, if None is the argument's default.
+        None resets the setting if its default is None.
         """
-        taken_back = value is None and self.default is None and self.argument
-        return None if taken_back else self.reads.read(value)
+        is_reset = value is None and self.default is None and self.argument
+        return None if is_reset else self.reads.read(value)
 
 
 def setting(
@@ -282,16 +283,17 @@ def setting(
     call: str,
     *,
     admitted_by: AdmittedBy,
-    words: Words | SaidBy,
+    words: Words | DescribedBy,
     given_as: str = "",
     preset: bool = False,
     needs: tuple[str, ...] = (),
     scenario: str | None = "",
     resumes: bool | str = True,
 ) -> Any:
-    """Returns a field of WindowSettings with its declaration; ``call`` is ``method`` or ``method.argument``.
+    """Returns a dataclass field with the declaration of a setting.
 
-    ``scenario`` is the name in scenario files, the field's own unless given; see ``Declaration`` for the others.
+    ``call``: ``method`` or ``method.argument``. ``scenario``: "" for the name of the field. See ``Declaration`` for the
+    other arguments.
     """
     method, _, argument = call.partition(".")
     about = {
@@ -302,8 +304,8 @@ def setting(
 
 
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
-    """Returns the declaration of each declared setting by its name, in order. Raises ValueError if two settings are
-    given by the same call: one would silently replace the other."""
+    """Returns the declarations of a settings class, by the names of the settings, in order. Raises ValueError if one
+    call sets two settings, because one of them would silently replace the other."""
     found = {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
     by_call: dict[str, str] = {}
     for name, declared in found.items():
@@ -314,8 +316,7 @@ def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
 
 
 def by_argument(declared: Mapping[str, Declaration]) -> Mapping[tuple[str, str], Declaration]:
-    """Returns, for each argument of a method, the setting that it sets; arguments that several settings share are left
-    out."""
+    """Returns the declarations by (method, argument), without those of arguments that several settings share."""
     return {(each.method, each.argument): each for each in declared.values() if not each.given_as}
 
 
@@ -327,7 +328,7 @@ def _declaration(each: Field[Any]) -> Declaration:
     return Declaration(each.name, each.default, **about)
 
 
-# Keys that a user lists: their windows fire without events before any event has come.
+# Listed keys, whose empty windows fire before their first event.
 
 
 _CALL = "with_empty_windows(until='1h', keys=['a', 'b'], since='2024-05-01T12:00:00Z')"
@@ -335,28 +336,28 @@ _CALL = "with_empty_windows(until='1h', keys=['a', 'b'], since='2024-05-01T12:00
 
 @dataclass(frozen=True)
 class ListedKeys:
-    """The keys that are there from a moment on, whether or not they have had events."""
+    """Keys that exist from a moment on, whether or not they have had events."""
 
     values: tuple[Any, ...]
-    """A value for each key; a tuple of values if the key has several columns."""
+    """The value of each key; a tuple of values if keys have several columns."""
     since: int
-    """The moment, in microseconds since the epoch."""
+    """The moment from which the keys exist, in microseconds since the epoch."""
 
     @cached_property
     def digest(self) -> str:
-        """Returns a text that distinguishes lists."""
+        """A hash of the keys and the moment, as text."""
         return hashlib.sha256(repr((self.values, self.since)).encode()).hexdigest()[:16]
 
     @staticmethod
     def of(keys: Iterable[Any] | None, since: datetime | str | None) -> ListedKeys | None:
-        """Returns the keys that a user lists; None if neither argument is given. Raises ConfigError if one is missing
-        or wrong."""
+        """Returns the listed keys; None if neither argument is given. Raises ConfigError if only one is given, or one
+        is invalid."""
         if keys is None and since is None:
             return None
         if keys is None or since is None:
-            missing, there = ("keys", "since") if keys is None else ("since", "keys")
+            missing, given = ("keys", "since") if keys is None else ("since", "keys")
             raise ConfigError(
-                f"with_empty_windows({there}=...) without {missing}=",
+                f"with_empty_windows({given}=...) without {missing}=",
                 why="listed keys are known from a moment on; the others from their first event on",
                 do=f"give both: {_CALL}",
             )

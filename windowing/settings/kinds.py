@@ -1,4 +1,4 @@
-"""Kinds of windows beyond Storm's: declared here, formed by ``policies.assigners``."""
+"""Kinds of windows beyond Storm's, as users declare them; ``policies.assigners`` forms the windows."""
 
 from __future__ import annotations
 
@@ -30,81 +30,79 @@ __all__ = [
 ]
 
 
-# The interface of every kind of window: the rest of windbolt reads these facts, and never which kind it is.
-
-
 class WindowKind(ABC):
-    """A kind of window, as a bolt declares it; ``policies.assigners`` form the windows.
+    """A kind of window, as a bolt declares it. Other code reads these properties, and does not test for kinds.
 
-    A new kind is a subclass that overrides the defaults that do not fit; decision 83 lists the other files.
+    A new kind is a subclass that overrides the defaults that do not fit; decision 83 lists the other files to change.
     """
 
     edges_known: ClassVar[bool] = False
-    """True if its windows begin and end at times that are known without any event."""
+    """True if the starts and ends of its windows do not depend on events."""
     takes_offset: ClassVar[bool] = False
-    """True if the windows' times are counted from an offset or an anchor."""
+    """True if an offset or an anchor shifts its windows."""
     usually_holds_start: ClassVar[bool] = False
-    """True if its windows include their start and not their end, unless a bolt declares bounds."""
+    """True if its windows include their start and not their end, unless the bolt declares bounds."""
     merges: ClassVar[bool] = False
-    """True if one more event may extend a window, or join two."""
+    """True if another event may extend a window, or merge two windows."""
     between_edges: ClassVar[bool] = False
-    """True if its windows lie between the edges of events, so that one more event may divide a window."""
+    """True if its windows lie between the edges of events, so that another event may divide a window."""
     counts: ClassVar[bool] = False
-    """True if the number of events decides where its windows end."""
+    """True if the number of events decides when its windows end."""
     of_points: ClassVar[bool] = False
     """True if its events must be points in time, without a duration."""
     of_moments: ClassVar[bool] = False
-    """True if its windows are moments at which a ready-made bolt is called, and no windows of a user's."""
+    """True if its windows are the moments at which a ready bolt is called; users cannot declare such windows."""
     of_temporal_join: ClassVar[bool] = False
     """True if its windows are the moments at which a temporal join is called."""
 
     @abstractmethod
     def in_words(self) -> str:
-        """Describes its windows: ``sessions with a gap of 5m``. Checkpoints compare these words."""
+        """Returns a description of its windows, ``sessions with a gap of 5m``. Checkpoints compare descriptions."""
 
     @property
     def by_columns(self) -> tuple[str, ...]:
-        """The columns of events that decide which windows there are, besides their times."""
+        """The columns of events, besides the time, on which its windows depend."""
         return ()
 
     @property
     def reach(self) -> int:
-        """Greatest distance from an event in a window to an edge of the window, in microseconds, apart from gaps of
-        events."""
+        """Greatest distance from an event to an edge of its window, in microseconds, without gaps that columns of
+        events give."""
         return 1
 
     @property
     def declared_length(self) -> Duration | None:
-        """The declared length of a window, at most; None if nothing bounds it, or the user sets no time.
+        """The greatest declared length of a window; None if there is no greatest length, or the length is not a time.
 
-        Clock changes are left out: a day has 24 hours. Assigners tell how long windows may be in fact (``looks_back``).
+        Clock changes are ignored: a day has 24 hours. For the greatest actual length see ``looks_back`` of assigners.
         """
         return None
 
     @property
     def period(self) -> Duration | None:
-        """The least time from the end of a window to the end of the next, clock changes left out.
+        """The least time from the end of a window to the end of the next one; clock changes are ignored.
 
-        None if that depends on the events.
+        None if it depends on the events.
         """
         return None
 
     @property
     def least_held(self) -> Duration | Count | None:
-        """The least part of the stream that a task holds before it lets go of events; None if nothing tells."""
+        """The least duration or number of events that a task retains at any time; None if it is unknown."""
         return self.declared_length
 
     def bounds(self, declared: Bounds) -> Bounds:
-        """Returns the bounds of its windows, where the bolt declares ``declared`` (``with_alignment(bounds=...)``)."""
+        """Returns the bounds of its windows; ``declared``: those of the bolt (``with_alignment(bounds=...)``)."""
         return declared
 
     def changes_at_its_end(self, declared: Bounds) -> bool:
-        """True if an event exactly at the end of a window changes it, whatever the other settings of the bolt are."""
+        """True if an event exactly at the end of a window changes the window; ``declared``: the bounds of the bolt."""
         return False
 
 
 def window_length(name: str, value: Time) -> Duration:
-    """Returns the length that an argument gives. Raises ConfigError for a duration of zero."""
+    """Returns the duration that an argument gives; ``name``: the argument. Raises ConfigError for a duration of
+    zero."""
     duration = as_duration(value)
     if duration.micros == 0:
         raise ConfigError(f"{name}={value!r}", why="a window has a length", do="give a duration above zero")
@@ -123,14 +121,14 @@ _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 _SHORTEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 28 * 24, "quarter": 89 * 24, "year": 365 * 24}
 _LONGEST_UNIT = {"hour": 1, "week": 7 * 24, "month": 31 * 24, "quarter": 92 * 24, "year": 366 * 24}
-"""Greatest length of a unit in hours, without clock changes; for days see ``shift_lengths``."""
+"""Least and greatest length of a unit in hours, without clock changes; for days see ``shift_lengths``."""
 
 _REACH = {"hour": 3, "day": 3 * 24, "week": 9 * 24, "month": 33 * 24, "quarter": 94 * 24, "year": 368 * 24}
 """Upper bound of the length of a unit in hours, with a margin for clock changes."""
 
 
 _MOST = 1000
-"""The most units of a window: each boundary around an event is worked out."""
+"""Greatest number of units in a window; the ends of all windows of an event are computed one by one."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -141,17 +139,17 @@ class Calendar(WindowKind):
     Quarters and years begin in January, or in another ``first_month``, as fiscal years do: ``Calendar("year",
     "Asia/Tokyo", first_month=4)``.
 
-    ``last`` makes windows overlap: ``Calendar("day", "Europe/Berlin", last=7)`` are the last seven days, of which one
-    ends at each midnight; ``Calendar("month", "UTC", last=3)`` the last three months, every month. They hold so many
-    days and months by the clocks and the calendar, not so many hours.
+    With ``last`` windows overlap: ``Calendar("day", "Europe/Berlin", last=7)`` are windows of the last seven days, one
+    of which ends at each midnight; ``Calendar("month", "UTC", last=3)`` are windows of the last three months, one of
+    which ends with each month. Days and months are those of the calendar, whatever their number of hours.
 
-    A day has 23 or 25 hours where clocks change. ``at`` divides days into shifts that begin at local times:
-    ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``, of which the one of the night has 7 or 9 hours
-    then. Of a time that the clocks show twice the first counts; one that they skip is taken with the offset before the
-    skip, as for triggers: 02:30 is then 03:30. A day whose midnight is skipped begins at its first moment.
+    A day has 23 or 25 hours if clocks change. ``at`` divides days into shifts that begin at local times:
+    ``Calendar("day", "Europe/Berlin", at=["06:00", "14:00", "22:00"])``; the shift of the night then has 7 or 9 hours.
+    If the clocks show a time twice, the first moment counts. A time that they skip is taken with the offset before the
+    change, as for triggers: 02:30 is then 03:30. A day whose midnight is skipped begins at its first moment.
 
-    Where a bolt has no other kind of window beside them they hold their start and not their end, unless
-    ``with_alignment(bounds=...)`` says otherwise.
+    If all windows of a bolt are calendar windows, they hold their start and not their end, unless
+    ``with_alignment(bounds=...)`` is set.
     """
 
     edges_known = True
@@ -168,8 +166,8 @@ class Calendar(WindowKind):
     first_month: int
     """The number of the month in which years and their quarters begin."""
     last: int
-    """Number of units in a window: ``7`` with ``day`` gives the last seven days, and one such window ends with each
-    day. With ``at``: the number of parts between these times."""
+    """Number of units in a window: with ``day``, 7 are windows of the last seven days, one of which ends with each day.
+    With ``at``: the number of shifts in a window."""
 
     @checked_value
     def __init__(
@@ -182,9 +180,7 @@ class Calendar(WindowKind):
         first_month: int = 1,
         last: int = 1,
     ) -> None:
-        """Raises ConfigError for other units, for times of other units than days, for texts that are no time of day,
-        for a first day or month that there is not, or that the unit does not have, and for windows of less than a
-        unit."""
+        """Raises ConfigError for an invalid value, and for an argument that does not belong to the unit."""
         if unit not in get_args(CalendarUnit):
             raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
         if at and unit != "day":
@@ -221,8 +217,7 @@ class Calendar(WindowKind):
         object.__setattr__(self, "first_month", first_month)
 
     def __repr__(self) -> str:
-        """Returns a repr without the values that are defaults, because older checkpoints hold calendars without a first
-        day and month."""
+        """Returns a repr without default values; older checkpoints store reprs without a first day and month."""
         names = ["unit", "zone", "at"]
         names += ["first_day"] if self.first_day != "monday" else []
         names += ["first_month"] if self.first_month != 1 else []
@@ -231,7 +226,8 @@ class Calendar(WindowKind):
 
     @property
     def shift(self) -> int:
-        """Days after Monday at which weeks begin, or months after January at which quarters and years begin."""
+        """Number of days from Monday to the first day of the week, or of months from January to the first month of the
+        year."""
         return get_args(Weekday).index(self.first_day) or self.first_month - 1
 
     @property
@@ -241,7 +237,7 @@ class Calendar(WindowKind):
 
     @property
     def shift_lengths(self) -> tuple[int, ...]:
-        """Length of each window of a day in microseconds, without clock changes; one whole day without ``at``."""
+        """Length of each shift of a day in microseconds, without clock changes; one whole day without ``at``."""
         begins = self.begins or (0,)
         return tuple(end - begin for begin, end in zip(begins, [*begins[1:], begins[0] + _DAY], strict=True))
 
@@ -271,7 +267,7 @@ class Calendar(WindowKind):
 
 
 def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:
-    """Returns the times in order. Raises ConfigError for an invalid time, and for one given twice."""
+    """Returns the times in ascending order. Raises ConfigError for an invalid time, and for one given twice."""
     if isinstance(texts, str):
         raise ConfigError(f"at={texts!r}", why="it is a list of times", do=f"write at=[{texts!r}]")
     for text in texts:
@@ -285,8 +281,8 @@ def _times_of_day(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _after_midnight(text: str) -> int:
-    shown = time.fromisoformat(text)
-    return (shown.hour * 3600 + shown.minute * 60 + shown.second) * 1_000_000
+    parsed = time.fromisoformat(text)
+    return (parsed.hour * 3600 + parsed.minute * 60 + parsed.second) * 1_000_000
 
 
 # Windows of a count of start times.
@@ -294,7 +290,7 @@ def _after_midnight(text: str) -> int:
 
 @dataclass(frozen=True, init=False)
 class CountByStart(WindowKind):
-    """Windows of ``count`` distinct start times in a row, with all events that start then (SI-30)."""
+    """Windows of ``count`` successive distinct start times, with all events that start at these times (SI-30)."""
 
     counts = True
     of_points = True
@@ -318,12 +314,13 @@ class CountByStart(WindowKind):
         return Bounds.START
 
 
-# Windows of one length, at regular times.
+# Windows of one length at regular intervals.
 
 
 @dataclass(frozen=True, init=False)
 class Hopping(WindowKind):
-    """Windows of one length, one every ``slide``: overlapping, touching (tumbling), or with gaps (AT-1, AT-2, AT-4)."""
+    """Windows of one length, one every ``slide``: overlapping, tumbling (if both are equal), or with gaps (AT-1, AT-2,
+    AT-4)."""
 
     edges_known = True
     takes_offset = True
@@ -360,7 +357,7 @@ class Hopping(WindowKind):
         return Duration(self.length.micros + self.slide.micros)
 
 
-# Moments at which ready bolts are called: of joins by lifetime, unions, ``Deduplicate``, ``Silence`` and the like.
+# Moments at which ready bolts are called: temporal joins, ``Union``, ``Deduplicate``, ``Silence`` and others.
 
 
 _ONSET = "each moment at which an event begins, with all that live then"
@@ -375,7 +372,7 @@ _MEETINGS: dict[How, str] = {
 
 
 class _Moments(WindowKind):
-    """Windows of a microsecond, or that begin with an event."""
+    """Windows at the moments at which a ready bolt is called."""
 
     of_moments = True
 
@@ -385,9 +382,10 @@ class _Moments(WindowKind):
 
 @dataclass(frozen=True)
 class Onset(_Moments):
-    """A window of a microsecond at each moment at which an event begins, with all that live then (SI-22, SI-23).
+    """A window of one microsecond at each moment at which an event begins, with all events that live then (SI-22,
+    SI-23).
 
-    It is due as soon as the watermark is past that moment, however long its events last.
+    The window is due when the watermark is past that moment, however long its events last.
     """
 
     of_temporal_join = True
@@ -398,7 +396,8 @@ class Onset(_Moments):
 
 @dataclass(frozen=True)
 class Lull(_Moments):
-    """The window of ``length`` that begins with an event, if no other of its key follows in that time; holds it."""
+    """A window that begins with an event and has the length of a silence, if no other event of the key follows within
+    it; it holds this event."""
 
     length: Duration
     """Length of a silence."""
@@ -413,11 +412,11 @@ class Lull(_Moments):
 
 @dataclass(frozen=True)
 class Meeting(_Moments):
-    """The windows of a temporal join that is not inner; of a microsecond each, due when the watermark is past it.
+    """The windows of a temporal join other than an inner one: of one microsecond, due when the watermark is past it.
 
-    ``left``, ``right``, ``full``: those of ``Onset``, and one at each moment at which events of these sides end without
-    a partner, with these events. ``anti``: the latter only, of left events. ``semi``: one at each moment at which left
-    events meet their first partner, with these events.
+    ``semi``: at each moment at which left events meet their first partner, a window with these events. ``anti``: at
+    each moment at which left events end without a partner, a window with these events. ``left``, ``right``, ``full``:
+    the windows of ``Onset``, and windows for the left events, right events or both that end without a partner.
     """
 
     of_temporal_join = True
@@ -430,35 +429,36 @@ class Meeting(_Moments):
         return _MEETINGS[self.how]
 
 
-# Windows that last as long as events follow each other closely.
+# Sessions.
 
 
 @dataclass(frozen=True, init=False)
 class Session(WindowKind):
-    """Events with less than ``gap`` between them; one that joins two sessions merges them (AT-5, AT-6, UH-10).
+    """Windows of events with less than ``gap`` between one and the next; an event between two sessions may merge them
+    (AT-5, AT-6, UH-10).
 
-    ``Session("0s", touching=True)`` are the events of one instant: as times are whole microseconds, the same as
-    ``Session("1us")``, which it becomes.
+    ``Session("0s", touching=True)`` are the events of one instant. It is the same as ``Session("1us")``, because times
+    are whole microseconds.
     """
 
     merges = True
     of_points = True
 
     gap: Duration
-    """The pause without events that ends a session."""
+    """The time without events that ends a session."""
     touching: bool
     """True if events exactly the gap apart share a session (Flink, UH-12); False in Atlas."""
     max_duration: Duration | None
-    """Closes a session that is longer at the next multiple of this on the clock (AZ-22)."""
+    """Duration beyond which a session is closed, at the next multiple of this duration on the clock (AZ-22)."""
     gap_field: str | None
-    """A column with a gap for each event, in place of ``gap``: a duration, or milliseconds."""
+    """A column with the gap of each event, in place of ``gap``: a duration, or milliseconds."""
 
     @checked_value
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """Raises ConfigError for a longest duration of zero, for a gap of zero that holds nothing together, and where
-        ``touching`` is neither True nor False."""
+        """Raises ConfigError for a ``max_duration`` of zero, for a gap of zero without ``touching=True``, and for a
+        ``touching`` that is neither True nor False."""
         longest = None if max_duration is None else window_length("max_duration", max_duration)
         span, touch = as_duration(gap), flag("touching", touching)
         if span.micros == 0:
@@ -484,7 +484,7 @@ class Session(WindowKind):
 
     @property
     def declared_length(self) -> Duration:
-        """The gap, or the longest duration: what Azure bounds as well (AZ-22)."""
+        """The gap or the maximum duration, whichever is longer; Azure limits both (AZ-22)."""
         return self.gap if self.max_duration is None else max(self.gap, self.max_duration)
 
     def bounds(self, declared: Bounds) -> Bounds:
@@ -495,7 +495,7 @@ class Session(WindowKind):
 
 
 def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """Raises ConfigError if sessions with a gap of zero are not sessions of one instant."""
+    """Raises ConfigError for arguments that do not fit a gap of zero."""
     if not touching:
         raise ConfigError(
             "a session gap of zero",
@@ -510,17 +510,17 @@ def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | 
         )
 
 
-# The last events, at each moment at which they change.
+# Sliding logs.
 
 
 @dataclass(frozen=True, init=False)
 class SlidingLog(WindowKind):
-    """The events of the last ``length``, at every moment at which one enters or leaves (AZ-21)."""
+    """Windows of the events of the last ``length``, one at each moment at which an event enters or leaves (AZ-21)."""
 
     of_points = True
 
     length: Duration
-    """Time for which an event stays in the window."""
+    """Time for which an event stays in windows."""
 
     @checked_value
     def __init__(self, length: Time) -> None:
@@ -545,13 +545,13 @@ class SlidingLog(WindowKind):
         return True
 
 
-# Windows between the moments at which events begin or end.
+# Snapshots.
 
 
 @checked_value
 @dataclass(frozen=True)
 class Snapshot(WindowKind):
-    """A window between each two neighbouring moments at which a lifetime begins or ends (SI-29); for points, one per
+    """Windows between successive moments at which lifetimes begin or end (SI-29); for points, one window per
     instant."""
 
     between_edges = True

@@ -1,7 +1,7 @@
-"""Firings of a window beside the one at its end: when, and what each of them shows.
+"""Firings of a window besides the one at its end: their triggers, and the events that they show.
 
-Triggers are put together with ``|`` and ``&``: ``after_count(100) | after_clock("10s")`` fires when either is so.
-A trigger is asked again after each firing; ``.once()`` makes it fire a window no more than once.
+Triggers are combined by ``|`` and ``&``: ``after_count(100) | after_clock("10s")`` fires when either of them does.
+A trigger can fire a window several times; with ``.once()`` it fires each window at most once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 RETRACT = "_retract"
-"""Name of a column in the rows of a bolt whose windows take rows back: true in a row that takes back an earlier one."""
+"""Name of a column in the rows of a bolt with retracting panes: true in a row that takes back an earlier row."""
 
 
 class Timing(Enum):
@@ -41,34 +41,35 @@ class Pane:
     index: int
     """0 for the first firing of the window."""
     timing: Timing
-    """Moment of the firing: before the end, at it, or after it. If a late event opens a
-    window, even its first firing is late."""
+    """When the window fires: before its end, at its end or after it. If a late event opens a window, its first firing
+    is late."""
     last: bool
     """True if the window cannot fire again."""
 
 
 class PaneMode(Enum):
-    """Contents of a window that fires again."""
+    """The events that a window shows when it fires again."""
 
     ACCUMULATING = "accumulating"
     """All events of the window so far."""
     DISCARDING = "discarding"
-    """The events since it fired last."""
+    """The events since the last firing."""
     RETRACTING = "retracting"
-    """All events of the window so far; before them the rows emitted last time are emitted once more, with ``_retract``
-    true."""
+    """All events of the window so far. Before the new rows, the rows of the last firing are emitted again with
+    ``_retract`` true."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWindows:
-    """Facts about open windows for a trigger; arrays of equal length."""
+    """The state of open windows that triggers decide by; arrays with an entry per window."""
 
     fresh: NDArray[np.int64]
-    """Events since the last firing."""
+    """Number of events since the last firing."""
     waited: NDArray[np.int64]
-    """Microseconds of the clock since the last firing, or since the first event was seen."""
+    """Microseconds of the clock since the last firing, or since the arrival of the first event."""
     advanced: NDArray[np.int64]
-    """Microseconds of event time that the watermark has moved since then."""
+    """Microseconds by which the watermark has advanced since the last firing, or since the arrival of the first
+    event."""
     fired: NDArray[np.int64]
     """Number of firings of each window so far."""
 
@@ -80,12 +81,12 @@ class PaneTrigger:
     """Decides when an open window fires."""
 
     uses_clock = False
-    """True if it may fire without a new event, because the clock advances."""
+    """True if the trigger may fire when the clock advances, without a new event."""
     even_unchanged: bool = False
-    """True if it may fire a window that has no new events since its last firing."""
+    """True if the trigger may fire windows without new events since their last firing."""
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        """Returns which of the windows fire now; called at the end of each micro-batch that changed something."""
+        """Called at the end of each micro-batch with changes; returns a mask of the windows that fire now."""
         raise NotImplementedError
 
     def __or__(self, other: PaneTrigger) -> PaneTrigger:
@@ -96,19 +97,20 @@ class PaneTrigger:
 
     @checked_value
     def once(self) -> PaneTrigger:
-        """Returns this trigger for the first firing of a window only."""
+        """Returns a trigger that fires each window at most once, when this trigger does."""
         return Once(self)
 
 
 def fires(trigger: PaneTrigger, windows: OpenWindows) -> NDArray[np.bool_]:
-    """Returns which of the windows fire now: those that are due and have new events, or need none."""
+    """Returns a mask of the windows that fire now: those that are due, and have new events if the trigger needs
+    some."""
     due = trigger.due(windows)
     return due if trigger.even_unchanged else due & (windows.fresh > 0)
 
 
 @dataclass(frozen=True)
 class AfterCount(PaneTrigger):
-    """Number of events since the last firing."""
+    """Due when a window has received ``count`` events since the last firing."""
 
     count: Count
 
@@ -118,8 +120,7 @@ class AfterCount(PaneTrigger):
 
 @dataclass(frozen=True)
 class AfterClock(PaneTrigger):
-    """Due when so much time has passed on the clock since the last firing, or since the window's first event was
-    seen."""
+    """Due when the clock has advanced by ``wait`` since the last firing, or since the arrival of the first event."""
 
     wait: Duration
     even_unchanged: bool = False
@@ -131,7 +132,8 @@ class AfterClock(PaneTrigger):
 
 @dataclass(frozen=True)
 class AfterEventTime(PaneTrigger):
-    """Due when the watermark has moved so far since the last firing, or since the window's first event was seen."""
+    """Due when the watermark has advanced by ``wait`` since the last firing, or since the arrival of the first
+    event."""
 
     wait: Duration
     even_unchanged: bool = False
@@ -180,7 +182,7 @@ class AllOf(PaneTrigger):
 
 @dataclass(frozen=True)
 class Once(PaneTrigger):
-    """Another trigger, for the first firing of a window only."""
+    """Due when another trigger is, for windows that have not fired yet."""
 
     trigger: PaneTrigger
 
@@ -199,22 +201,21 @@ class Once(PaneTrigger):
 
 @dataclass(frozen=True, init=False)
 class Panes:
-    """Firings of a window beside the one at its end: ``with_trigger(Panes(early="10s", late=True))``.
+    """Firings of a window besides the one at its end: ``with_trigger(Panes(early="10s", late=True))``.
 
-    ``window.pane`` says which firing a call is.
+    In ``execute``, ``window.pane`` is the present firing.
     """
 
     early: PaneTrigger | None
-    """When a window fires before its end: a trigger, a number of events, or a duration of the clock."""
+    """The trigger that fires a window before its end; None: never."""
     late: PaneTrigger | None
-    """Trigger that fires a window again for late events, until the allowed lateness is over; None: never."""
+    """The trigger that fires a window again for late events, until the allowed lateness is over; None: never."""
     mode: PaneMode
-    """The events that a firing shows: all so far, or only the new ones, or all after the rows of the last firing
-    again."""
+    """The events that a window shows when it fires again."""
     closes: bool
-    """True if the first firing, early or at the end, is the only one: events that come to the window later are late."""
+    """True if a window fires only once, early or at its end; later events for the window are late."""
     at_end: Count | None
-    """Minimum number of events in the window for the firing at its end; None: it always fires."""
+    """Least number of events with which a window fires at its end; None: it always fires."""
 
     @checked_value
     def __init__(
@@ -226,18 +227,21 @@ class Panes:
         closes: bool = False,
         at_end: int | Count | None = None,
     ) -> None:
-        """``early``: a trigger of ``windowing.settings.panes``, a number of events, or a duration of the clock.
+        """``early``: when a window fires before its end: a trigger of ``windowing.settings.panes``, a number of events,
+        or a duration of the clock.
 
-        ``late``: fire again for late events until the allowed lateness is over: given as ``early``, or True: whenever
-        some have come. With ``early`` or ``late`` a window fires when the watermark reaches its end, and once more when
-        the lateness is over if late events have come that no firing has shown.
+        ``late``: when a window fires again for late events, until the allowed lateness is over: given like ``early``,
+        or True for each micro-batch with late events. With ``early`` or ``late`` a window fires when the watermark
+        reaches its end. It fires once more when the allowed lateness is over if late events have come since its last
+        firing.
 
-        ``closes``: the first firing ends the window, be it early or the one at the end, which then does not wait for
-        the allowed lateness (Beam's AfterFirst). ``at_end``: at the end a window fires only if it holds this many
-        events; with ``late``, as soon as it holds that many (Beam's AfterAll). The events of a window that never fires
-        are ``unwindowed``.
+        ``closes``: True if a window fires only once, early or at its end, without waiting for the allowed lateness
+        (Beam's AfterFirst). ``at_end``: a window fires at its end only if it holds this many events; with ``late`` it
+        also fires later, as soon as it holds so many (Beam's AfterAll). The events of a window that never fires are
+        ``unwindowed``.
 
-        Raises ConfigError if none of ``early``, ``late`` and ``at_end`` is given, and for what contradicts itself.
+        Raises ConfigError if none of ``early``, ``late`` and ``at_end`` is given, and for arguments that contradict
+        each other.
         """
         object.__setattr__(self, "early", _trigger(early, "an early firing"))
         whenever = {True: after_count(1), False: None}
@@ -250,7 +254,7 @@ class Panes:
         self._check()
 
     def _check(self) -> None:
-        """Raises ConfigError for arguments that contradict each other, or change nothing."""
+        """Raises ConfigError for arguments that contradict each other or have no effect."""
         if self.early is None and self.late is None and self.at_end is None:
             raise ConfigError(
                 "Panes without early=, late= and at_end=",
@@ -274,26 +278,26 @@ class Panes:
 
     @property
     def on_time(self) -> bool:
-        """True if a window fires when the watermark reaches its end, and not only when its lateness is over."""
+        """True if a window fires when the watermark reaches its end, not only when the allowed lateness is over."""
         return self.early is not None or self.late is not None
 
     @property
     def uses_clock(self) -> bool:
-        """True if a window may fire without a new event."""
+        """True if a window may fire when the clock advances, without a new event."""
         return any(trigger is not None and trigger.uses_clock for trigger in (self.early, self.late))
 
 
 @checked_value
 def after_count(count: int | Count) -> PaneTrigger:
-    """Fire whenever a window has received this many events since it last fired."""
+    """Fires a window when it has received this many events since its last firing."""
     return AfterCount(count if isinstance(count, Count) else Count(count))
 
 
 @checked_value
 def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fire a window that has new events when the clock has advanced by ``wait`` since it fired last.
+    """Fires a window with new events when the clock has advanced by ``wait`` since its last firing.
 
-    ``even_unchanged``: also fires a window without new events, again and again until its end (Flink's continuous
+    ``even_unchanged``: True to fire windows without new events too, repeatedly until their end (Flink's continuous
     triggers).
     """
     return AfterClock(as_duration(wait), flag("even_unchanged", even_unchanged))
@@ -301,10 +305,10 @@ def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
 
 @checked_value
 def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fire a window that has new events when the watermark has advanced this far since it last fired.
+    """Fires a window with new events when the watermark has advanced by ``wait`` since its last firing.
 
-    ``even_unchanged``: also fires a window without new events, again and again until its end; with a ``wait`` of a
-    microsecond at every new watermark.
+    ``even_unchanged``: True to fire windows without new events too, repeatedly until their end; with a ``wait`` of one
+    microsecond, at every new watermark.
     """
     return AfterEventTime(as_duration(wait), flag("even_unchanged", even_unchanged))
 

@@ -1,4 +1,4 @@
-"""The time settings of whole systems, to be taken as they are or changed in one place."""
+"""Presets: all time settings of another system, for ``with_time(presets.azure())``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from windowing.calls import checked_value
 from windowing.durations import Count, Duration, Time, as_duration, as_every
 from windowing.errors import ConfigError, did_you_mean
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.settings import DECLARED, SOURCE_ONLY
 from windowing.settings.rules import (
     SOURCE,
@@ -29,7 +29,7 @@ from windowing.settings.rules import (
     one_of,
 )
 
-# How Azure Stream Analytics writes tolerances and actions, and windbolt's own way of writing them.
+# Tolerances and actions, as Azure Stream Analytics and windbolt write them.
 
 
 LONGEST_LATENESS = Duration(1_814_399_000_000)
@@ -46,9 +46,9 @@ _LATE_ACTIONS = {action.value: action for action in (LateAction.ADJUST, LateActi
 
 
 def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration | None:
-    """Reads how late an event may arrive (AZ-8, AZ-10): a duration of at most 1,814,399 s; None and -1 are no limit.
+    """Returns the time by which an event may arrive late (AZ-8, AZ-10); None for None and -1, which mean no limit.
 
-    Raises ConfigError for a longer one, and for anything that is not a duration.
+    Raises ConfigError for a duration above 1,814,399 s, and for anything that is not a duration.
     """
     if value is None or (value in UNLIMITED and not isinstance(value, bool)):
         return None
@@ -63,9 +63,9 @@ def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration |
 
 
 def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
-    """Returns a duration as windbolt writes it (``"5m"``) or as Azure does (``"00:05:00"``, ``"1.00:00:00"``).
+    """Converts a duration, also in Azure's form (``"00:05:00"``, ``"1.00:00:00"``).
 
-    Raises ConfigError, with the argument's name, for anything else.
+    Raises ConfigError for anything else; ``name``: the name of the argument.
     """
     if isinstance(value, int):
         raise ConfigError(
@@ -89,9 +89,9 @@ AzureLateActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "D
 
 
 def late_action(value: LateAction | str) -> LateAction:
-    """Returns the action for late and disordered events (AZ-9): ``adjust`` or ``drop``, or Azure's own spellings.
+    """Returns the action for late and disordered events (AZ-9): ``adjust`` or ``drop``, also in Azure's spelling.
 
-    ``error``, which Azure does not have, stops the run. Raises ConfigError for the words of other systems.
+    ``error``, which Azure does not have, stops the run. Raises ConfigError for the actions of other systems.
     """
     given = value.value if isinstance(value, LateAction) else value
     action = _LATE_ACTIONS.get(given.lower() if isinstance(given, str) else given)
@@ -105,34 +105,31 @@ def late_action(value: LateAction | str) -> LateAction:
     return action
 
 
-# The time settings of whole systems, to be taken as they are or changed in one place.
-#
-# ``bolt.with_time(presets.azure(late="5m"))``, and after it ``.with_alignment(bounds=...)`` or any other rule by
-# itself.
+# Presets.
 
 
 RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
-"""The settings that a preset decides."""
+"""The names of the settings that presets decide."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A value for every time setting; those that are not named are Storm's."""
+    """A value for every time setting; those that ``rules`` lacks are Storm's."""
 
     name: str
     rules: Mapping[str, Any]
     asked: tuple[tuple[str, str], ...] = ()
-    """Parts of the preset that the user asked for by name, (setting, argument); see ``WindowSettings.asked``."""
+    """The rules that the user has given by name, as (setting, call); see ``WindowSettings.asked``."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def changes(self) -> dict[str, Any]:
-        """Returns the value of each rule in ``RULES``: the preset's, else the default."""
+        """Returns a value for each setting in ``RULES``: that of the preset, or else the default."""
         return {name: self.rules.get(name, DECLARED[name].default) for name in RULES}
 
     def but(self, **rules: Any) -> Preset:
-        """Returns this preset with some rules of one's own, by the names of WindowSettings."""
+        """Returns a copy of the preset with other values for some rules, which have the names of WindowSettings."""
         unknown = sorted(set(rules) - set(RULES))
         if unknown:
             wrong = unknown[0]
@@ -141,19 +138,20 @@ class Preset:
                 why=f"its rules are {', '.join(RULES)}{did_you_mean(wrong, RULES)}",
                 do="use one of these",
             )
-        own = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
+        given = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
         changed = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
-        return Preset(self.name, changed.rules, changed.asked + own)
+        return Preset(self.name, changed.rules, changed.asked + given)
 
     def with_rules(self, **rules: Any) -> Preset:
-        """Returns this preset with other rules that a bolt needs by its nature; they do not count as set by name."""
+        """Returns a copy of the preset with rules that a bolt requires; they do not count as given by the user."""
         kept = tuple(each for each in self.asked if each[0] not in rules)
         return Preset(self.name, {**self.rules, **rules}, kept)
 
 
 @checked_value
 def storm(lag: Time = "0s") -> Preset:
-    """Apache Storm (ST-10 to ST-18): ``(start, end]``, a watermark at each tick, late when the watermark has passed."""
+    """Apache Storm (ST-10 to ST-18): bounds ``(start, end]``, a watermark at each tick, and events behind the watermark
+    are late."""
     span = as_duration(lag)
     return Preset("storm", {"lag": span}, (("lag", "presets.storm(lag=...)"),) if span.micros else ())
 
@@ -168,11 +166,11 @@ def atlas(
 ) -> Preset:
     """MongoDB Atlas Stream Processing (AT-1 to AT-21).
 
-    ``[start, end)``; the watermark is the latest event time, at every event. A window closes once the watermark is
-    ``allowed_lateness`` (3 seconds unless you say otherwise, AT-14) past its end; after that its events are late. The
-    watermark is the least over the partitions of the source, if it has some (AT-21): ``with_watermark(partition=...)``.
-    A bolt that names no time goes by that of the broker's records, on Kafka; elsewhere ``build()`` asks for one
-    (AT-10).
+    Bounds are ``[start, end)``. The watermark is the latest event time, updated at every event. A window closes when
+    the watermark is ``allowed_lateness`` (by default 3 seconds, AT-14) past its end; later events for the window are
+    late. If the source has partitions, the watermark is the least over these (AT-21); ``with_watermark(partition=...)``
+    changes this. If a bolt names no source of time, the time of Kafka's records is used; for other inputs ``build()``
+    reports an error (AT-10).
     """
     return Preset(
         "atlas",
@@ -213,12 +211,14 @@ def streaminsight(
 ) -> Preset:
     """StreamInsight's AdvanceTimeSettings (SI-4 to SI-16, SI-24).
 
-    Each input has a mark (CTI) after ``every`` events, or after ``every`` of application time. It is ``delay`` behind
-    the event that completes it; a delay below zero puts it ahead: ``delay="-1us"``, just after it (SI-9, SI-21).
-    ``every=None`` generates none: the source puts them in, in the column ``field``, or ``imports`` names the input to
-    take them from (SI-11). ``policy``: ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``: the
-    end of the streams releases everything (SI-7). There is no time but the events' own: the bolt must name one (SI-1).
-    The next bolt's watermark follows the start of the earliest window that is still open (SI-24).
+    ``every``: the number of events, or length of application time, after which each input makes a mark (CTI). A mark is
+    ``delay`` behind the event that completes the interval; a delay below zero puts it ahead of the event:
+    ``delay="-1us"`` puts it just after the event (SI-9, SI-21). With ``every=None`` inputs make no marks: the source
+    sends them in the column ``field``, or ``imports`` names the input that marks are taken from (SI-11).
+
+    ``policy``: the action for late events, ``drop`` or ``adjust``; ``error`` stops the run (SI-14). ``to_infinity``:
+    True if the end of the streams fires the open windows (SI-7). The bolt must name a source of time (SI-1). The next
+    bolt's watermark follows the start of the earliest open window (SI-24).
     """
     if every is None and imports is None and field is None:
         raise ConfigError(
@@ -255,13 +255,14 @@ def streaminsight(
 
 @checked_value
 def increasing_start_time() -> Preset:
-    """StreamInsight's AdvanceTimeSettings.IncreasingStartTime (SI-9): each event may be as early as the one before."""
+    """StreamInsight's AdvanceTimeSettings.IncreasingStartTime (SI-9): no event is earlier than the one before it."""
     return streaminsight(1, "0s", to_infinity=True)
 
 
 @checked_value
 def strictly_increasing_start_time() -> Preset:
-    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the last."""
+    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the one before
+    it."""
     return streaminsight(1, "-1us", to_infinity=True)
 
 
@@ -274,19 +275,22 @@ def azure(
     action: LateAction | AzureLateActionName = LateAction.ADJUST,
     arrival_field: str | None = None,
 ) -> Preset:
-    """Azure Stream Analytics (AZ-1 to AZ-30): early, then late, then out of order (AZ-14).
+    """Azure Stream Analytics (AZ-1 to AZ-30): events are checked for being early, then late, then out of order (AZ-14).
 
-    ``(start, end]``, and no window longer than 7 days (AZ-19). Early by more than ``early``: turned away (AZ-12; fixed
-    at 5 minutes there, None switches it off). Late against its arrival by more than ``late`` (None or -1: unlimited;
-    at most 1,814,399 s, AZ-10), or behind the watermark, which stays ``out_of_order`` behind the latest event:
-    ``action`` says whether it is adjusted or dropped, or stops the run (``"error"``). The watermark is computed at
-    every event; when nothing comes it follows the estimated arrival, less ``late`` (AZ-5). ``arrival_field``: the
-    column with the time of arrival, where not the clock of the micro-batch. A bolt that names no time goes by arrival,
-    and the policies are off (AZ-1, AZ-7).
+    Bounds are ``(start, end]``, and no window is longer than 7 days (AZ-19).
 
-    Azure's own spellings are understood: ``"Drop"``, ``"Adjust"``, ``"00:05:00"``.
+    ``early``: an event whose time is more than this after its arrival is turned away (AZ-12; in Azure always 5
+    minutes); None: no limit. ``late``: an event that arrives more than this after its time is late (at most 1,814,399
+    s, AZ-10); None or -1: no limit. ``out_of_order``: the watermark is this far behind the latest event, and an event
+    behind the watermark is out of order. ``action``: ``"adjust"`` changes the time of late and disordered events,
+    ``"drop"`` drops them, ``"error"`` stops the run. ``arrival_field``: the column with the time of arrival; by default
+    arrival is the clock of the micro-batch.
 
-    Raises ConfigError for durations beyond these limits, and for actions that are another system's.
+    The watermark is computed at every event. When no event comes, it follows the estimated arrival, less ``late``
+    (AZ-5). If a bolt names no source of time, arrival is its time, and these rules are off (AZ-1, AZ-7). Azure's own
+    spellings are accepted: ``"Drop"``, ``"Adjust"``, ``"00:05:00"``.
+
+    Raises ConfigError for durations beyond these limits, and for the actions of other systems.
     """
     tolerance, chosen = late_tolerance(late), late_action(action)
     ahead = None if early is None else time_span("early", early)
@@ -309,7 +313,7 @@ def azure(
 
 
 def _signed(delay: Time) -> tuple[Duration, Duration]:
-    """Returns the times by which a watermark is behind, and ahead; one of the two is zero."""
+    """Returns the durations by which a watermark is behind and ahead of events; at least one of them is zero."""
     if isinstance(delay, timedelta) and delay < timedelta(0):
         return Duration(0), as_duration(-delay)
     if isinstance(delay, str) and delay.strip().startswith("-"):

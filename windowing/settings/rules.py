@@ -1,4 +1,4 @@
-"""The rules on which systems differ: closed choices, each a setting with one home (``WindowSettings``)."""
+"""Choices for the rules on which systems differ, the values of settings (``WindowSettings``)."""
 
 from __future__ import annotations
 
@@ -16,61 +16,63 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Which end of a window belongs to it: the one place that knows. Other code asks, and never compares itself.
+# Bounds of windows. No other code compares the time of an event with the edges of a window.
 
 
 class Bounds(Enum):
-    """The end of a window of time that belongs to it (``with_alignment(bounds=...)``)."""
+    """Which edge of a window of time belongs to it (``with_alignment(bounds=...)``)."""
 
     END = "(start, end]"
-    """Storm's and Azure's (ST-10, AZ-19): an event at the end belongs to the window, one at the start does not."""
+    """An event at the end belongs to the window, an event at the start does not: in Storm and Azure (ST-10, AZ-19)."""
 
     START = "[start, end)"
-    """Atlas's, StreamInsight's and Flink's (AT-1): an event at the start belongs to the window, one at the end does
-    not."""
+    """An event at the start belongs to the window, an event at the end does not: in Atlas, StreamInsight and Flink
+    (AT-1)."""
 
     def holds(self, start: int, end: int, timestamp: int) -> bool:
-        """True if the window from ``start`` to ``end`` holds an event of this time (all in microseconds)."""
+        """True if the window from ``start`` to ``end`` holds an event at ``timestamp``; all in microseconds."""
         return start < timestamp <= end if self is Bounds.END else start <= timestamp < end
 
     def among(self, timestamps: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
-        """Returns a mask of the events that the window from ``start`` to ``end`` holds."""
+        """Returns a mask of the timestamps that the window from ``start`` to ``end`` holds; all in microseconds."""
         if self is Bounds.END:
             return (timestamps > start) & (timestamps <= end)
         return (timestamps >= start) & (timestamps < end)
 
     def first_end(self, timestamps: NDArray[np.int64], slide: int, offset: int) -> NDArray[np.int64]:
-        """Returns the earliest aligned end whose window may hold each event: the first multiple of the slide not before
-        it."""
+        """Returns, for each timestamp, the end of the first aligned window that may hold it; all in microseconds."""
         shifted = timestamps - offset
         if self is Bounds.END:
             return -((-shifted) // slide) * slide + offset
         return (shifted // slide + 1) * slide + offset
 
     def last_end(self, timestamps: NDArray[np.int64], length: int, slide: int, offset: int) -> NDArray[np.int64]:
-        """Returns the latest aligned end whose window of this length still holds each event.
+        """Returns, for each timestamp, the end of the last aligned window of this length that holds it; all in
+        microseconds.
 
-        It lies before ``first_end`` when the slide is longer than the length and the event falls in the gap.
+        For an event in a gap between windows, if the slide is longer than the length, it is less than ``first_end``.
         """
         reach = timestamps + length - offset - (1 if self is Bounds.END else 0)
         return reach // slide * slide + offset
 
     def up_to(self, timestamps: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns how many of the sorted timestamps lie before the end of each window; given starts, the first place in
-        each window."""
+        """Returns, for the end of each window, the number of sorted timestamps before the window's end.
+
+        With the starts of windows as ``ends``, this is the index of the first event of each window.
+        """
         return np.searchsorted(timestamps, ends, side="right" if self is Bounds.END else "left")
 
 
-# Which events of a join have a row: pairs, and events without a partner.
+# Kinds of joins.
 
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
-"""``inner``: pairs; ``left``, ``right``, ``full``: also left events, right events, or both, without a partner;
-``semi``, ``anti``: left events that have a partner, or have none."""
+"""Which rows a join emits. ``inner``: pairs. ``left``, ``right``, ``full``: pairs, and left events, right events or
+both without a partner. ``semi``: left events that have a partner. ``anti``: left events that have none."""
 
 
 def check_how(how: object) -> None:
-    """Raise ConfigError for anything that is not a ``How``."""
+    """Raises ConfigError for anything that is not a ``How``."""
     if how not in get_args(How):
         raise ConfigError(
             f"a join with how={how!r:.60}",
@@ -79,15 +81,15 @@ def check_how(how: object) -> None:
         )
 
 
-# The rules on which systems differ: closed choices, each a setting with one home (``WindowSettings``).
+# Choices of settings.
 
 
 Choice = TypeVar("Choice", bound=Enum)
 
 
 def one_of(rules: type[Choice], value: Choice | str) -> Choice:
-    """Returns the choice that a user means, by itself or by its value; raises ConfigError, with the possible values,
-    for anything else."""
+    """Returns the member of an Enum that a user gives, as a member or by its value; raises ConfigError, with the
+    possible values, for anything else."""
     try:
         return rules(value)
     except ValueError:
@@ -100,7 +102,7 @@ def one_of(rules: type[Choice], value: Choice | str) -> Choice:
 
 
 def flag(argument: str, value: object) -> bool:
-    """Returns a boolean; raises ConfigError for anything else, because Python would take the text "no" for true."""
+    """Returns a boolean argument; raises ConfigError for any other value, since the text "no" is true in Python."""
     if not isinstance(value, bool):
         raise ConfigError(f"{argument}={value!r:.60}", why="it is True or False", do="give one of them")
     return value
@@ -117,16 +119,16 @@ _NAMES = {
     "OutputTime": ("an output time", "which time emitted rows have"),
     "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
 }
-"""The name of each choice in messages, and its meaning."""
+"""The name and the meaning of each Enum in messages."""
 
 
 class LateBy(Enum):
     """When an event is late."""
 
     WATERMARK = "watermark"
-    """Earlier than the watermark, although its window may be open (ST-17, SI-4, AZ-11)."""
+    """An event earlier than the watermark is late, even if its window is open (ST-17, SI-4, AZ-11)."""
     WINDOW = "window"
-    """When every window that could hold it has closed (AT-16)."""
+    """An event is late if every window that could hold it has closed (AT-16)."""
 
 
 LateActionName: TypeAlias = Literal["divert", "drop", "adjust", "cut", "error"]
@@ -136,13 +138,13 @@ class LateAction(Enum):
     """Action for a late event."""
 
     DIVERT = "divert"
-    """A late event goes to the late stream, if there is one, and into the account ``late`` (ST-18, AT-16)."""
+    """A late event goes to the late stream, if there is one, and is counted as ``late`` (ST-18, AT-16)."""
     DROP = "drop"
-    """A late event goes into the account ``dropped``, and nowhere else (SI-12, AZ-9)."""
+    """A late event is only counted, as ``dropped`` (SI-12, AZ-9)."""
     ADJUST = "adjust"
-    """The time of a late event is moved to the earliest that is not late (SI-13, AZ-9); its columns do not change."""
+    """A late event gets the earliest time that is not late (SI-13, AZ-9); its columns do not change."""
     CUT = "cut"
-    """A late lifetime is cut to begin at the earliest time that is not late; late points and ends of edges are dropped
+    """A late lifetime is cut to begin at the earliest time that is not late; late points and late end edges are dropped
     (SI-13)."""
     ERROR = "error"
     """The run stops (SI-14)."""
@@ -155,32 +157,32 @@ class IdleRule(Enum):
     """When the idle timeout closes a window."""
 
     AFTER_WINDOW_END = "after_window_end"
-    """The timeout after the later of the window's end and the last arrival, by the clock (AT-17)."""
+    """A window closes by the clock, the timeout after its end or after the last arrival, whichever is later (AT-17)."""
     MAX_REMAINING = "max_remaining"
-    """The timeout after the last arrival, and not before the window's end (AT-19)."""
+    """A window closes by the clock, the timeout after the last arrival, but not before its end (AT-19)."""
 
 
 class WatermarkCombiner(Enum):
-    """Rule that joins the watermarks of several inputs into one."""
+    """Which of the marks of several inputs is the watermark: the least or the greatest."""
 
     MIN = "min"
     MAX = "max"
 
 
 class Partition(Enum):
-    """Division of an input into partitions other than by a column of its events."""
+    """Partitions of an input that are not given by a column of its events."""
 
     SOURCE = "the source's own"
-    """The partitions that the source itself has, a topic of Kafka's; other sources have one."""
+    """The partitions of the source itself, such as a Kafka topic; other sources have one partition."""
 
 
 SOURCE: Literal[Partition.SOURCE] = Partition.SOURCE
-"""A bolt's watermark has one partition for each partition of its source."""
+"""The argument of ``with_watermark(partition=...)`` for the partitions of the source itself."""
 
 
 class Aligned(Enum):
-    """The edge of aligned windows that is a multiple of the slide; it matters if the length is no multiple of the
-    slide."""
+    """Which edges of aligned windows are multiples of the slide; this makes a difference if the length is not a
+    multiple of the slide."""
 
     ENDS = "ends"
     """The ends, as in Storm (ST-3)."""
@@ -192,16 +194,16 @@ DefaultTimeName: TypeAlias = Literal["the clock", "the record's", "the arrival",
 
 
 class DefaultTime(Enum):
-    """The time that a bolt uses if it names none and its inputs bring none along."""
+    """The time of events if a bolt names no source of time, and its inputs carry no times."""
 
     CLOCK = "the clock"
     """Processing time (ST-9)."""
     RECORD = "the record's"
-    """The time at which the broker took a record; if there is none, the bolt must name a time (AT-10)."""
+    """The time of the record in its Kafka topic; a bolt with other inputs must name a source of time (AT-10)."""
     ARRIVAL = "the arrival"
     """The column of the arrival, without policies (AZ-1, AZ-7); if no column is named, the clock."""
     NONE = "none"
-    """There is no default: the bolt must name a time (SI-1)."""
+    """No time: the bolt must name a source of time (SI-1)."""
 
 
 OutputTimeName: TypeAlias = Literal["window end", "window last", "window start"]
@@ -211,22 +213,22 @@ class OutputTime(Enum):
     """The time of emitted rows."""
 
     END = "window end"
-    """A point at the end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
+    """The end of the window (SI-31: PointAlignToWindowEnd; AZ-19)."""
     LAST = "window last"
-    """The last microsecond of a window that does not hold its end, so that the next bolt has the row in the same
-    window."""
+    """One microsecond before the end of the window, for windows that do not hold their end: the row is then in the same
+    window of the next bolt."""
     START = "window start"
-    """The lifetime of the window (SI-31: ClipToWindowEnd): rows have its start as their time, and the watermark for the
-    next bolt follows the starts too (SI-24)."""
+    """The start of the window (SI-31: ClipToWindowEnd); the watermark for the next bolt follows the starts of windows
+    too (SI-24)."""
 
 
 @dataclass(frozen=True)
 class InputRules:
-    """Rules of one input of a bolt that its source declares (SI-17)."""
+    """The rules of one input of a bolt, which its source may declare (SI-17)."""
 
     watermark_every: Count | Duration | None
     delay: int
-    """Time that its watermarks stay behind its latest event, in microseconds; below zero where they run ahead."""
+    """Microseconds by which its watermarks are behind its latest event; below zero if they are ahead of it."""
     late_action: LateAction
 
 
@@ -237,7 +239,8 @@ class Arrival:
     field: str | None
     """The column with the time of arrival; None: the clock of the micro-batch."""
     early: Duration | None
-    """An event from further in the future is early: turned away, and the watermark does not see it. None: never."""
+    """An event whose time is more than this after its arrival is early: it is turned away, and does not move the
+    watermark. None: no limit."""
     late: Duration | None
     """An event that arrives more than this after its time is late. None: no limit."""
     action: LateAction
@@ -267,24 +270,25 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Events that last (SI-3): from their timestamp to the time in ``end_field``, exclusively; until further notice if
-    that is null, or 9999-12-31."""
+    """Events that last (SI-3): from their timestamp to the time in ``end_field``, exclusive; without an end if that is
+    null or 9999-12-31."""
 
     end_field: str
     """The column with the end of an event."""
     shape_field: str | None = None
-    """A column with ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all are intervals.
+    """A column with the shape of each event, ``point``, ``interval``, ``start_edge`` or ``end_edge``; None: all events
+    are intervals.
 
-    A start edge lasts until the end that the end edge with the same start and the same ``edge_key`` tells, whichever of
-    the two comes first (SI-19). An end edge whose start has not come when the watermark reaches its end is invalid.
-    Not beside an idle timeout or a watermark for each key.
+    A start edge lasts until the end of the end edge with the same start and the same ``edge_key``; either of the two
+    may come first (SI-19). An end edge is invalid if its start edge has not come when the watermark reaches its end.
+    Cannot be combined with an idle timeout or a watermark for each key.
     """
     edge_key: tuple[str, ...] = ()
-    """The columns by which an end edge finds its start."""
+    """The columns that a start edge and its end edge have in common."""
 
 
 NO_COLUMN: Final = ""
-"""Instead of ``Lifetime.end_field``: no event says when it ends; the next version of its key ends it."""
+"""The value of ``Lifetime.end_field`` if no column has the ends of events: the next version of a key ends an event."""
 
 START: Final = "start"
-"""Windows are counted from when the topology first ran, by its clock."""
+"""The value of ``anchor`` with which windows are counted from the first clock of the run."""

@@ -1,6 +1,6 @@
-"""When the window of a key fires, by its events and by the clock: triggers of processing time (UH-14 to UH-23).
+"""Triggers of keys: when the window of a key fires, by its events and by the clock (UH-14 to UH-23).
 
-A window begins with the first event of its key, and ends when its trigger fires and purges it. Values are frozen.
+A window begins with the first event of its key, and ends when its trigger fires and purges it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windowing.calls import checked_on_failure, checked_value
 from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.settings.rules import flag
 
 if TYPE_CHECKING:
@@ -24,54 +24,53 @@ if TYPE_CHECKING:
 
 
 class FireResult(StrEnum):
-    """A rule's answer after each event (UH-17); any other answer means ``FIRE_AND_PURGE`` (UH-18)."""
+    """The value that a rule returns for each event (UH-17); any other value means ``FIRE_AND_PURGE`` (UH-18)."""
 
     CONTINUE = "continue"
-    """Keep gathering events."""
+    """Do not fire."""
     FIRE = "fire"
     """Call the bolt, and keep the window and its events."""
     PURGE = "purge"
-    """Clear and close the window without a call; events that no call has seen are counted as purged."""
+    """Clear and close the window without a call; events that were in no call are counted as purged."""
     FIRE_AND_PURGE = "fireAndPurge"
     """Call the bolt, then clear and close the window."""
 
 
 class FiredBy(StrEnum):
-    """Reason for which a window fired: ``window.fired_by``."""
+    """The reason why a window fired: ``window.fired_by``."""
 
     COUNT = "count"
     RULE = "rule"
     TIMEOUT = "timeout"
-    """The timeout since the last event, or since the first."""
+    """The timeout since the last or the first event."""
     TIME = "time"
     """The time of day."""
     CLOSE = "close"
-    """The end of the streams, if nothing else would ever fire it."""
+    """The end of the streams, if nothing else would ever fire the window."""
     FULL = "full"
-    """The window held as much as its Capacity allows, or the next event would not have fitted in; it is then
-    cleared."""
+    """The limits of a Capacity: the window was full, or the next event did not fit in. The window is then cleared."""
     EVENT = "event"
-    """An event that the user's own trigger has tracked."""
+    """An event for which ``track`` of a custom trigger has fired."""
     MOMENT = "moment"
-    """A moment that the user's own trigger has asked for."""
+    """A moment that a custom trigger has set."""
     ARRIVAL = "arrival"
-    """An event that has arrived: ``on_arrival`` of the user's own trigger."""
+    """An event for which ``on_arrival`` of a custom trigger has fired."""
 
 
 @checked_on_failure
 @dataclass(slots=True)
 class TriggerCall:
-    """Information for a rule besides its event (UH-19); easily made in a test: ``TriggerCall()``."""
+    """The second argument of a rule, besides the event (UH-19); a test can make one: ``TriggerCall()``."""
 
     key: Any = None
     """The value of the window's key."""
     cache: dict[str, Any] = field(default_factory=dict)
-    """Kept from call to call for as long as the window is open; what JSON can hold."""
+    """Values of the rule, kept from call to call while the window is open; they must be JSON values."""
     fired_at: int = 0
     """The clock at the arrival of the event, in microseconds."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     @property
     def fire_ms(self) -> int:
@@ -80,30 +79,32 @@ class TriggerCall:
 
 
 TriggerRule: TypeAlias = "Callable[[Tuple, TriggerCall], Any]"
-"""Called for each event, which is in the window already (UH-16), in order of arrival; returns a FireResult."""
+"""A function that is called for each event, in order of arrival, when the event is in the window (UH-16); it returns a
+FireResult."""
 
 
 class ColumnRule:
-    """A rule of a trigger that reads its own arguments from columns, for rules that are no function of a Tuple.
-    Subclasses also say which ``columns`` they need."""
+    """A rule of a trigger that reads columns itself, and is not called with a Tuple."""
 
     columns: ClassVar[Sequence[str]]
+    """The columns that the rule reads."""
 
     def read(self, rows: pa.Table) -> Iterator[Any]:
-        """Called with the new events of a task; returns the argument of ``ask`` for each."""
+        """Called with the new events of a task; yields the first argument of ``ask`` for each event."""
         raise NotImplementedError
 
     def ask(self, event: Any, *call: Any) -> Any:
-        """Called for each event, with the TriggerCall if the trigger has one; returns the answer of a rule."""
+        """Called for each event, with the TriggerCall for a RuleTrigger; returns a FireResult, or for a DailyByRule a
+        DayTime."""
         raise NotImplementedError
 
 
 TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
-"""The time of day at which the window of an event is to fire (UH-23)."""
+"""A function that returns the time of day at which the window of an event fires (UH-23)."""
 
 
-def asking(rule: Any) -> Callable[..., Any]:
-    """Returns the function that is called for each event."""
+def function_of_rule(rule: Any) -> Callable[..., Any]:
+    """Returns the function of a rule that is called for each event."""
     function: Callable[..., Any] = rule.ask if isinstance(rule, ColumnRule) else rule
     return function
 
@@ -132,10 +133,10 @@ class CountTrigger:
 @checked_value
 @dataclass(frozen=True)
 class RuleTrigger:
-    """Fires by what a rule says of each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
+    """Fires as a rule decides for each event (UH-16 to UH-19), or when the timeout has passed (UH-15).
 
-    An event on which the rule fails is refused, and not in the window; an error that is not about the event ends the
-    run, as with timestamp extractors.
+    An event on which the rule fails is refused, and not added to the window; an error that is not about the event ends
+    the run, as with timestamp extractors.
     """
 
     rule: TriggerRule
@@ -146,23 +147,23 @@ class RuleTrigger:
     """True if the timeout runs from the first event; False: from the last."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def __post_init__(self) -> None:
         _check_timeout(self.timeout)
         flag("from_first", self.from_first)
-        _callable(self.rule)
+        _check_callable(self.rule)
 
 
 @checked_value
 @dataclass(frozen=True)
 class DailyTrigger:
-    """Fires and purges once a day at a time of day (UH-20, UH-21); an event at that moment is in the next window."""
+    """Fires and purges once a day, at a time of day (UH-20, UH-21); an event at that moment is in the next window."""
 
     time: DayTime
     """The time of day, with its zone."""
     max_empty: int | None = None
-    """Number of firings in a row without events after which the key is forgotten (UH-22); None: never."""
+    """Number of successive firings without events after which the key is forgotten (UH-22); None: never."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.time, DayTime):
@@ -171,55 +172,54 @@ class DailyTrigger:
                 why="its time is a DayTime, which has a zone",
                 do='write DailyTrigger(DayTime(hours(18).micros, "Europe/Berlin")) for 18:00 there',
             )
-        _some(self.max_empty)
+        _check_max_empty(self.max_empty)
 
 
 @checked_value
 @dataclass(frozen=True)
 class DailyByRule:
-    """Fires and purges once a day at the time that a rule takes from the events (UH-23).
+    """Fires and purges once a day, at the time of day that a rule returns for the latest event (UH-23).
 
-    A time that has passed today is meant for tomorrow. The latest event decides; until another says otherwise its time
-    holds for the following days. An event on which the rule fails is refused, and not in the window; an error that is
-    not about the event ends the run, as with timestamp extractors.
+    A time that has passed today is that of tomorrow. The time holds for the following days too, until another event
+    comes. An event on which the rule fails is refused, and not added to the window; an error that is not about the
+    event ends the run, as with timestamp extractors.
     """
 
     rule: TimeRule
     """A function of an event that returns a DayTime."""
     max_empty: int | None = None
-    """Number of firings in a row without events after which the key is forgotten (UH-22); None: never."""
+    """Number of successive firings without events after which the key is forgotten (UH-22); None: never."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def __post_init__(self) -> None:
-        _some(self.max_empty)
-        _callable(self.rule)
+        _check_max_empty(self.max_empty)
+        _check_callable(self.rule)
 
 
 KeyTrigger: TypeAlias = CountTrigger | RuleTrigger | DailyTrigger | DailyByRule
 
 MOST_BYTES = 2_000_000_000
-"""Most bytes of a window, because a call gets Arrow columns, whose texts and binaries together have less than 2^31
-bytes."""
+"""Greatest possible limit of the bytes of a window: texts and binaries in an Arrow column have less than 2^31 bytes."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Limits of the window of a key, whatever its trigger says; None: no limit.
+    """Limits of the size of the window of a key, in addition to its trigger.
 
-    A window fires, by ``FULL``, and is cleared as soon as it holds ``events`` events, or ``bytes`` bytes exactly; and
-    before an event with which it would hold more bytes, which opens the next window then. So no call is given more than
-    that, except for a single event that is larger: it is a window of its own.
+    A window fires (``FULL``) and is cleared as soon as it holds ``events`` events, or exactly ``bytes`` bytes. It also
+    fires before an event with which it would hold more bytes; this event opens the next window. So a call never gets
+    more, except for a single event that is larger: it has a window for itself.
     """
 
     events: int | None = None
-    """Most events in a window."""
+    """Greatest number of events in a window; None: no limit."""
     bytes: int | None = None
-    """Most bytes in a window: texts and binaries with their own length, also within lists, maps and structs; other
-    values with the size that Arrow gives them, such as 8 bytes for a long."""
+    """Greatest number of bytes in a window; None: no limit. Texts and binaries count with their length, also within
+    lists, maps and structs; other values with their size in Arrow, such as 8 bytes for a long."""
     columns: tuple[str, ...] = ()
-    """The columns whose bytes count; empty: all."""
+    """The columns whose bytes count; empty: all columns."""
 
     def __post_init__(self) -> None:
         for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
@@ -247,7 +247,7 @@ def _check_timeout(timeout: Duration | None) -> None:
         )
 
 
-def _some(count: int | None) -> None:
+def _check_max_empty(count: int | None) -> None:
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
         raise ConfigError(
             f"max_empty={count!r}",
@@ -256,6 +256,6 @@ def _some(count: int | None) -> None:
         )
 
 
-def _callable(rule: object) -> None:
+def _check_callable(rule: object) -> None:
     if not callable(rule):
         raise ConfigError(f"rule={rule!r:.60}", why="it cannot be called", do="give a function")

@@ -1,4 +1,4 @@
-"""The settings of a windowed bolt, each declared once, with all that the rest of windbolt asks of it."""
+"""The settings of a windowed bolt, with their declarations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from windowing.durations import Count, Duration, Shift
-from windowing.reprs import of_fields
+from windowing.reprs import fields_repr
 from windowing.settings import words
 from windowing.settings.declaration import (
     ABOVE_ZERO,
@@ -28,8 +28,8 @@ from windowing.settings.declaration import (
     AdmittedBy,
     Declaration,
     ListedKeys,
-    SaidBy,
-    as_it_is,
+    DescribedBy,
+    unchecked,
     by_argument,
     choice,
     declarations,
@@ -62,28 +62,28 @@ _PER_INPUT = "not if windows are then stored otherwise: overlapping ones, with l
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """Everything that ``WindowedBolt.with_...`` can set; policies are made from it, once, when a topology is built.
+    """The settings that the methods ``WindowedBolt.with_...`` change; policies are made from them when a topology is
+    built.
 
-    The defaults are Storm's. A preset (``windbolt.presets``) sets the rules of another system, all at once. A setting
-    that is declared by ``setting(...)`` is known from there to presets, scenario files, ``build()``, ``describe``,
-    checkpoints and docs/settings.md.
+    The defaults are Storm's. A preset (``windbolt.presets``) sets the rules of another system. Presets, scenario files,
+    ``build()``, ``describe``, checkpoints and docs/settings.md read the declarations of ``setting(...)``.
     """
 
     # -- windows
     length: Duration | Count | None = None
     slide: Duration | Count = Count(1)
     kinds: tuple[WindowKind, ...] = ()
-    """Kinds of window, in place of length and slide; one bolt may have several of them (AZ-26)."""
+    """Kinds of window, in place of length and slide; a bolt may have several kinds (AZ-26)."""
     key: tuple[str, ...] = setting(
         (),
-        as_it_is("the names of columns"),
+        unchecked("the names of columns"),
         "with_key",
         scenario=None,
         resumes=False,
         admitted_by=AdmittedBy.READER,
         words=words.key,
     )
-    """Windows are formed for each value of these columns, not for each task."""
+    """The columns of the key: windows are formed for each of its values, not for each task."""
 
     # -- where the time of an event comes from
     timestamp_field: str | None = setting(
@@ -93,13 +93,13 @@ class WindowSettings:
         scenario=None,
         resumes=False,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("time", own_place=True),
+        words=DescribedBy("time", has_json_key=True),
     )
     """The column of the event time: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9)."""
     timestamp_extractor: Callable[..., Any] | None = None
     extractor_on_columns: bool = False
     extractor_on_error: str | None = None
-    """Rule for an event on which the extractor fails: ``"stop"`` or ``"errors"``; None if it was not given."""
+    """Rule for an event on which the extractor fails: ``"stop"`` or ``"errors"``; None: the default."""
     extractor_on_truncation: str = "cut"
     """Rule for an event whose extracted time is finer than microseconds: ``"cut"`` or ``"error"``."""
     processing_time: bool = setting(
@@ -109,9 +109,10 @@ class WindowSettings:
         scenario=None,
         resumes="not between event time and processing time",
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("time", own_place=True),
+        words=DescribedBy("time", has_json_key=True),
     )
-    """True if the bolt is in processing time. If it is not, and has no field or extractor, the input streams decide."""
+    """True if the bolt is in processing time. If False, and the bolt has no timestamp field or extractor, the input
+    streams decide."""
     default_time: DefaultTime = setting(
         DefaultTime.CLOCK,
         choice(DefaultTime),
@@ -121,9 +122,9 @@ class WindowSettings:
         scenario=None,
         resumes=False,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("time", own_place=True),
+        words=DescribedBy("time", has_json_key=True),
     )
-    """The time of events if no other setting names one and the inputs carry none (AT-10, SI-1, AZ-1)."""
+    """The time of events if no other setting names one and the inputs carry no times (AT-10, SI-1, AZ-1)."""
 
     # -- the watermark
     lag: Duration | None = setting(
@@ -133,9 +134,9 @@ class WindowSettings:
         preset=True,
         needs=("event time", "marks made here"),
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("time", own_place=True),
+        words=DescribedBy("time", has_json_key=True),
     )
-    """Time that the watermark stays behind the latest event (ST-13)."""
+    """Time by which the watermark is behind the latest event (ST-13)."""
     watermark_interval: Duration = setting(
         Duration(0),
         ABOVE_ZERO,
@@ -144,9 +145,10 @@ class WindowSettings:
         needs=("event time", "watermarks at ticks"),
         resumes="not between none and some",
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("time", own_place=True),
+        words=DescribedBy("time", has_json_key=True),
     )
-    """A watermark at most this often, by the clock (ST-15); by default at every micro-batch."""
+    """The shortest interval between two watermarks, by the clock (ST-15); by default a watermark at each
+    micro-batch."""
     watermark_every: Count | Duration | None = setting(
         None,
         EVERY,
@@ -169,7 +171,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"the watermark is {value} past the latest event",
     )
-    """Time that the watermark is ahead of the latest event, instead of behind it: a negative delay (SI-9)."""
+    """Time by which the watermark is ahead of the latest event, not behind it: a negative delay (SI-9)."""
     watermark_field: str | None = setting(
         None,
         NAME,
@@ -191,8 +193,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.watermark_partition,
     )
-    """A column, or SOURCE: each value of the column, or each partition of the source, has a mark of its own, and the
-    watermark is the minimum of all marks (AT-21, AZ-18)."""
+    """A column, or SOURCE: each value of the column, or each partition of the source, has its own mark, and the
+    watermark is the least of all marks (AT-21, AZ-18)."""
     partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
         None,
         PARTITIONS,
@@ -200,10 +202,10 @@ class WindowSettings:
         preset=True,
         scenario=None,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("watermark_partition"),
+        words=DescribedBy("watermark_partition"),
     )
-    """The values of that column that exist, on every input or per input: the watermark waits for them even before their
-    first event (AT-20). None: each counts from its first event on."""
+    """The existing partitions by that column, on every input or per input: the watermark waits for each even before its
+    first event (AT-20). None: a partition counts from its first event on."""
     watermark_combine: WatermarkCombiner = setting(
         WatermarkCombiner.MIN,
         choice(WatermarkCombiner),
@@ -214,7 +216,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda *_: "the fastest input decides the watermark",
     )
-    """MIN: the slowest of several marks decides the watermark; MAX: the fastest."""
+    """MIN: the least of several marks is the watermark; MAX: the greatest."""
     watermark_per_key: bool = setting(
         False,
         FLAG,
@@ -223,9 +225,9 @@ class WindowSettings:
         scenario=None,
         resumes=False,
         admitted_by=AdmittedBy.TASK,
-        words=SaidBy("key"),
+        words=DescribedBy("key"),
     )
-    """True if each key has a watermark of its own (AZ-15)."""
+    """True if each key has its own watermark (AZ-15)."""
     watermark_imports: Mapping[str, str] | None = setting(
         None,
         IMPORTS,
@@ -236,7 +238,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.imports,
     )
-    """Inputs that take over the marks of another input (SI-15): ``{"lookup": "data"}``."""
+    """Inputs that take the marks of another input (SI-15): ``{"lookup": "data"}``."""
     watermark_imports_beside: bool = setting(
         False,
         FLAG,
@@ -247,7 +249,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda *_: "inputs that take watermarks make their own as well, and the greater counts",
     )
-    """True if those inputs also make marks of their own; the greater mark counts (SI-16)."""
+    """True if inputs that take marks also make marks themselves; the greater mark counts (SI-16)."""
     estimate_arrival: bool = setting(
         False,
         FLAG,
@@ -270,7 +272,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=words.idle_timeout,
     )
-    """Time after the last event at which windows are closed by the clock (AT-17 to AT-19)."""
+    """Time without events after which the clock closes windows (AT-17 to AT-19)."""
     idle_rule: IdleRule = setting(
         IdleRule.AFTER_WINDOW_END,
         choice(IdleRule),
@@ -278,7 +280,7 @@ class WindowSettings:
         preset=True,
         needs=("event time", "idle timeout"),
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("idle_timeout"),
+        words=DescribedBy("idle_timeout"),
     )
     """When the idle timeout closes a window (AT-17, AT-19)."""
     partition_idle_timeout: Duration | None = setting(
@@ -291,8 +293,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda value, _: f"an input that is silent for {value} is left out of the watermark",
     )
-    """An input or partition that has been silent for this long is left out of the minimum (AT-20), after the events
-    of that micro-batch."""
+    """Time without events after which an input or partition is left out of the least mark (AT-20), at the end of the
+    micro-batch."""
 
     # -- lateness
     arrival: Arrival | None = setting(
@@ -304,8 +306,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.TASK,
         words=words.arrival,
     )
-    """Limits on the distance from the time of an event from outside to its arrival (AZ-8, AZ-12). Rows of windowed
-    bolts have none."""
+    """Limits on the time between an event of a spout and its arrival (AZ-8, AZ-12); rows of windowed bolts have no
+    arrival."""
     late_by: LateBy = setting(
         LateBy.WATERMARK,
         choice(LateBy),
@@ -316,7 +318,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.TASK,
         words=words.late_by,
     )
-    """When an event is late: behind the watermark, or when its window has closed (AT-16)."""
+    """When an event is late: if it is behind the watermark, or if its window has closed (AT-16)."""
     allowed_lateness: Duration = setting(
         Duration(0),
         DURATION,
@@ -336,8 +338,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda *_: "an event is late for a session when the one that it would open or join has closed",
     )
-    """An event is late when the session that it would open or join has closed (Flink, Kafka Streams), not as soon as it
-    is behind the watermark and no open session takes it (AT-7)."""
+    """True if an event is late when the session that it would open or join has closed (Flink, Kafka Streams); False if
+    it is late when it is behind the watermark and fits no open session (AT-7)."""
     late_per_input: bool = setting(
         False,
         FLAG,
@@ -348,8 +350,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.FOLLOWING_EVENTS,
         words=lambda *_: "late is what is behind the mark of its own input or partition",
     )
-    """Late is measured against the mark of the event's own input or partition (SI-2, AZ-4), not against the watermark
-    of the bolt."""
+    """True if lateness is measured against the mark of the event's input or partition (SI-2, AZ-4), not against the
+    watermark of the bolt."""
     late_action: LateAction = setting(
         LateAction.DIVERT,
         choice(LateAction),
@@ -367,7 +369,7 @@ class WindowSettings:
         "with_late_tuple_stream",
         needs=("event time",),
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("late", own_place=True),
+        words=DescribedBy("late", has_json_key=True),
     )
     """The output stream of late events (ST-18)."""
 
@@ -380,10 +382,10 @@ class WindowSettings:
         admitted_by=AdmittedBy.TASK_IN_ANY_TIME,
         words=lambda name, _: f"an event with the {name} of a live one is a duplicate, and in no window",
     )
-    """A column; an event with the id of a live one is a duplicate, and in no window (ST-27)."""
+    """The column of message ids: an event with the id of a live event is a duplicate, and in no window (ST-27)."""
     panes: Panes | None = setting(
         None,
-        as_it_is("`Panes`"),
+        unchecked("`Panes`"),
         "with_trigger.trigger",
         given_as="Panes(...)",
         needs=("late panes",),
@@ -392,59 +394,58 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=words.panes,
     )
-    """Further firings of a window, besides the one at its end."""
+    """Firings of a window besides the one at its end."""
     key_trigger: KeyTrigger | None = setting(
         None,
-        as_it_is("`CountTrigger`, `RuleTrigger`, `DailyTrigger` or `DailyByRule`"),
+        unchecked("`CountTrigger`, `RuleTrigger`, `DailyTrigger` or `DailyByRule`"),
         "with_trigger.trigger",
         given_as="a trigger of windbolt.triggers",
         scenario=None,
         resumes="the same class only",
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows"),
+        words=DescribedBy("windows"),
     )
-    """Instead of a kind of window: the window of a key lasts until this trigger fires and purges it (UH-10 to
-    UH-23)."""
+    """A trigger of keys, in place of a kind of window: the window of a key lasts until the trigger fires and purges it
+    (UH-10 to UH-23)."""
     refused_stream: str | None = setting(
         None,
         STREAM,
         "with_trigger.refused_stream",
         scenario=None,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("emits"),
+        words=DescribedBy("emits"),
     )
     """The output stream of events for which a rule of the trigger raises an exception."""
     capacity: Capacity | None = setting(
         None,
-        as_it_is("whole numbers, and the names of columns"),
+        unchecked("whole numbers, and the names of columns"),
         "with_trigger",
         given_as="max_events=..., max_bytes=..., bytes_of=...",
         scenario=None,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows"),
+        words=DescribedBy("windows"),
     )
-    """Most events, or bytes of some columns, that the window of a key may hold before it fires, whatever the trigger
-    says."""
+    """Limits of the size of the window of a key, beyond which the window fires whatever its trigger decides."""
     eviction: Any = setting(
         None,
-        as_it_is("an `EvictionPolicy`"),
+        unchecked("an `EvictionPolicy`"),
         "with_policies.eviction",
         scenario=None,
         resumes=_SAME_CLASS,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows", own_place=True),
+        words=DescribedBy("windows", has_json_key=True),
     )
-    """A custom policy: which events a window holds."""
+    """A custom policy that decides which events a window holds."""
     trigger: Any = setting(
         None,
-        as_it_is("a `TriggerPolicy`"),
+        unchecked("a `TriggerPolicy`"),
         "with_policies.trigger",
         scenario=None,
         resumes=_SAME_CLASS,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows", own_place=True),
+        words=DescribedBy("windows", has_json_key=True),
     )
-    """A custom policy: when windows fire."""
+    """A custom policy that decides when windows fire."""
     expired: bool | None = setting(
         None,
         FLAG,
@@ -452,10 +453,9 @@ class WindowSettings:
         scenario=None,
         resumes="not with a key, nor for sessions and other kinds of window",
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("keeps", own_place=True),
+        words=DescribedBy("keeps", has_json_key=True),
     )
-    """True if windows have ``window.expired`` (ST-21), even if it is stored for them; None: if the bolt's code names
-    it."""
+    """True if windows must have ``window.expired`` (ST-21); None: only if the code of the bolt names it."""
 
     empty_windows_until: Duration | None = setting(
         None,
@@ -467,8 +467,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda until, _: f"windows without events fire too, until {until} after the last one with events",
     )
-    """Windows without events fire too, if they end at most this long after the last window, of their key, that held
-    one."""
+    """Greatest time from the end of a key's last window with events to the end of windows without events, which then
+    fire too; None: windows without events do not fire."""
     listed_keys: ListedKeys | None = setting(
         None,
         LISTED,
@@ -477,7 +477,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda listed, _: f"keys known since {show(listed.since)}: {len(listed.values)}",
     )
-    """Keys whose windows fire without events before any event has come."""
+    """Keys whose windows without events fire before their first event."""
 
     # -- limits
     window_bytes: int | None = setting(
@@ -488,7 +488,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"a window of more than {value:,} bytes ends the run",
     )
-    """The most bytes that a window may have when the bolt is called with it; more is an error."""
+    """Greatest number of bytes of a window with which the bolt is called; more is an error."""
     call_time: Duration | None = setting(
         None,
         ABOVE_ZERO,
@@ -508,7 +508,7 @@ class WindowSettings:
         needs=("edges",),
         resumes=False,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows", own_place=True),
+        words=DescribedBy("windows", has_json_key=True),
     )
     """The edge that belongs to a window: its end, as in Storm (ST-10), or its start."""
     aligned: Aligned = setting(
@@ -521,7 +521,7 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=words.aligned,
     )
-    """The edge of windows that is a multiple of the slide (AT-3)."""
+    """Which edges of windows are multiples of the slide (AT-3)."""
     offset: Shift = setting(
         Shift(0),
         SHIFT,
@@ -529,9 +529,10 @@ class WindowSettings:
         needs=("a grid",),
         resumes=False,
         admitted_by=AdmittedBy.READER,
-        words=SaidBy("windows", own_place=True),
+        words=DescribedBy("windows", has_json_key=True),
     )
-    """Time by which aligned ends are shifted from the multiples of the slide, modulo the slide; below zero: back."""
+    """Time by which aligned ends are shifted from the multiples of the slide, modulo the slide; backwards if below
+    zero."""
     anchor: str | int | None = setting(
         None,
         ANCHOR,
@@ -540,8 +541,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=words.anchor,
     )
-    """Moment from which aligned windows are counted: None, the epoch; "start", the first clock of the run; or a moment.
-    No window begins before it (AT-3)."""
+    """The moment from which aligned windows are counted: a time, ``"start"`` for the first clock of the run, or None
+    for the epoch. No window begins before a moment that is given (AT-3)."""
     closes_after_end: bool = setting(
         False,
         FLAG,
@@ -552,8 +553,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.TASK,
         words=lambda *_: "a window closes when the watermark is past its end, not at it",
     )
-    """A window with an inclusive end closes when the watermark is past that end, not at it, because events of that
-    instant may still come (AZ-11)."""
+    """True if a window with an inclusive end closes when the watermark is past this end, not at it, because events of
+    that instant may still come (AZ-11)."""
     longest_window: Duration | None = setting(
         None,
         ABOVE_ZERO,
@@ -563,19 +564,19 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda value, _: f"no window may be longer than {value}",
     )
-    """Longest window that the bolt may have: 7 days in Azure (AZ-19)."""
+    """Greatest length of the windows of the bolt: 7 days in Azure (AZ-19)."""
 
-    # -- events that last, what is emitted, and the end
+    # -- events that last, emitted rows, and the end of the streams
     lifetime: Lifetime | None = setting(
         None,
-        as_it_is("the name of a column, and `Lifetime`'s other arguments"),
+        unchecked("the name of a column, and `Lifetime`'s other arguments"),
         "with_lifetime",
         scenario=None,
         resumes=False,
         admitted_by=AdmittedBy.READER,
         words=words.lifetime,
     )
-    """Events that last from their timestamp to an end of their own (SI-3)."""
+    """The column of the ends of events, if events last from their timestamp to an end (SI-3)."""
     output_time: OutputTime = setting(
         OutputTime.END,
         choice(OutputTime),
@@ -595,8 +596,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=words.output_watermark,
     )
-    """Times that the next bolt's watermark follows: the ends of open windows, or the start of the earliest one (SI-24).
-    None: as ``output_time`` implies."""
+    """Which times the next bolt's watermark follows: the ends of open windows, or the start of the earliest open window
+    (SI-24). None: as ``output_time`` requires."""
     close_fires: bool = setting(
         True,
         FLAG,
@@ -606,28 +607,26 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=lambda *_: "the end of the streams fires nothing",
     )
-    """True if the end of the streams is a watermark of +infinity (SI-7); False: open windows stay for the next run."""
+    """True if the end of the streams fires the open windows (SI-7); False if they stay open for the next run."""
 
-    # -- what follows from inputs, and what was asked for
+    # -- settings that inputs decide, and records of the user's calls
     input_rules: Mapping[str, InputRules] | None = None
-    """By the label of an input: rules of its source for watermarks and late events that differ from the bolt's
-    (SI-17)."""
+    """Rules for watermarks and late events that the sources of inputs declare, by the label of the input (SI-17)."""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """The settings that were given by name, which a source's settings do not replace (SI-18)."""
+    """The settings that calls have set; a source does not replace them (SI-18)."""
     asked: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
-    """Settings that the user asked for by name, (setting, call) in order: one that would change nothing is refused.
-    Settings that only a preset brings along may have no effect."""
+    """The settings that the user has named, as (setting, call), in order. ``build()`` refuses one without effect; a
+    setting that only a preset has set may have none."""
     every_is_derived: bool = field(default=False, compare=False, repr=False)
-    """True if ``watermark_every`` follows from other settings that need it, and the user has not given it."""
+    """True if ``watermark_every`` was derived from other settings, and not set by the user."""
     forgotten: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """The calls whose settings a preset that came after them has replaced."""
+    """The calls whose settings a later preset has replaced."""
 
     def __repr__(self) -> str:
-        return of_fields(self)
+        return fields_repr(self)
 
     def changed(self, **changes: Any) -> WindowSettings:
-        """Returns the settings with these changes, like ``dataclasses.replace``, but ten times as fast: a bolt is made
-        setting by setting."""
+        """Returns a copy with these changes, like ``dataclasses.replace`` but ten times as fast."""
         unknown = changes.keys() - _FIELDS
         if unknown:
             raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
@@ -637,12 +636,12 @@ class WindowSettings:
 
     @property
     def follow_each_other(self) -> bool:
-        """True if each window of a task or key comes after another, so that events can have expired in between."""
+        """True if the windows of a task or key follow each other, so that events can expire from one to the next."""
         return self.panes is None and self.key_trigger is None and len(self.kinds) <= 1
 
     @property
     def follows_events(self) -> bool:
-        """True if a setting makes the watermark, in event time, follow the events in their order of arrival."""
+        """True if in event time the watermark advances with the events in their order of arrival, not at ticks."""
         return any(self._changes(each) for each in _FOLLOWING_EVENTS)
 
     @property
@@ -651,7 +650,8 @@ class WindowSettings:
         return self.watermark_every is not None or self.estimate_arrival
 
     def admitted_by_tasks(self, *, event_time: bool) -> bool:
-        """True if a setting makes the bolt's tasks admit its events, in event time or in processing time."""
+        """True if the settings make the bolt's tasks, not the readers, admit its events; ``event_time``: False for
+        processing time."""
         return any(self._changes(each) for each in (_BY_TASKS_IN_EVENT_TIME if event_time else _BY_TASKS))
 
     def _changes(self, declared: Declaration) -> bool:
@@ -659,58 +659,58 @@ class WindowSettings:
 
     @property
     def reads_timestamps(self) -> bool:
-        """True if event times come from a field or an extractor of this bolt's own."""
+        """True if the bolt has a timestamp field or a timestamp extractor."""
         return self.timestamp_field is not None or self.timestamp_extractor is not None
 
     @property
     def arrival_is_time(self) -> bool:
-        """True if the only time of events is their arrival, in a column (AZ-1)."""
+        """True if events have no other time than the column of their arrival (AZ-1)."""
         by_default = self.default_time is DefaultTime.ARRIVAL and not self.reads_timestamps and not self.processing_time
         return by_default and self.arrival is not None and self.arrival.field is not None
 
     @property
-    def admits_by_own_mark(self) -> bool:
-        """True if an event may be in order on its own input or partition, and behind the watermark of the bolt.
+    def admits_behind_watermark(self) -> bool:
+        """True if an event behind the watermark of the bolt may be in time for its input or partition.
 
-        That happens if inputs and partitions are judged by themselves, and one was not known before, or was excluded as
-        idle.
+        That is possible if lateness is measured per input or partition, and one of them is new or was left out as idle.
         """
-        unknown = isinstance(self.watermark_partition, str) or self.partition_idle_timeout is not None
-        one_by_one = self.late_per_input and not self.watermark_per_key and self.late_by is LateBy.WATERMARK
-        return one_by_one and unknown and self.watermark_combine is WatermarkCombiner.MIN
+        may_be_left_out = isinstance(self.watermark_partition, str) or self.partition_idle_timeout is not None
+        per_input = self.late_per_input and not self.watermark_per_key and self.late_by is LateBy.WATERMARK
+        return per_input and may_be_left_out and self.watermark_combine is WatermarkCombiner.MIN
 
     @property
     def delay(self) -> int:
-        """Time that the watermark stays behind the latest event, in microseconds; below zero where it runs ahead."""
+        """Microseconds by which the watermark is behind the latest event; below zero if it is ahead of it."""
         return (self.lag or Duration(0)).micros - self.ahead.micros
 
     @property
     def by_input(self) -> Mapping[str, WindowSettings]:
-        """The settings with the rules of each input, by its label; empty if all inputs have the same rules (SI-17)."""
+        """For each input, by its label, the settings with the rules of this input; empty if all inputs have the same
+        rules (SI-17)."""
         rules = self.input_rules or {}
-        return {} if len(set(rules.values())) < 2 else {label: self._with(each) for label, each in rules.items()}
+        return {} if len(set(rules.values())) < 2 else {label: self._with_rules(each) for label, each in rules.items()}
 
-    def _with(self, rules: InputRules) -> WindowSettings:
+    def _with_rules(self, rules: InputRules) -> WindowSettings:
         lag, ahead = Duration(max(rules.delay, 0)), Duration(max(-rules.delay, 0))
         every, action = rules.watermark_every, rules.late_action
         return replace(self, lag=lag, ahead=ahead, watermark_every=every, late_action=action, input_rules=None)
 
     def of_input(self, label: str) -> InputRules:
         """Returns the rules for the watermarks and late events of an input."""
-        own = (self.input_rules or {}).get(label)
-        return own or InputRules(self.watermark_every, self.delay, self.late_action)
+        rules = (self.input_rules or {}).get(label)
+        return rules or InputRules(self.watermark_every, self.delay, self.late_action)
 
 
 _FIELDS: Final = frozenset(each.name for each in fields(WindowSettings))
 
 DECLARED: Final[Mapping[str, Declaration]] = declarations(WindowSettings)
-"""Declaration of each setting, by its name."""
+"""The declarations of settings, by name."""
 
 OF_INPUT: Final = ("lag", "ahead", "watermark_every", "late_action")
 """The settings that may differ between the inputs of a bolt, because their sources declare them."""
 
 ARGUMENTS: Final[Mapping[tuple[str, str], Declaration]] = by_argument(DECLARED)
-"""The setting that an argument of a method is; the argument is empty if the method sets one thing."""
+"""The declarations of settings by (method, argument); the argument is "" if the method sets only one setting."""
 
 _FOLLOWING_EVENTS = tuple(each for each in DECLARED.values() if each.admitted_by is AdmittedBy.FOLLOWING_EVENTS)
 _BY_TASKS = tuple(each for each in DECLARED.values() if each.admitted_by is AdmittedBy.TASK_IN_ANY_TIME)

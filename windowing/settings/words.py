@@ -1,4 +1,4 @@
-"""Settings in words, for ``windbolt describe``: what differs from Storm's rules, each in part of a sentence."""
+"""Descriptions of settings that differ from Storm's rules, for ``windbolt describe``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from windowing.timestamps import show
 
 
 class Others(Protocol):
-    """The other settings that a sentence names too: those of ``WindowSettings``."""
+    """The attributes of ``WindowSettings`` that descriptions of other settings use."""
 
     @property
     def watermark_per_key(self) -> bool: ...
@@ -56,12 +56,12 @@ class Others(Protocol):
 
 
 def key(columns: tuple[str, ...], settings: Others) -> str:
-    """Says that there are windows for each key, and whether each key has a watermark."""
+    """Describes windows per key, and watermarks per key."""
     return f"windows{' and a watermark' if settings.watermark_per_key else ''} for each {' and '.join(columns)}"
 
 
 def watermark_every(every: Count | Duration, settings: Others) -> str:
-    """Says how often an input makes a watermark."""
+    """Describes how often inputs make watermarks."""
     match every:
         case Count(1):
             return "a watermark at every event"
@@ -74,7 +74,7 @@ def watermark_every(every: Count | Duration, settings: Others) -> str:
 
 
 def watermark_field(column: str, settings: Others) -> str:
-    """Says in which column the source puts watermarks, if they are not the only ones."""
+    """Describes the column in which the source sends watermarks; "" if all watermarks come from it."""
     return "" if settings.watermark_every == SOURCE_ONLY else f"the source puts watermarks in {column} as well"
 
 
@@ -96,18 +96,18 @@ def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None
 
 
 def imports(givers: Mapping[str, str], _: Others) -> tuple[str, ...]:
-    """Says which inputs take the watermarks of another."""
+    """Describes which inputs take the watermarks of another input."""
     return tuple(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
 
 
 def idle_timeout(timeout: Duration, settings: Others) -> str:
-    """Says when windows close by the clock."""
+    """Describes when windows close by the clock."""
     after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
     return f"a window closes {timeout} {after} when nothing comes"
 
 
 def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
-    """Says when an event is early or late by its arrival."""
+    """Describes when an event is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
@@ -115,19 +115,19 @@ def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
 
 
 def late_by(rule: LateBy, settings: Others) -> str:
-    """Says when an event is late."""
+    """Describes when an event is late."""
     if rule is LateBy.WATERMARK:
         return ""
     return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
 
 
 def allowed_lateness(wait: Duration, settings: Others) -> str:
-    """Says when windows close, if events are not late by that."""
+    """Describes when windows close; "" if ``late_by`` describes this."""
     return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
 
 
 def panes(firings: Panes, _: Others) -> str:
-    """Says how often windows fire."""
+    """Describes how often windows fire, and what each firing shows."""
     named = (("before its end", firings.early), ("when late events come", firings.late))
     parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
     if firings.at_end is not None:
@@ -147,7 +147,7 @@ _MODES = {
 
 
 def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
-    """Says when a window fires before or after its end: ``every 100 events or every 10s of the clock``."""
+    """Describes when a trigger fires a window: ``every 100 events or every 10s of the clock``."""
     match trigger:
         case AfterCount(count):
             return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
@@ -166,27 +166,27 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
 
 
 def anchor(moment: str | int, _: Others) -> str:
-    """Describes from where aligned windows are counted."""
+    """Describes the moment from which aligned windows are counted."""
     return f"windows are counted from {'the first clock of the run' if isinstance(moment, str) else show(moment)}"
 
 
 def aligned(_: Aligned, settings: Others) -> str:
-    """Says which edge of windows is on the grid; if nothing is said, their ends are."""
+    """Describes the alignment of the starts of windows; the default, aligned ends, has no description."""
     shifted = f", shifted by {settings.offset}" if settings.offset.micros else ""
     return f"the starts of windows are multiples of the slide{shifted}"
 
 
 def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
-    """Says how long events last, and which of them are edges."""
+    """Describes how long events last, and which events are edges."""
     if rule.end_field == NO_COLUMN:
         return ("an event of the right stream lasts until the next one of its key",)
-    shaped = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
-    matched = f", an end edge is matched by {', '.join(rule.edge_key)}" if rule.edge_key else ""
-    return (f"each event lasts until the time in {rule.end_field!r}{shaped}{matched}",)
+    shape = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
+    edge_key = f", an end edge is matched by {', '.join(rule.edge_key)}" if rule.edge_key else ""
+    return (f"each event lasts until the time in {rule.end_field!r}{shape}{edge_key}",)
 
 
 def output_time(time: OutputTime, _: Others) -> str:
-    """Says which time emitted rows have."""
+    """Describes the time of emitted rows."""
     when = "start" if time is OutputTime.START else "last microsecond"
     return f"what is emitted has the time of the window's {when}"
 

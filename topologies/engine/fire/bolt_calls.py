@@ -37,7 +37,7 @@ from topologies.graph.graph import RETRACTED, WindowedNode
 from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, first_state, pack_state
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
-from windowing.schema import DEFAULT_STREAM, Loose, emissions, from_rows
+from windowing.schema import DEFAULT_STREAM, LooseRows, emissions, from_rows
 from windowing.settings.panes import RETRACT
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import show, show_end
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class _Emitted:
     """Rows of one window or of several."""
 
-    rows: pa.Table | Loose
+    rows: pa.Table | LooseRows
     times: int | NDArray[np.int64]
     """The time of all rows, or of each row."""
     window: TupleWindow
@@ -252,7 +252,7 @@ class Retractions:
             self._load(stream, store.read(ref))
 
     def rows(
-        self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | Loose]]
+        self, window: TupleWindow, emitted: Iterable[tuple[str, pa.Table | LooseRows]]
     ) -> Iterator[tuple[str, pa.Table]]:
         """Yields (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
         assert window.ident is not None

@@ -194,7 +194,7 @@ class _LooseRows:
     __slots__ = ("origins", "rows", "times")
 
     def __init__(self) -> None:
-        self.rows: Loose = []
+        self.rows: LooseRows = []
         self.times: list[int] = []
         self.origins: list[Any] = []
 
@@ -479,7 +479,7 @@ class EventCalls(BoltCalls):
             return self._in_task(str(origin))
         assert self._events is not None
         (event,) = self._tuples(self._events.take(np.array([origin])))
-        return self._in_task(f"on the event {cut(str(event.values), _LONGEST)} of {event.stream!r}")
+        return self._in_task(f"on the event {shorten(str(event.values), _LONGEST)} of {event.stream!r}")
 
     def _in_task(self, words: str) -> str:
         return f"in task {self.task} {words}"
