@@ -18,7 +18,7 @@ from manager.keyed.assigned_windows import TupleWindows
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.remote import is_caused_by_event
-from policies.assigners import Assigned
+from policies.assigners import AssignedWindows
 from policies.firing import (
     CLOSE,
     CODES,
@@ -27,8 +27,8 @@ from policies.firing import (
     RULE,
     TIME,
     TIMEOUT,
-    Blocks,
-    Filling,
+    EventsByKey,
+    FillLevel,
     FiredRuns,
     Timeout,
     WindowCapacity,
@@ -81,7 +81,7 @@ class KeyedEvents:
         keys = events.keys[self.places]
         self._is_new = self.places >= first_new
         edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [count]]) if count else np.zeros(1, int)
-        self.blocks = Blocks(self.times, edges)
+        self.blocks = EventsByKey(self.times, edges)
         self.keys: list[int] = keys[edges[:-1]].tolist()
         """The hash of the key of each block."""
         old = np.add.reduceat((~self._is_new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
@@ -288,12 +288,12 @@ class CapacityCheck:
                 low = high
         return low
 
-    def filling(self, block: int, start: int) -> Filling:
+    def filling(self, block: int, start: int) -> FillLevel:
         """Returns the fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL``
         far from capacity."""
         if self.capacity is None or not self.may_fill[block]:
             return NEVER_FULL
-        return Filling(self.capacity, start, int(self._arrivals.new_starts[block]))
+        return FillLevel(self.capacity, start, int(self._arrivals.new_starts[block]))
 
 
 def _with_sizes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
@@ -346,7 +346,7 @@ class DailyTimer:
         arrivals = evaluation.arrivals
         low, high = (-1, -1) if block is None else arrivals.block_range(block)
         self._start, self._stop, self._held = low, high, 0
-        self._filling: Filling = NEVER_FULL
+        self._filling: FillLevel = NEVER_FULL
         self._forgotten = False
         holds = block is not None and int(arrivals.new_starts[block]) > low
         if fixed is not None and self._day != fixed:
@@ -369,7 +369,7 @@ class DailyTimer:
         if not self._held:
             self._start = event
         self._held, self._day, self.timer, self._forgotten = self._held + 1, day, timer, False
-        if self._filling.join(event):
+        if self._filling.add(event):
             self._fire_full(event + 1, now)
 
     def _fire_full(self, stop: int, now: int) -> None:
@@ -603,7 +603,7 @@ class RuleWindow:
             self._start, self._first = event, now
         self._held += 1
         self._stored, self._cache, self._last = stored, cache, now
-        full = self._filling.join(event)
+        full = self._filling.add(event)
         if full or answer is not _CONTINUE:
             self._apply_answer(answer, full, event + 1, now)
 
@@ -727,7 +727,7 @@ class DueKeyWindows:
         count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
         return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
 
-    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> Assigned:
+    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> AssignedWindows:
         sizes = highs - lows
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
@@ -735,7 +735,7 @@ class DueKeyWindows:
             good = ~self._refusals.mask[members]
             offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
             members = members[good]
-        return Assigned(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
+        return AssignedWindows(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
 
 
 class TriggeredWindows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from policies.watermarks import NONE, MarkState, advance, estimated, idle_end
+from policies.watermarks import NONE, MarkState, advance, estimated_arrival, idle_end
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
@@ -661,7 +661,7 @@ class EventWatermarks:
             return
         assert noted.arrived_at is not None
         if clock > noted.arrived_at:
-            reached = estimated(noted.arrived, noted.arrived_at, clock) - late
+            reached = estimated_arrival(noted.arrived, noted.arrived_at, clock) - late
             self.sources.lift(set(), reached)
             self._emit(reached)
 

@@ -11,7 +11,7 @@ import numpy as np
 from manager.accounts import Accounts
 from manager.event_queue import EventQueue, SettledEvents
 from manager.storage.task_state import QueueState
-from policies.protocol import EvictionPolicy, TriggerPolicy, is_own
+from policies.protocol import EvictionPolicy, TriggerPolicy, is_custom
 from policies.storm import ColumnarEvictionPolicy, ColumnarTriggerPolicy, DueWindows, QueueView
 from windowing.errors import ConfigError
 from windowing.events import Events
@@ -44,7 +44,7 @@ class WindowManager:
         task: int = 0,
         state: QueueState | None = None,
     ) -> None:
-        if is_own(eviction) or is_own(trigger):
+        if is_custom(eviction) or is_custom(trigger):
             raise ConfigError(
                 f"a WindowManager with {eviction!r} and {trigger!r}",
                 why="it holds a queue in order of time, and decides on arrays as the built-in policies do",

@@ -19,7 +19,7 @@ from policies.assigners import (
     SnapshotWindows,
     WindowAssigner,
 )
-from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, forget_after, is_own, overrides
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, forget_after, is_custom, overrides
 from policies.storm import (
     CountEvictionPolicy,
     CountTriggerPolicy,
@@ -52,9 +52,10 @@ from windowing.settings.rules import Aligned, Bounds, LateBy
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:
-    """Returns the eviction and trigger policies of a bolt (ST-12): the watermark variants in event time.
+    """Returns the eviction and trigger policies of a bolt: those of its settings, or Storm's (ST-12), in event time the
+    Watermark... variants.
 
-    Raises ConfigError if there is no window length, or a policy of the user's does not fit.
+    Raises ConfigError if windows have no length, or a custom policy does not fit.
     """
     eviction = _eviction(settings, event_time) if settings.eviction is None else settings.eviction
     trigger = _trigger(settings, event_time) if settings.trigger is None else settings.trigger
@@ -72,21 +73,21 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
             why="its windows would depend on when events arrive, not on their times",
             do="use a Watermark... policy, leave out `event_time = False`, or ask for with_time(processing=True)",
         )
-    if isinstance(trigger, WatermarkTimeTriggerPolicy) and (is_own(eviction) or settings.key):
-        # Which events come too late for an end does not follow from their times: one at the very watermark may be in.
+    if isinstance(trigger, WatermarkTimeTriggerPolicy) and (is_custom(eviction) or settings.key):
+        # An event exactly at the watermark may belong to a window that ends there.
         trigger = replace(trigger, closes_after_end=trigger.bounds is Bounds.END)
     return eviction, trigger
 
 
 def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trigger: TriggerPolicy) -> bool:
-    """True if policies decide event by event or key by key, and not on the arrays of one queue: one is a user's own, or
-    they are given together with a key."""
+    """True if policies are called event by event or key by key, not with the arrays of one queue: a policy is custom,
+    or policies are given together with a key."""
     given = settings.eviction is not None or settings.trigger is not None
-    return given and (bool(settings.key) or is_own(eviction) or is_own(trigger))
+    return given and (bool(settings.key) or is_custom(eviction) or is_custom(trigger))
 
 
 def _check(policy: object, kind: type[Policy]) -> None:
-    """Raises ConfigError for an object that is not a policy of this kind, or lacks a hook."""
+    """Raises ConfigError for an object that is not a policy of this kind, or is an invalid custom policy."""
     name = "eviction" if kind is EvictionPolicy else "trigger"
     if not isinstance(policy, kind):
         is_class = isinstance(policy, type) and issubclass(policy, kind)
@@ -97,7 +98,7 @@ def _check(policy: object, kind: type[Policy]) -> None:
             else "an eviction policy decides which events a window holds, a trigger policy when it fires",
             do=f"give an instance of a subclass of {kind.__name__} of windbolt.policies",
         )
-    if not is_own(policy):
+    if not is_custom(policy):
         return
     declared = policy.state_types if isinstance(policy.state_types, Mapping) else {}
     tables = [name for name, its in declared.items() if not isinstance(its, type)]
@@ -142,15 +143,15 @@ _ARGUMENTS = {
     "reset": ("context",),
     "window_start": ("reference",),
 }
-"""By hook, the arguments with which it is called, by position."""
+"""The arguments of each hook, by position."""
 
 
 def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
-    """Raises ConfigError for a hook of a user's that cannot be called with its arguments."""
+    """Raises ConfigError for a hook that cannot be called with its arguments."""
     for hook, arguments in _ARGUMENTS.items():
         if not hasattr(kind, hook) or not overrides(policy, hook):
             continue
-        try:  # of a decorator's own function: it may give arguments of its own to the one that it wraps
+        try:  # of the function of a decorator, which may call the hook with other arguments
             signature = inspect.signature(getattr(policy, hook), follow_wrapped=False)
         except (TypeError, ValueError):  # compiled code may have none
             continue
@@ -167,7 +168,7 @@ def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
 
 
 def _check_extent(policy: Policy, name: str) -> None:
-    """Raises ConfigError for a length of time of a policy that is not a valid one."""
+    """Raises ConfigError for an attribute of a policy that is not a valid length of time."""
     try:
         given = getattr(policy, name)
     except Exception as error:
@@ -188,7 +189,7 @@ def _check_extent(policy: Policy, name: str) -> None:
 
 
 def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
-    """Raise ConfigError if a key would be forgotten before its windows have fired."""
+    """Raises ConfigError if a key would be forgotten before its windows have fired."""
     least = forget_after(eviction, trigger)
     if least is None:
         return
@@ -207,15 +208,14 @@ def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
 
 
 def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[WindowAssigner, ...]:
-    """Returns the assigners of a bolt whose windows are not runs of the queue; empty if they are.
+    """Returns the window assigners of a bolt; empty if its windows are contiguous events of the queue.
 
-    Windows are assigned if they are per key, of another kind than Storm's, or anchored; if they fire more than once, or
-    hold events with lifetimes; and if a window may miss an admitted event, because only another window of the event is
-    still open (AT-16).
+    Windows need assigners if they are per key, of another kind than Storm's, or anchored; if they fire more than once,
+    or hold events with lifetimes; and if an event may be admitted when only some of its windows are still open (AT-16).
     """
     if settings.key_trigger is not None or settings.eviction is not None or settings.trigger is not None:
         return ()
-    past = closes_after_end(settings, event_time=event_time)
+    after_end = closes_after_end(settings, event_time=event_time)
     if any(kind.of_moments for kind in settings.kinds) and not event_time:
         raise ConfigError(
             "there is no event time",
@@ -238,44 +238,44 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         "events have lifetimes": settings.lifetime is not None,
         "windows are anchored": settings.anchor is not None,
         "windows without events fire": settings.empty_windows_until is not None,
-        "an event at the watermark may miss the window that ends there": at_each_event and overlaps and not past,
+        "an event at the watermark may miss the window that ends there": at_each_event and overlaps and not after_end,
         "an idle timeout must know the windows that hold events": event_time and settings.idle_timeout is not None,
         "some windows of an event behind the watermark may have closed": event_time
         and settings.admits_behind_watermark
         and overlaps,
-        "some windows of an event may have closed": by_window and (overlaps or past),
+        "some windows of an event may have closed": by_window and (overlaps or after_end),
     }
     if not any(reasons.values()):
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
-        raise _miscounted(settings)
+        raise _count_error(settings)
     return (_assigner(settings, Hopping(length, slide)),)
 
 
 def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
-    """Returns settings from which unused queue policies can be built, for a bolt whose windows are formed by assigners
-    or a key trigger."""
+    """Returns settings for unused policies, for a bolt whose windows are formed by assigners or a trigger of keys."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 
 
 def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
-    """True if a window closes only when time is past its end, so that all events of that instant are in it."""
+    """True if a window closes when time is past its end, not at its end, so that it holds all events of that
+    instant."""
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(kind.counts for kind in settings.kinds):
-        return False  # they end just after their last event: an event of that moment is in the next
+        return False  # such a window ends just after its last event; another event of that moment is in the next window
     if _counted(settings, event_time) is not None:
-        return False  # a full window closes at once: an event of that moment is in the next
+        return False  # a full window closes at once; another event of that moment is in the next window
     if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
     if holds_end and counted and event_time and settings.comes_with_events:
-        return True  # otherwise an event at the watermark would be in or not, depending on where batches end
+        return True  # otherwise it would depend on batches whether an event at the watermark is in the window
     with_edges = not settings.kinds or any(not isinstance(kind, Session) for kind in settings.kinds)
     return holds_end and (settings.closes_after_end if event_time else with_edges)
 
 
 def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
-    """Returns the windows of a count of events of each key; None if a bolt has other windows."""
+    """Returns the assigner of windows of a count of events of each key; None if the bolt has other windows."""
     length, slide = settings.length, settings.slide
     if not settings.key or settings.kinds or not isinstance(length, Count) or not isinstance(slide, Count):
         return None
@@ -285,8 +285,8 @@ def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | Non
     return CountedWindows(length, slide, by_arrival=not event_time)
 
 
-def _miscounted(settings: WindowSettings) -> ConfigError:
-    """Returns the error about a length or slide in events, if the rest needs windows of time."""
+def _count_error(settings: WindowSettings) -> ConfigError:
+    """Returns the error about a length or slide in events, with other settings that need windows of time."""
     needs = {
         "Panes": settings.panes is not None,
         "lifetimes": settings.lifetime is not None,
@@ -344,7 +344,7 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
 
 
 def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
-    # A window that ends with the event that fires it holds that event, so it cannot hold its start as well (ST-4).
+    # A window that fires with an event holds this event at its end, so it does not hold its start (ST-4).
     bounds = Bounds.END if isinstance(settings.slide, Count) else settings.bounds
     match settings.length:
         case Count() as length:
@@ -367,8 +367,10 @@ def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
         case Count() as count:
             return WatermarkCountTriggerPolicy(count) if event_time else CountTriggerPolicy(count)
         case Duration() as slide if event_time:
-            past = closes_after_end(settings, event_time=True)
-            return WatermarkTimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide), past)
+            offset = _offset(settings, settings.length, slide)
+            return WatermarkTimeTriggerPolicy(
+                slide, settings.bounds, offset, closes_after_end(settings, event_time=True)
+            )
         case Duration() as slide:
             return TimeTriggerPolicy(slide, settings.bounds, _offset(settings, settings.length, slide))
 

@@ -1,4 +1,5 @@
-"""Firing of keys' windows by count, capacity, timeout or time of day: decided on whole arrays (UH-14, UH-15, UH-20)."""
+"""Firing of the windows of keys by count, capacity, timeout or time of day, computed on arrays (UH-14, UH-15,
+UH-20)."""
 
 from __future__ import annotations
 
@@ -17,62 +18,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Capacity of windows of keys, by number of events and by bytes, decided on whole arrays.
+# Capacity of windows.
 #
-# A window is full when it holds the maximum number of events or exactly the maximum bytes, and fires with the event
-# that fills it. It fires before an event that would exceed the bytes, which opens the next window. An event larger
-# than the maximum fills a window of its own.
+# A window is full when it holds the maximum number of events or exactly the maximum number of bytes; it then fires with
+# the event that fills it. It also fires before an event that would exceed the maximum number of bytes; this event opens
+# the next window. An event with more bytes than the maximum has a window for itself.
 
 
 @dataclass(frozen=True)
 class WindowCapacity:
-    """The capacity of windows, and the size of each event; events are in order of (key, arrival)."""
+    """The capacity of windows, and the sizes of events in order of (key, arrival)."""
 
     events: int | None
+    """Greatest number of events in a window; None: no limit."""
     bytes: int | None
-    before: NDArray[np.int64]
-    """Cumulative bytes: of all events before each event, and of all events; one entry more than there are events."""
+    """Greatest number of bytes in a window; None: no limit."""
+    bytes_before: NDArray[np.int64]
+    """Number of bytes of all events before each event; last, of all events."""
 
     @staticmethod
     def of(capacity: Capacity, sizes: NDArray[np.int64] | None) -> WindowCapacity:
-        """Returns the capacity that a bolt declares; ``sizes`` are the bytes of each event, None if bytes do not
-        matter."""
+        """Returns the declared capacity with the sizes of events in bytes; None if bytes are not limited."""
         if sizes is None:
             return WindowCapacity(capacity.events, None, np.zeros(1, np.int64))
         return WindowCapacity(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
 
     def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which blocks between the edges hold enough events or bytes to fill a window."""
+        """Returns a mask of the ranges of events between successive ``edges`` that can fill a window."""
         enough = np.zeros(len(edges) - 1, np.bool_)
         if self.events is not None:
             enough |= np.diff(edges) >= self.events
         if self.bytes is not None:
-            enough |= np.diff(self.before[edges]) >= self.bytes
+            enough |= np.diff(self.bytes_before[edges]) >= self.bytes
         return enough
 
     @cached_property
     def following(self) -> NDArray[np.int64]:
-        """Returns, for each event, the first event that a window starting there cannot hold by its bytes, across
-        keys."""
-        return self._next(np.arange(len(self.before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
+        """For a window that starts at each event, the first event that does not fit in by its bytes; keys are
+        ignored."""
+        return self._next(np.arange(len(self.bytes_before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
 
     def limit(self, following: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Limit the ends of windows, one per starting event, to the capacity."""
+        """Limits the stops of windows that start at each event to the capacity."""
         if self.events is not None:
             following = np.minimum(following, np.arange(len(following)) + self.events)
         return following if self.bytes is None else np.minimum(following, self.following)
 
     def full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which windows are full with their last event."""
+        """Returns a mask of the windows, from ``lows`` to ``highs``, exclusive, that are full."""
         filled = np.zeros(len(lows), np.bool_)
         if self.events is not None:
             filled |= highs - lows >= self.events
         if self.bytes is not None:
-            filled |= self.before[highs] - self.before[lows] >= self.bytes
+            filled |= self.bytes_before[highs] - self.bytes_before[lows] >= self.bytes
         return filled
 
     def parts(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (start, stop, event at which it fires) of each window that the events of one key fill."""
+        """Divides the events of one key, from ``low`` to ``stop``, into full windows: yields for each its first event,
+        its stop, and the event with which it fires."""
         while low < stop:
             high = stop if self.events is None else min(low + self.events, stop)
             if self.bytes is not None:
@@ -86,47 +89,47 @@ class WindowCapacity:
             low = high
 
     def _next(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
-        wanted = self.before[lows] + np.int64(self.bytes or 0)
-        event = np.minimum(np.searchsorted(self.before, wanted), len(self.before) - 1)
-        return np.where(self.before[event] > wanted, np.maximum(event - 1, lows + 1), event)
+        wanted = self.bytes_before[lows] + np.int64(self.bytes or 0)
+        event = np.minimum(np.searchsorted(self.bytes_before, wanted), len(self.bytes_before) - 1)
+        return np.where(self.bytes_before[event] > wanted, np.maximum(event - 1, lows + 1), event)
 
 
-class Filling:
-    """The fill level of one window, updated event by event."""
+class FillLevel:
+    """The number of events and bytes in one window, updated event by event."""
 
-    __slots__ = ("_before", "_bytes", "_events", "_held", "_used")
+    __slots__ = ("_bytes", "_bytes_before", "_events", "_events_held", "_bytes_held")
 
     def __init__(self, capacity: WindowCapacity, low: int, high: int) -> None:
-        """Makes a window that holds the events of one key from ``low`` up to ``high``."""
-        self._events, self._bytes, self._before = capacity.events, capacity.bytes, capacity.before
-        self._held, self._used = (
+        """``low``, ``high``: the window holds the events from ``low`` to ``high``, exclusive."""
+        self._events, self._bytes, self._bytes_before = capacity.events, capacity.bytes, capacity.bytes_before
+        self._events_held, self._bytes_held = (
             high - low,
-            0 if capacity.bytes is None else int(capacity.before[high] - capacity.before[low]),
+            0 if capacity.bytes is None else int(capacity.bytes_before[high] - capacity.bytes_before[low]),
         )
 
     def fits(self, event: int) -> bool:
-        """True if the event at an index fits into the window; the first event always does."""
-        return not self._held or self._bytes is None or self._used + self._size(event) <= self._bytes
+        """True if the event at an index fits into the window; it always fits into an empty window."""
+        return not self._events_held or self._bytes is None or self._bytes_held + self._size(event) <= self._bytes
 
-    def join(self, event: int) -> bool:
-        """Add the event at an index to the window; returns True if the window is full."""
-        self._held += 1
+    def add(self, event: int) -> bool:
+        """Adds the event at an index to the window; returns True if the window is then full."""
+        self._events_held += 1
         if self._bytes is not None:
-            self._used += self._size(event)
-            if self._used >= self._bytes:
+            self._bytes_held += self._size(event)
+            if self._bytes_held >= self._bytes:
                 return True
-        return self._events is not None and self._held >= self._events
+        return self._events is not None and self._events_held >= self._events
 
     def clear(self) -> None:
-        """Empty the window."""
-        self._held = self._used = 0
+        """Removes all events from the window."""
+        self._events_held = self._bytes_held = 0
 
     def _size(self, event: int) -> int:
-        return int(self._before[event + 1] - self._before[event])
+        return int(self._bytes_before[event + 1] - self._bytes_before[event])
 
 
-class _NeverFull(Filling):
-    """The fill level of a window that cannot become full."""
+class _NeverFull(FillLevel):
+    """The fill level of a window without limits."""
 
     def __init__(self) -> None:
         pass
@@ -134,23 +137,23 @@ class _NeverFull(Filling):
     def fits(self, event: int) -> bool:
         return True
 
-    def join(self, event: int) -> bool:
+    def add(self, event: int) -> bool:
         return False
 
     def clear(self) -> None:
         pass
 
 
-NEVER_FULL: Final[Filling] = _NeverFull()
+NEVER_FULL: Final[FillLevel] = _NeverFull()
 
 
-# When windows of keys fire by a count, a timeout or a time of day: decided on whole arrays (UH-14, UH-15, UH-20).
+# Windows by count, timeout and time of day.
 #
-# Events are in order of (key, arrival); a window is a run of events of one key. All times are in microseconds.
+# Events are in order of (key, arrival); a window holds contiguous events of one key. All times are in microseconds.
 
 
 CODES = tuple(FiredBy)
-"""The cause that a code in an array of causes stands for."""
+"""The reason for firing that each code in an array of causes stands for."""
 
 COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (
     CODES.index(each)
@@ -159,44 +162,50 @@ COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """The events grouped by key: key ``i`` has the events from ``edges[i]`` to ``edges[i + 1]``."""
+class EventsByKey:
+    """Events in order of (key, arrival)."""
 
     times: NDArray[np.int64]
     """Arrival time of each event; ascending within a key."""
     edges: NDArray[np.int64]
+    """Bounds of keys: key ``i`` has the events from ``edges[i]`` to ``edges[i + 1]``, exclusive."""
 
     @property
-    def until(self) -> NDArray[np.int64]:
-        """Returns, for each event, the index at which the events of its key end."""
+    def key_stops(self) -> NDArray[np.int64]:
+        """For each event, the index after the last event of its key."""
         return np.repeat(self.edges[1:], np.diff(self.edges))
 
 
 @dataclass(frozen=True)
 class FiredRuns:
-    """Windows that fire and are purged: they hold the events from ``lows`` to ``highs``."""
+    """Windows that fire and are purged."""
 
     lows: NDArray[np.int64]
+    """Index of the first event of each window."""
     highs: NDArray[np.int64]
+    """Index after the last event of each window."""
     ends: NDArray[np.int64]
+    """End of each window."""
     causes: NDArray[np.int8]
+    """The code of each window's reason for firing, an index into ``CODES``."""
     next_due: int | None
-    """The clock at which the next open window is due; None if no clock fires one."""
+    """The clock at which the first window that stays open is due; None if the clock fires none."""
 
-    def due(self, which: NDArray[np.bool_], when: NDArray[np.int64]) -> FiredRuns:
-        """Returns the windows in the mask ``which``. ``when`` is the clock at which each window is due; the earliest of
-        the others becomes ``next_due``."""
-        waiting = when[~which]
+    def due(self, is_due: NDArray[np.bool_], clocks: NDArray[np.int64]) -> FiredRuns:
+        """Returns the windows of a mask; the others stay open. ``clocks``: the clock at which each window is due."""
+        waiting = clocks[~is_due]
         next_due = int(waiting.min()) if len(waiting) else None
-        return FiredRuns(self.lows[which], self.highs[which], self.ends[which], self.causes[which], next_due)
+        return FiredRuns(self.lows[is_due], self.highs[is_due], self.ends[is_due], self.causes[is_due], next_due)
 
 
 @dataclass(frozen=True)
 class Timeout:
-    """The timeout of a window: a time after its last event, or after its first (UH-15)."""
+    """The timeout of a window (UH-15)."""
 
     micros: int | None
+    """The timeout in microseconds; None: no timeout."""
     from_first: bool
+    """True if the timeout runs from the first event, False if it runs from the last event."""
 
     @staticmethod
     def of(trigger: CountTrigger | RuleTrigger) -> Timeout:
@@ -204,14 +213,15 @@ class Timeout:
         return Timeout(None if trigger.timeout is None else trigger.timeout.micros, trigger.from_first)
 
     def timed_out(self, first: Any, last: Any, now: Any) -> Any:
-        """True if the timeout has passed before an event that comes now; works on times and on arrays of times.
+        """True if the timeout has passed before an event at ``now``, by the times of the window's first and last event;
+        for arrays of times a mask.
 
-        An event exactly at the timeout comes too late if the timeout counts from the first event, and in time if it
-        counts from the last one (UH-12).
+        An event exactly at the timeout is too late if the timeout runs from the first event, and in time if it runs
+        from the last event (UH-12).
         """
         if self.micros is None:
             return False
-        if self.from_first:  # which is never later than that after the last
+        if self.from_first:
             return now >= first + self.micros
         return now > last + self.micros
 
@@ -222,14 +232,14 @@ class Timeout:
         return (first if self.from_first else last) + self.micros
 
     def due(self, first: int, last: int) -> int | None:
-        """Returns the clock from which the window is due if no event comes; None if there is no timeout."""
+        """Returns the clock from which a window is due if no event comes; None if there is no timeout."""
         return None if self.micros is None else self.end(first, last) + (not self.from_first)
 
 
-def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
-    """Fire the open windows that are due at the clock: each from an index in ``lows`` to the last event of its key."""
-    highs = blocks.until[lows]
-    firsts, lasts = blocks.times[lows], blocks.times[highs - 1]
+def fire_open(events: EventsByKey, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
+    """Fires the open windows that are due at the clock; each holds the events of a key from an index in ``lows`` on."""
+    highs = events.key_stops[lows]
+    firsts, lasts = events.times[lows], events.times[highs - 1]
     if timeout.micros is None:
         due = np.full(len(lows), clock == FOREVER)
         return FiredRuns(lows[due], highs[due], lasts[due], np.full(int(due.sum()), CLOSE, np.int8), None)
@@ -240,13 +250,13 @@ def fire_open(blocks: Blocks, lows: NDArray[np.int64], timeout: Timeout, clock: 
 
 
 def fire_counted(
-    blocks: Blocks, trigger: CountTrigger, clock: int, capacity: WindowCapacity | None = None
+    events: EventsByKey, trigger: CountTrigger, clock: int, capacity: WindowCapacity | None = None
 ) -> FiredRuns:
-    """Returns the windows fired up to a clock by a count or its timeout (UH-14, UH-15).
+    """Returns the windows that fire up to a clock by a count or timeout (UH-14, UH-15).
 
-    ``capacity`` is the capacity of windows; None if no window reaches it.
+    ``capacity``: the capacity of windows; None if no window reaches it.
     """
-    times, until, size = blocks.times, blocks.until, trigger.count.value
+    times, until, size = events.times, events.key_stops, trigger.count.value
     timeout = Timeout.of(trigger)
     following = np.minimum(np.arange(len(times)) + size, until)
     if timeout.micros is not None:
@@ -254,10 +264,10 @@ def fire_counted(
         breaks = np.append(np.flatnonzero(apart) + 1, len(times))
         following = np.minimum(following, breaks[np.searchsorted(breaks, np.arange(len(times)), side="right")])
         if timeout.from_first:
-            following = np.minimum(following, _first_after(blocks, timeout.micros))
+            following = np.minimum(following, _first_after(events, timeout.micros))
     if capacity is not None:
         following = capacity.limit(following)
-    lows = _window_starts(blocks.edges[:-1], following, until)
+    lows = _window_starts(events.edges[:-1], following, until)
     highs = following[lows]
     counted = highs - lows == size
     done = counted | (highs < until[lows])
@@ -274,32 +284,33 @@ def fire_counted(
         ends = np.where(filled, lasts, np.where(crowded, comes, ends))
         causes = np.where(filled | crowded, np.int8(FULL), causes)
     fired = FiredRuns(lows_done, highs_done, ends, causes, None)
-    return _both(fired, fire_open(blocks, lows[~done], timeout, clock))
+    return _concatenate(fired, fire_open(events, lows[~done], timeout, clock))
 
 
-def fire_daily(blocks: Blocks, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:
-    """Returns the windows fired up to a clock by a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
-    moments, until = next_of(day, blocks.times), blocks.until  # an event exactly at that time waits for the next
-    first = np.ones(len(moments), np.bool_)
-    first[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
-    lows = np.flatnonzero(first)
+def fire_daily(events: EventsByKey, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:
+    """Returns the windows that fire up to a clock at a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
+    moments, until = next_of(day, events.times), events.key_stops  # an event exactly at the time is in the next window
+    begins_window = np.ones(len(moments), np.bool_)
+    begins_window[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
+    lows = np.flatnonzero(begins_window)
     highs = np.append(lows[1:], len(moments))
     if capacity is None:
         ends, full = moments[lows], np.zeros(len(lows), np.bool_)
     else:
-        lows, highs, ends, full = _cut_full(blocks.times, moments, lows, highs, capacity)
+        lows, highs, ends, full = _divide_by_capacity(events.times, moments, lows, highs, capacity)
     windows = FiredRuns(lows, highs, ends, np.where(full, FULL, TIME).astype(np.int8), None)
     return windows.due(full | (ends <= clock), ends)
 
 
-def _cut_full(
+def _divide_by_capacity(
     times: NDArray[np.int64],
     moments: NDArray[np.int64],
     heads: NDArray[np.int64],
     stops: NDArray[np.int64],
     capacity: WindowCapacity,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Cut runs of events into windows by capacity; the last value tells which windows are full."""
+    """Divides windows, from ``heads`` to ``stops``, by the capacity: returns the first event, the stop and the end of
+    each window, and a mask of the full windows. ``moments``: for each event, the end of its undivided window."""
     until = np.repeat(stops, stops - heads)
     following = capacity.limit(until)
     lows = _window_starts(heads, following, until)
@@ -310,7 +321,7 @@ def _cut_full(
     return lows, highs, ends, filled | crowded
 
 
-def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
+def _concatenate(one: FiredRuns, other: FiredRuns) -> FiredRuns:
     return FiredRuns(
         np.concatenate([one.lows, other.lows]),
         np.concatenate([one.highs, other.highs]),
@@ -320,32 +331,36 @@ def _both(one: FiredRuns, other: FiredRuns) -> FiredRuns:
     )
 
 
-def _first_after(blocks: Blocks, micros: int) -> NDArray[np.int64]:
-    """Returns, for each event, the index of the first event of its key that comes at least ``micros`` later."""
-    times = blocks.times
+def _first_after(events: EventsByKey, micros: int) -> NDArray[np.int64]:
+    """Returns, for each event, the index of the first event of its key that comes at least ``micros`` later, or the
+    index after its last event."""
+    times = events.times
     if not len(times):
         return np.zeros(0, np.int64)
     low = int(times.min())
     span = int(times.max()) - low + micros + 1
-    numbers = np.repeat(np.arange(len(blocks.edges) - 1), np.diff(blocks.edges))
-    if len(blocks.edges) * span < 1 << 62:
+    numbers = np.repeat(np.arange(len(events.edges) - 1), np.diff(events.edges))
+    if len(events.edges) * span < 1 << 62:
         places = numbers * span + (times - low)
         return np.searchsorted(places, places + micros)
     following = np.empty(len(times), np.int64)
-    for start, stop in zip(blocks.edges[:-1].tolist(), blocks.edges[1:].tolist(), strict=True):
+    for start, stop in zip(events.edges[:-1].tolist(), events.edges[1:].tolist(), strict=True):
         key_times = times[start:stop]
         following[start:stop] = start + np.searchsorted(key_times, key_times + micros)
     return following
 
 
 _MANY = 32
-"""Minimum number of keys for which their next windows are computed as arrays."""
+"""Least number of keys whose next windows are computed together, on arrays."""
 
 
 def _window_starts(
     heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns where windows begin: at the first event of each key, and wherever the previous window ends."""
+    """Returns the first event of each window: those of keys (``heads``), and the event at which each window stops.
+
+    ``following``: the stop of a window that starts at each event. ``until``: the stop of the key of each event.
+    """
     starts, heads_now = [], heads
     while len(heads_now) >= _MANY:
         starts.append(heads_now)

@@ -1,7 +1,7 @@
-"""Storm's policies, by count and by time: eviction and trigger, and the arithmetic of the aligned windows they form.
+"""Storm's policies: eviction and trigger policies by count and by time; and slices of time.
 
-They decide on whole arrays (``starts``, ``firings``). A subclass that overrides a hook is a policy of a user's own, and
-goes by the protocol.
+These policies decide on whole arrays (``starts``, ``firings``). For a user's subclass the hooks of the protocol are
+called instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from policies.protocol import (
     QueuedEvent,
     TriggerContext,
     TriggerPolicy,
-    is_own,
+    is_custom,
 )
 from policies.watermarks import LastEnd
 from windowing.durations import Count, Duration
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 class ColumnarEvictionPolicy(EvictionPolicy):
-    """A policy whose windows are runs of the queue, decided on arrays."""
+    """An eviction policy whose windows are contiguous events of the queue, decided on arrays."""
 
     @abstractmethod
     def starts(
         self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns the position of the first event of each window; a window ends before its stop.
+        """Returns the position of the first event of each window.
 
-        If references and stops do not decrease, the result must not either, so that an event before the start of one
-        window is in no later one. All arrays are int64; ``references`` (microseconds) and ``stops`` (positions) have
-        the length of the result.
+        ``references``: the reference of each window in microseconds. ``stops``: the position after the last event of
+        each window. If both never decrease, the result must not decrease either, so that an event before the start of
+        one window is in no later window. All arrays are int64.
         """
 
 
@@ -55,7 +55,7 @@ class CountEvictionPolicy(ColumnarEvictionPolicy):
     length: Count
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-        """EXPIRE all but the last ``length`` events up to the reference."""
+        """Returns EXPIRE for all but the last ``length`` events up to the reference."""
         return Action.EXPIRE if event.number < context.count - self.length.value else Action.PROCESS
 
     def starts(
@@ -81,7 +81,7 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
         return self.length
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-        """EXPIRE events older than the window; KEEP newer ones."""
+        """Returns EXPIRE for events before the window, KEEP for events after it."""
         start = context.reference - self.length.micros
         if self.bounds.holds(start, context.reference, event.timestamp):
             return Action.PROCESS
@@ -97,57 +97,57 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
 class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
     """The events of the last ``length`` of event time (ST-10, ST-19).
 
-    The queue is in order of time, so STOP loses nothing here, as it does in Storm (ST-20).
+    STOP loses no events here, because the queue is in order of time; in Storm it may (ST-20).
     """
 
     lag: Duration = Duration(0)
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-        """Decides like TimeEvictionPolicy; returns STOP at an event that is later than the reference by more than the
-        lag."""
+        """Returns STOP for an event that is later than the reference by more than the lag; decides like
+        TimeEvictionPolicy for others."""
         if event.timestamp - context.reference > self.lag.micros:
             return Action.STOP
         return super().evict(event, context)
 
-    # Repeated because ``evict`` is overridden: the two agree, so the array decision still represents this class.
+    # Repeated because ``evict`` is overridden; on arrays the decision is the same.
     starts = TimeEvictionPolicy.starts
 
 
 _CHUNK = 1 << 16
-"""Maximum number of window ends computed at once, so that a tiny slide on a long window stays within memory."""
+"""Greatest number of window ends that are computed at once, so that short slides need little memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """The settled events: those up to the frontier, in order of (time, arrival); no event can come before them.
+    """The settled events of a queue: those up to the frontier, in order of (time, arrival). No further event can come
+    before the frontier.
 
-    Positions count from 0, the oldest event still in the queue.
+    Positions count from 0, the oldest event in the queue.
     """
 
     timestamps: NDArray[np.int64]
     base: int
-    """Number of events that have left the queue: position p is the (base + p)th event of this task, from 0."""
+    """Number of events that have left the queue: the event at position p is number base + p of the task, from 0."""
     already_settled: int
-    """Number of events that were already settled at the last evaluation; those from this position on are newly
-    settled."""
+    """Position of the first event that was not settled at the last evaluation."""
     accounted: int
-    """Events before this position are in an account: they have been in a fired window, or can be in none."""
+    """Events before this position are accounted for: they have been in a fired window, or can be in none."""
     previous_frontier: int | None
     """The frontier of the last evaluation in microseconds, up to which windows have fired; None before the first."""
     frontier: int
-    """The present frontier in microseconds: no further event can come up to it (FOREVER at the end of the streams)."""
+    """The present frontier in microseconds; FOREVER at the end of the streams."""
     latest: int = -FOREVER
-    """At the end of the streams, the time that the bolt has reached, in whichever of its tasks, in microseconds."""
+    """At the end of the streams: the latest time that any task of the bolt has reached, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueWindows:
-    """Due windows in order, as arrays of equal length."""
+    """Due windows in order, as arrays with an entry per window."""
 
     references: NDArray[np.int64]
     """The reference time of each firing in microseconds."""
     stops: NDArray[np.int64]
-    """Number of events of the queue up to each reference."""
+    """The position after the last event of each window."""
 
 
 class ColumnarTriggerPolicy(TriggerPolicy):
@@ -157,29 +157,30 @@ class ColumnarTriggerPolicy(TriggerPolicy):
 
     @abstractmethod
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
-        """Yield the windows due at the queue's frontier, in order, in pieces of any size."""
+        """Yields the windows that are due at the queue's frontier, in order, in pieces of any size; ``reach``: that of
+        the eviction policy."""
 
     def due_at(self, reference: int) -> int:
         """Returns the earliest frontier at which a firing with this reference is due; both in microseconds."""
         return reference
 
     def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
-        """True if certainly nothing is due, decided without any event.
+        """True if surely no window is due at ``frontier``, judged by numbers of events alone.
 
-        ``seen`` events of the task were settled at the frontier ``previous``; at most ``ready`` are settled at
-        ``frontier``.
+        ``seen``: the number of events of the task that were settled at the frontier ``previous``. ``ready``: the
+        greatest number that may be settled at ``frontier``.
         """
         return ready == seen
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
-        """Returns the earliest reference, in microseconds, and the smallest stop that a later firing can have."""
+        """Returns the least reference, in microseconds, and the least stop that a later window can have."""
         latest = max(int(queue.timestamps[-1]) if len(queue.timestamps) else -FOREVER, queue.latest)
         return (latest if queue.frontier == FOREVER else queue.frontier), len(queue.timestamps)
 
 
 @dataclass(frozen=True)
 class CountTriggerPolicy(ColumnarTriggerPolicy):
-    """Fires on every ``count``-th event as it arrives (ST-2, ST-12: at the count, not beyond it)."""
+    """Fires on every ``count``-th event when it arrives (ST-2, ST-12)."""
 
     count: Count
 
@@ -206,16 +207,16 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
 
 @dataclass(frozen=True)
 class WatermarkCountTriggerPolicy(CountTriggerPolicy):
-    """Fires on every ``count``-th event in order of event time, once the watermark has reached it (ST-7)."""
+    """Fires on every ``count``-th event in order of event time, when the watermark has reached it (ST-7)."""
 
     event_time = True
 
 
 @dataclass(frozen=True)
 class TimeTriggerPolicy(ColumnarTriggerPolicy):
-    """Fires at every multiple of the slide, once the clock is past it (ST-3).
+    """Fires at every multiple of the slide, by the clock (ST-3).
 
-    With bounds of END, an end waits until the clock is later, so that all events of that instant are in its window.
+    With bounds of END a window fires when the clock is past its end, so that it holds all events of that instant.
     """
 
     slide: Duration
@@ -243,7 +244,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         if not len(queue.timestamps):
             return
-        ends = self._ends_with_news(queue) if reach is None else self._ends_not_empty(queue, reach)
+        ends = self._ends_with_new_events(queue) if reach is None else self._ends_with_events(queue, reach)
         for chunk in ends:
             if len(chunk):
                 yield DueWindows(chunk, self.bounds.up_to(queue.timestamps, chunk))
@@ -259,17 +260,16 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         end = self.last_due(queue.frontier) + self.slide.micros
         return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
 
-    def _ends_with_news(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
-        """Yields ends whose window brings an event that has been in no window: the event's first end, or the next end
-        if that one has passed."""
+    def _ends_with_new_events(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
+        """Yields the ends of due windows that hold an event which has been in no window."""
         ends = self.bounds.first_end(queue.timestamps[queue.accounted :], self.slide.micros, self.offset.micros)
         if queue.previous_frontier is not None:
             ends = np.maximum(ends, self.last_due(queue.previous_frontier) + self.slide.micros)
         ends = ends[ends <= self.last_due(queue.frontier)]
         yield ends[np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1))]
 
-    def _ends_not_empty(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
-        """Yields ends whose window holds an event. Empty windows in between are skipped, however many there are."""
+    def _ends_with_events(self, queue: QueueView, reach: Duration) -> Iterator[NDArray[np.int64]]:
+        """Yields the ends of due windows that hold an event, without a step for each empty window in between."""
         slide, offset = self.slide.micros, self.offset.micros
         oldest, newest = queue.timestamps[:1], queue.timestamps[-1:]
         low = int(self.bounds.first_end(oldest, slide, offset)[0])
@@ -286,8 +286,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
             return
         first = np.maximum(self.bounds.first_end(queue.timestamps, slide, offset), low)
         last = np.minimum(self.bounds.last_end(queue.timestamps, reach.micros, slide, offset), high)
-        held = last >= first
-        yield from _union(first[held], last[held], slide)
+        in_window = last >= first
+        yield from _union_of_ranges(first[in_window], last[in_window], slide)
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
     """Fires at every multiple of the slide that the watermark has reached and whose window holds an event (ST-16)."""
 
     closes_after_end: bool = False
-    """True if a window fires only when the watermark is past its end, so that it holds events at the watermark."""
+    """True if a window fires when the watermark is past its end, not at its end."""
 
     event_time = True
 
@@ -303,9 +303,9 @@ class WatermarkTimeTriggerPolicy(TimeTriggerPolicy):
         return reference + self.closes_after_end
 
 
-def _union(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Iterator[NDArray[np.int64]]:
-    """Yield, in order and in pieces, the multiples in the union of the ranges first..last; neither array ever
-    decreases."""
+def _union_of_ranges(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Iterator[NDArray[np.int64]]:
+    """Yields the union of the ranges from ``first`` to ``last``, inclusive, with step ``slide``: in order, in pieces.
+    Neither array ever decreases."""
     if not len(first):
         return
     breaks = np.flatnonzero(first[1:] > last[:-1] + slide) + 1
@@ -325,7 +325,7 @@ def _union(first: NDArray[np.int64], last: NDArray[np.int64], slide: int) -> Ite
         yield np.concatenate(pending)
 
 
-# Slices: intervals of time that every aligned window holds either whole or not at all.
+# Slices: intervals of time that each aligned window contains either completely or not at all.
 
 
 _EVICTIONS = (TimeEvictionPolicy, WatermarkTimeEvictionPolicy)
@@ -334,21 +334,21 @@ _TRIGGERS = (TimeTriggerPolicy, WatermarkTimeTriggerPolicy)
 
 @dataclass(frozen=True, kw_only=True)
 class SliceGrid:
-    """Time cut wherever a window starts or ends: at most two slices per slide, whatever the length is.
+    """The slices between the starts and ends of aligned windows: one or two per slide, whatever the length of windows.
 
     All times and lengths are in microseconds.
     """
 
     slide: int
     first: int
-    """Length of the first slice of a slide; the second, if any, is the rest."""
+    """Length of the first slice of each slide; a second slice fills the slide if this is shorter."""
     offset: int
     """Offset of the start of a slide."""
     bounds: Bounds
 
     @staticmethod
     def of(eviction: EvictionPolicy, trigger: TriggerPolicy) -> SliceGrid | None:
-        """Returns the slices of aligned time windows; None for other policies, including subclasses."""
+        """Returns the slices of the windows of two policies; None if these do not form aligned windows of time."""
         if type(eviction) not in _EVICTIONS or type(trigger) not in _TRIGGERS:
             return None  # a subclass may form other windows
         assert isinstance(eviction, TimeEvictionPolicy)
@@ -365,15 +365,14 @@ class SliceGrid:
 
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the number of the slice that holds each time; numbers increase with time."""
-        since = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
-        slides = since // self.slide
+        since_offset = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
+        slides = since_offset // self.slide
         if self.first == self.slide:
             return slides
-        return 2 * slides + (since - slides * self.slide >= self.first)
+        return 2 * slides + (since_offset - slides * self.slide >= self.first)
 
     def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the last microsecond of each slice: no event of the slice is later, so at this time all of them are
-        settled."""
+        """Returns the last microsecond of each slice, by the numbers of slices."""
         last = self.offset - (0 if self.bounds is Bounds.END else 1)
         if self.first == self.slide:
             return (numbers + 1) * self.slide + last
@@ -381,31 +380,26 @@ class SliceGrid:
         return slides * self.slide + self.first + second * (self.slide - self.first) + last
 
 
-# The end of the last window of a queue that can hold an event, and the gaps between windows that do not touch.
+# The last windows of events, and the gaps between windows.
 
 
 def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | None) -> LastEnd | None:
-    """Returns the end of the last window that can hold an event, of windows of a length in time at every slide.
-
-    None if there are no such windows, so that the end depends on other events.
-    """
+    """Returns the function from events to the end of the last window that can hold each; None if this end depends on
+    other events, because windows are not aligned windows of time."""
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
-    if is_own(eviction) or is_own(trigger):
+    if is_custom(eviction) or is_custom(trigger):
         return None
     length, slide, offset, bounds = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros, trigger.bounds
     return lambda starts, ends: bounds.last_end(starts, length, slide, offset)
 
 
 def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Returns a mask of the times (int64 microseconds) that no window can hold: those between windows that do not touch
-    (AT-4), and FOREVER.
-
-    None if there are no such times, or the user's own trigger may fire anywhere.
-    """
+    """Returns a mask of the times (int64 microseconds) that no window can hold: FOREVER, and times in gaps between
+    windows (AT-4). None if there are no such times, or windows are not aligned windows of time."""
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
-    if is_own(eviction) or is_own(trigger) or not len(timestamps):
+    if is_custom(eviction) or is_custom(trigger) or not len(timestamps):
         return None
     length, slide, offset = eviction.reach.micros, trigger.slide.micros, trigger.offset.micros
     endless = timestamps == FOREVER if timestamps.max() == FOREVER else None

@@ -1,4 +1,4 @@
-"""Source watermarks, by the events or the clock of an input, partition or key; and which events are late by them."""
+"""Marks of inputs, partitions and keys, by events or by the clock; and which events are late or early."""
 
 from __future__ import annotations
 
@@ -17,27 +17,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Marks: how far the time of one input, partition or key has advanced after each of its events.
-#
-# Computed on whole arrays, in order of arrival. ``NONE`` stands for "no mark yet" and is less than every time.
+# Marks: the time up to which the events of one input, partition or key are expected to be complete.
 
 
 NONE = int(np.iinfo(np.int64).min)
-"""No mark, or no watermark, yet."""
+"""Stands for a mark or watermark that does not exist yet; less than every time."""
 
 
 @dataclass
 class MarkState:
-    """The state of one source of events; times in microseconds."""
+    """The state of the mark of one input, partition or key; times are in microseconds."""
 
     mark: int = NONE
     """The present mark."""
     counted: int = 0
-    """Number of events so far, without those that do not count (SI-10)."""
+    """Number of events so far that advance the mark (SI-10)."""
     since: int | None = None
-    """Time of the event at which the last mark was made, or of the first event (SI-5)."""
+    """Time of the event at which the last mark was made; before the first mark, of the first event (SI-5)."""
     latest: int = NONE
-    """The latest time seen."""
+    """The latest time of an event that advances the mark."""
 
 
 def advance(
@@ -48,11 +46,12 @@ def advance(
     every: Count | Duration | None,
     delay: int,
 ) -> NDArray[np.int64]:
-    """Returns the mark after each event of one source, in microseconds; updates ``state``.
+    """Returns the mark after each event of one input, partition or key, in microseconds; updates ``state``.
 
-    ``advancing``: True for events that advance the watermark (early ones and end edges do not). ``given``: watermarks
-    from the source, NONE for events (SI-4). ``every``: how often a mark is made; None makes none here, because ticks
-    do. ``delay``, in microseconds, is subtracted from the time of the event; -1 puts the mark just after it (SI-9).
+    Events are in order of arrival. ``advancing``: a mask of the events that advance the mark; early events and end
+    edges do not. ``given``: watermarks from the source, NONE for events (SI-4). ``every``: the interval between marks;
+    None: marks are made at ticks, not here. ``delay``: microseconds by which a mark is before its event; -1 puts it
+    just after the event (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
     seen = times[advancing]
@@ -65,7 +64,7 @@ def advance(
             marks[made] = times[made] - delay
         case Duration(span):
             places = np.flatnonzero(advancing)
-            made_at = places[_leaps(state, seen, span)]
+            made_at = places[_events_at_intervals(state, seen, span)]
             marks[made_at] = times[made_at] - delay
     if given is not None:
         marks = np.maximum(marks, given)
@@ -79,21 +78,22 @@ def advance(
     return marks
 
 
-def _leaps(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """Returns the events that come at least ``span`` after the previous one found (SI-5), found one by one."""
+def _events_at_intervals(state: MarkState, times: NDArray[np.int64], span: int) -> NDArray[np.int64]:
+    """Returns the indices of the events at which marks are made: each the first event at least ``span`` later than the
+    one before (SI-5). Updates ``state.since``."""
     if not len(times):
         return np.zeros(0, np.int64)
     highest = np.maximum.accumulate(times)
     since = int(times[0]) if state.since is None else state.since
-    leaps: list[int] = []
+    indices: list[int] = []
     while True:
         index = int(np.searchsorted(highest, since + span))
         if index == len(times):
             break
-        leaps.append(index)
+        indices.append(index)
         since = int(times[index])
     state.since = since
-    return np.array(leaps, np.int64)
+    return np.array(indices, np.int64)
 
 
 def advance_keys(
@@ -103,17 +103,16 @@ def advance_keys(
     before: NDArray[np.int64],
     delay: int,
 ) -> NDArray[np.int64]:
-    """Returns the mark of each event's key after it, with a mark at every event (AZ-15).
+    """Returns the mark of each event's key after the event, with a mark at every event (AZ-15).
 
-    ``codes`` are numbers from 0, ascending; events of a key are in order of arrival. ``before`` is the mark of each
-    event's key at the start. Times are in microseconds.
+    ``codes``: the codes of keys, from 0, ascending; the events of a key are in order of arrival. ``before``: for each
+    event the mark of its key before the first event. Times are in microseconds.
     """
     marks = np.maximum(np.where(advancing, times - delay, NONE), before)
     known = marks[marks > NONE]
     if not len(known):
         return marks
-    # The running maxima of all keys are one running maximum if every key starts above all values of the keys before
-    # it.
+    # One running maximum gives those of all keys if the values of each key are shifted above those of the keys before.
     low, span = int(known.min()) - 1, int(known.max()) - int(known.min()) + 2
     if (int(codes[-1]) + 1) * span < 1 << 62:
         base = codes * span
@@ -129,19 +128,19 @@ def advance_keys(
     return running
 
 
-# Idleness: how far the clock advances a watermark when no event does.
+# Idleness: the clock advances a watermark when no event comes.
 
 
 def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:
     """Returns the end of the last window that the idle timeout closes; None if it closes none. All times are in
     microseconds.
 
-    ``ends`` are the ends of the open windows that hold events. Other windows are not closed: their events may still
+    ``ends``: the ends of the open windows with events; windows without events are not closed, as their events may still
     come.
 
-    AFTER_WINDOW_END closes a window ``timeout`` after the later of its end and the last arrival (AT-17), or up to one
-    step of the clock later. MAX_REMAINING closes it ``timeout`` after the last arrival, but not before its end (AT-19).
-    An arrival at that very moment comes first: its clock is then ``last_arrival``.
+    AFTER_WINDOW_END closes a window ``timeout`` after its end or after the last arrival, whichever is later (AT-17), or
+    up to one step of the clock later. MAX_REMAINING closes it ``timeout`` after the last arrival, but not before its
+    end (AT-19). An event that arrives at the very clock of the timeout prevents the closing.
     """
     if clock - last_arrival < timeout:
         return None
@@ -149,33 +148,34 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
     return max((end for end in ends if end <= limit), default=None)
 
 
-def estimated(arrived: int, arrived_at: int, clock: int) -> int:
-    """Returns the estimated arrival time while nothing arrives (AZ-6): the last one plus the time that has passed on
-    the clock since."""
-    return arrived + (clock - arrived_at)
+def estimated_arrival(last_arrival: int, last_clock: int, clock: int) -> int:
+    """Returns the estimated arrival time while no event comes (AZ-6): the last arrival time, plus the time that has
+    passed since on the clock."""
+    return last_arrival + (clock - last_clock)
 
 
-# Admission: the time that an event is given, and whether it is admitted. Computed on arrays, in order of arrival.
+# Admission: whether an event is admitted, and with which time.
 
 
 LastEnd = Callable[["NDArray[np.int64]", "NDArray[np.int64] | None"], "NDArray[np.int64]"]
-"""Maps events (starts, ends of lifetimes) to the end, in microseconds, of the last window that can hold each."""
+"""A function from events (starts, ends of lifetimes) to the end of the last window that can hold each, in
+microseconds."""
 
 
 class Decision(IntEnum):
-    """The decision about one event on admission."""
+    """The decision about the admission of an event."""
 
     ACCEPTED = 0
     EARLY = 1
     ADJUSTED_LATE_BY_ARRIVAL = 2
-    """The event arrived too long after its time, and was given the earliest time that its arrival allows (AZ-8)."""
+    """The event arrived too long after its time, and got the earliest time that its arrival allows (AZ-8)."""
     LATE_BY_ARRIVAL = 3
-    """The event arrived too long after its time, whatever the watermark is, and was turned away."""
+    """The event arrived too long after its time, whatever the watermark, and was turned away."""
     ADJUSTED_LATE_BY_WATERMARK = 4
-    """The event was behind the watermark, and was given the watermark's time (AZ-11), or a later start (SI-13)."""
+    """The event was behind the watermark, and got the time of the watermark (AZ-11), or a later start (SI-13)."""
     LATE_BY_WATERMARK = 5
-    """The event was behind the watermark, or its windows had closed, and it was turned away: late, as other systems
-    than Azure say."""
+    """The event was behind the watermark, or its windows had closed, and was turned away. Azure calls such an event out
+    of order, other systems call it late."""
     WATERMARK = 6
     """The row is not an event but a watermark from the source."""
     UNWINDOWED = 7
@@ -187,38 +187,38 @@ class Decision(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the decision in answers, which say "out of order" for late by the watermark (AZ-24)."""
+        """The name of the decision in answers; LATE_BY_WATERMARK is ``out_of_order`` there (AZ-24)."""
         return self.name.replace("LATE_BY_WATERMARK", "OUT_OF_ORDER").removesuffix("_BY_ARRIVAL").lower()
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
-    """True if every event is accepted unchanged: the usual case, which needs fewer computations."""
+    """True if every event is accepted unchanged, which is the usual case."""
     return not codes.any()  # ACCEPTED is 0
 
 
 def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Returns which events are admitted, with the time that they have or an adjusted one."""
+    """Returns a mask of the events that are admitted, unchanged or with an adjusted time."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
-    through: NDArray[np.bool_] = (
+    admitted: NDArray[np.bool_] = (
         (codes == Decision.ACCEPTED)
         | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
         | (codes == Decision.ADJUSTED_LATE_BY_WATERMARK)
     )
-    return through
+    return admitted
 
 
 def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Returns a mask of the events that pass the rules on arrival times; only these advance the watermark."""
+    """Returns a mask of the events that pass the rules on arrival; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
-    through: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
-    return through
+    in_time: NDArray[np.bool_] = (codes == Decision.ACCEPTED) | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
+    return in_time
 
 
 def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
-    """Returns which events lie between two windows, so that none can hold them; ``last`` is the end of the last window
-    that begins before each event."""
+    """Returns a mask of the events in gaps between windows; ``last``: the end of the last window that begins before
+    each event. ``holds_start``: True if windows hold their start."""
     between: NDArray[np.bool_] = last < times + holds_start
     return between
 
@@ -226,8 +226,9 @@ def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_sta
 def decide_by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Decide by arrival times which events are early or late (AZ-14). Returns the assigned times in microseconds and a
-    code of the Decision about each event; both bounds are strict (AZ-8, AZ-12)."""
+    """Decides which events are early or late by their arrival (AZ-14); returns the times of events in microseconds,
+    adjusted if late, and the codes of decisions. An event exactly at a limit is neither early nor late (AZ-8,
+    AZ-12)."""
     codes = np.zeros(len(times), np.int8)
     if rule.late is not None:
         earliest = arrivals - rule.late.micros
@@ -250,31 +251,32 @@ class Admission:
     late_by: LateBy
     late_action: LateAction
     per_input: bool
-    """True if an event is late by the mark of its own input, partition or key; False: by the watermark of the bolt."""
+    """True if an event is late by the mark of its input, partition or key; False if by the watermark of the bolt."""
     allowed: int
     """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
     closes_after_end: bool
+    """True if a window closes when the watermark is past its end, not at its end."""
     last_end: LastEnd | None = None
-    """The last window end of an event; None if that depends on other events."""
+    """The end of the last window of each event; None if it depends on other events."""
     holds_start: bool = False
     """True if windows include their start and not their end."""
     admits_behind_watermark: bool = False
-    """True if an event behind the watermark is admitted when it is in order by its own mark and one of its windows is
-    open."""
+    """True if an event behind the watermark is admitted when it is not behind the mark of its input, partition or key,
+    and one of its windows is open."""
 
     def closed_at(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the time up to which windows are closed at each watermark; both in microseconds."""
-        return _less(watermarks, self.allowed + self.closes_after_end)
+        return _subtract(watermarks, self.allowed + self.closes_after_end)
 
-    def less_allowed(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Watermarks less the allowed lateness, in microseconds."""
-        return _less(watermarks, self.allowed)
+    def minus_allowed_lateness(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the watermarks minus the allowed lateness, in microseconds."""
+        return _subtract(watermarks, self.allowed)
 
     def missed(
         self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns a mask of the events that have missed their last window. An event between two windows is in none, so
-        it is not late (AT-4)."""
+        """Returns a mask of the events whose last window has closed, except events in gaps between windows, which are
+        not late (AT-4)."""
         return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
 
     def decide(
@@ -286,12 +288,12 @@ class Admission:
         watermark: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        """Decides about events. Returns the assigned times, the codes of the decisions, and the time up to which
-        windows were closed for each event.
+        """Decides which events are late; returns their times, perhaps adjusted, the codes of decisions, and for each
+        event the time up to which windows were closed when it came.
 
-        ``source_mark`` is the mark of the event's own input, partition or key before the event, ``watermark`` the
-        bolt's watermark. ``ends`` are the ends of lifetimes. ``end_edges`` marks end edges, whose end decides whether
-        they are late (SI-4). All times are in microseconds.
+        ``ends``: the ends of lifetimes. ``codes``: the decisions by arrival. ``source_mark``: the mark of the event's
+        input, partition or key before the event. ``watermark``: the watermark of the bolt before the event.
+        ``end_edges``: a mask of the end edges, which are late by their end (SI-4). All times are in microseconds.
         """
         closed_until = self.closed_at(watermark)
         reference = self._reference(source_mark, watermark)
@@ -299,7 +301,7 @@ class Admission:
         if self.late_by is LateBy.WATERMARK:
             if len(compared) and not self.admits_behind_watermark and int(compared.min()) > _latest(reference):
                 return times, codes, closed_until
-            late = self._behind(times, compared, ends, reference, closed_until, end_edges)
+            late = self._late_by_mark(times, compared, ends, reference, closed_until, end_edges)
         else:
             assert self.last_end is not None
             late = self.missed(compared, self.last_end(compared, ends), closed_until)
@@ -313,12 +315,12 @@ class Admission:
                 codes[late] = Decision.ADJUSTED_LATE_BY_WATERMARK
                 times = np.where(late, self._earliest(late, reference, watermark, closed_until), times)
             case LateAction.CUT if ends is not None:
-                cut = _outlasting(late, times, ends, reference, end_edges)
+                cut = _can_be_cut(late, times, ends, reference, end_edges)
                 codes[cut] = Decision.ADJUSTED_LATE_BY_WATERMARK
                 times = np.where(cut, reference, times)
         return times, codes, closed_until
 
-    def _behind(
+    def _late_by_mark(
         self,
         times: NDArray[np.int64],
         compared: NDArray[np.int64],
@@ -327,14 +329,14 @@ class Admission:
         closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
-        """Returns a mask of the events that are behind their mark, or at it if their windows have closed; ``compared``:
-        the time of each event that counts."""
+        """Returns a mask of the events behind their mark, and of those at their mark whose windows have closed;
+        ``reference``: the mark of each event. ``compared``: the time that is compared with the mark."""
         late: NDArray[np.bool_] = compared < reference
         tied = times == reference if end_edges is None else (times == reference) & ~end_edges
-        some = np.arange(len(times)) if self.admits_behind_watermark else np.flatnonzero(tied)
-        if self.last_end is not None and len(some):  # windows are looked up only where that may change something
-            last = self.last_end(compared[some], None if ends is None else ends[some])
-            late[some] |= self.missed(compared[some], last, closed_until[some])
+        candidates = np.arange(len(times)) if self.admits_behind_watermark else np.flatnonzero(tied)
+        if self.last_end is not None and len(candidates):
+            last = self.last_end(compared[candidates], None if ends is None else ends[candidates])
+            late[candidates] |= self.missed(compared[candidates], last, closed_until[candidates])
         return late
 
     def _earliest(
@@ -344,19 +346,17 @@ class Admission:
         watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Returns the earliest time that a late event can be given: that of its mark, or just after it.
-
-        Events that are not late keep their mark, which may be that before all time.
-        """
+        """Returns the earliest time with which each late event is in time: its mark, or just after its mark. For events
+        that are not late it is their mark, which may be NONE."""
         if self.last_end is None:
             return reference
         rows = np.flatnonzero(late)
         known, watermarks, closed = reference[rows], watermark[rows], closed_until[rows]
-        if self.admits_behind_watermark:  # behind its own mark no window may be open either
+        if self.admits_behind_watermark:  # the windows at the mark of an event may have closed too
             known = np.where(known > NONE, known, watermarks)
             missed = self.missed(known, self.last_end(known, None), closed)
             known = np.where(missed, np.maximum(known, watermarks), known)
-        # Where the window that ends at the watermark has closed, the earliest time is just after it.
+        # If the window that ends at this time has closed, the earliest time is just after it.
         earliest = reference.copy()
         earliest[rows] = known + self.missed(known, self.last_end(known, None), closed)
         return earliest
@@ -368,23 +368,24 @@ class Admission:
         return np.maximum(source_mark, watermark) if self.per_input else watermark
 
 
-def _less(watermarks: NDArray[np.int64], back: int) -> NDArray[np.int64]:
+def _subtract(watermarks: NDArray[np.int64], micros: int) -> NDArray[np.int64]:
+    """Returns watermarks minus a number of microseconds; NONE and FOREVER do not change."""
     known = (watermarks > NONE) & (watermarks < FOREVER)
-    return np.where(known, watermarks - back, watermarks) if back else watermarks
+    return np.where(known, watermarks - micros, watermarks) if micros else watermarks
 
 
-def _outlasting(
+def _can_be_cut(
     late: NDArray[np.bool_],
     times: NDArray[np.int64],
     ends: NDArray[np.int64],
     reference: NDArray[np.int64],
     end_edges: NDArray[np.bool_] | None,
 ) -> NDArray[np.bool_]:
-    """Returns a mask of the late events that last beyond their mark, so that they can be cut to begin there."""
+    """Returns a mask of the late events that last beyond their mark, so that they can be cut to begin at it."""
     cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
     return cut if end_edges is None else cut & ~end_edges
 
 
 def _latest(marks: NDArray[np.int64]) -> int:
-    """Returns the latest of some marks, which may be one value broadcast to all events."""
+    """Returns the latest mark, faster if all marks are one broadcast value."""
     return int(marks[0] if marks.strides == (0,) else marks.max())

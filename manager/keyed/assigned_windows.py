@@ -14,7 +14,7 @@ from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, Re
 from manager.keyed.key_states import KnownKeys
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
-from policies.assigners import Assigned, GridWindows, WindowAssigner
+from policies.assigners import AssignedWindows, GridWindows, WindowAssigner
 from policies.assigners.aligned import MOST, expand_counts, limit_at
 from policies.watermarks import NONE
 from windowing.columns import take_rows
@@ -52,7 +52,7 @@ class TupleWindows:
 
     def of(
         self,
-        piece: Assigned,
+        piece: AssignedWindows,
         kind: int = 0,
         firsts: NDArray[np.int64] | None = None,
         *,
@@ -146,14 +146,14 @@ def _pick(members: NDArray[np.int64], which: range | NDArray[np.int64]) -> NDArr
 # Windows without events: which of them fire, and their order among windows with events (decision 46).
 
 
-_NO_WINDOWS = Assigned(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0)))
+_NO_WINDOWS = AssignedWindows(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0)))
 
 
 @dataclass(frozen=True)
 class KeyedWindows:
     """Windows in order of (end, key), some of them without events."""
 
-    windows: Assigned
+    windows: AssignedWindows
     hashes: NDArray[np.int64]
     """The hash of the key of each window."""
     keys: list[Any]
@@ -176,7 +176,7 @@ class EmptyWindows:
         self._grid, self._until, self._known, self._limit = grid, until, known, limit
         self._listed = np.zeros(0, np.int64) if listed is None else listed
 
-    def among(self, pieces: Iterable[Assigned], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
+    def among(self, pieces: Iterable[AssignedWindows], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
         """Yield the windows of the pieces together with the empty ones that end after ``after`` (microseconds).
 
         The pieces come from the grid's ``assign``, called with these events.
@@ -201,15 +201,15 @@ class EmptyWindows:
         return int(ends.min()) if len(ends) else None
 
     def _next_ends(self) -> NDArray[np.int64]:
-        return self._grid.following(np.maximum(self._known.ends, self._limit))
+        return self._grid.next_ends(np.maximum(self._known.ends, self._limit))
 
-    def _merged(self, piece: Assigned, places: NDArray[np.int64], low: int, high: int) -> Iterator[KeyedWindows]:
+    def _merged(self, piece: AssignedWindows, places: NDArray[np.int64], low: int, high: int) -> Iterator[KeyedWindows]:
         """Yield the windows of a piece, of the keys at these places, and the empty ones with low < end <= high."""
         keys, begins, stops = self._gaps(piece, places, low, high)
         done = 0
         while True:
             # Only ends within a gap are listed, from the first one on.
-            firsts = self._grid.following(begins)
+            firsts = self._grid.next_ends(begins)
             within = firsts <= stops
             if not within.any():
                 break
@@ -227,7 +227,7 @@ class EmptyWindows:
             yield self._together(piece, places, (done, len(piece)), none, none)
 
     def _gaps(
-        self, piece: Assigned, places: NDArray[np.int64], low: int, high: int
+        self, piece: AssignedWindows, places: NDArray[np.int64], low: int, high: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """After each window with events: its key, its end, and the last time at which an empty window may end before
         the next one."""
@@ -245,7 +245,7 @@ class EmptyWindows:
 
     def _together(
         self,
-        piece: Assigned,
+        piece: AssignedWindows,
         places: NDArray[np.int64],
         run: tuple[int, int],
         empty_ends: NDArray[np.int64],
@@ -261,7 +261,7 @@ class EmptyWindows:
         members = piece.members[piece.offsets[low] : piece.offsets[high]]
         offsets = np.concatenate([[0], np.cumsum(sizes[order])])
         keys = keys[order]
-        windows = Assigned(starts[order], ends[order], offsets, members)
+        windows = AssignedWindows(starts[order], ends[order], offsets, members)
         return KeyedWindows(windows, self._known.hashes[keys], self._known.values(keys))
 
 
@@ -313,8 +313,8 @@ class AssignedWindows:
         self.released = ReleasedEnds.of(None) if released is None else released
         self.assigners = tuple(assigners)
         self._sums, self._watched = sums, watched
-        by_side = any(assigner.by_side for assigner in self.assigners)
-        self._events = SortedEvents(events, streams, keys, by_side=by_side)
+        needs_sides = any(assigner.needs_sides for assigner in self.assigners)
+        self._events = SortedEvents(events, streams, keys, needs_sides=needs_sides)
         self._tuple_windows = TupleWindows(
             self._events, task, several_kinds=len(self.assigners) > 1, last=last,
             timed=all(assigner.ends_by_time for assigner in self.assigners),
@@ -350,7 +350,7 @@ class AssignedWindows:
         self._finish(span)
 
     def _summed(
-        self, sums: RunSums, piece: Assigned, kind: int, made: Iterator[TupleWindow] | None = None
+        self, sums: RunSums, piece: AssignedWindows, kind: int, made: Iterator[TupleWindow] | None = None
     ) -> FiredSums:
         """Windows of one kind that are joined from partial results. ``made``: the same windows one by one, if they are
         known."""
@@ -386,9 +386,9 @@ class AssignedWindows:
             self.released.keep(self._events.key_hashes(np.flatnonzero(~self._finished)))
         self._events.leave_out(self._finished)
         for assigner in self.assigners:
-            passed_over = assigner.passed_over(self._events.live, span.upto)
-            if passed_over is not None:
-                self._events.leave_out(passed_over)
+            skipped = assigner.skipped(self._events.live, span.upto)
+            if skipped is not None:
+                self._events.leave_out(skipped)
 
     def _finished_at(self, upto: Limit) -> NDArray[np.bool_]:
         """Returns which events, in the order of the assigners, no window that ends after the limit can need."""
@@ -406,7 +406,7 @@ class AssignedWindows:
                 yield from self._panes_of(piece, kind, decisions)
         self._finish(span)
 
-    def _panes_of(self, piece: Assigned, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
+    def _panes_of(self, piece: AssignedWindows, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
         """Yield the due firings of the open windows of one kind."""
         events = self._events
         merging = self.assigners[kind].merges
@@ -436,7 +436,7 @@ class AssignedWindows:
         else:
             yield self._summed(self._sums, chosen, kind, made)
 
-    def _fresh(self, piece: Assigned, states: PaneStates) -> NDArray[np.bool_]:
+    def _fresh(self, piece: AssignedWindows, states: PaneStates) -> NDArray[np.bool_]:
         """Returns which members are new to their window since its last firing."""
         assert self._events.evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
@@ -471,7 +471,7 @@ class AssignedWindows:
         pieces = (piece for assigner in self.assigners for piece in assigner.ended_by_idleness(live, span.upto))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
-    def open_windows(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+    def open_windows(self, span: Span) -> Iterator[tuple[int, AssignedWindows]]:
         """Yield the windows that hold events and are not due yet, with the index of their kind. Their members are
         indices of the events in the order given."""
         if not len(self._events):
@@ -484,7 +484,7 @@ class AssignedWindows:
         """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
         return self._events.as_given(self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(NOT_LIVE))
 
-    def _pieces(self, span: Span) -> Iterator[tuple[int, Assigned]]:
+    def _pieces(self, span: Span) -> Iterator[tuple[int, AssignedWindows]]:
         if len(self.assigners) == 1:
             yield from ((0, piece) for piece in self._assigned(0, span))
             return
@@ -503,7 +503,7 @@ class AssignedWindows:
             kind, piece = pieces[places[low]]
             yield kind, _part(piece, int(within[low]), int(within[stop - 1]) + 1)
 
-    def _assigned(self, kind: int, span: Span) -> Iterator[Assigned]:
+    def _assigned(self, kind: int, span: Span) -> Iterator[AssignedWindows]:
         """Yield the due windows of one kind that have not been released yet."""
         assigner, live = self.assigners[kind], self._events.live
         if live.ends is None or not assigner.ends_at_limit:
@@ -529,18 +529,18 @@ class AssignedWindows:
             self.released.add(kind, keys, ends)
 
 
-def _part(piece: Assigned, low: int, high: int) -> Assigned:
+def _part(piece: AssignedWindows, low: int, high: int) -> AssignedWindows:
     """Returns the windows from one index up to, not including, another."""
     offsets = piece.offsets[low : high + 1]
     members = piece.members[offsets[0] : offsets[-1]]
-    return Assigned(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)
+    return AssignedWindows(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)
 
 
-def _chosen(piece: Assigned, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> Assigned:
+def _chosen(piece: AssignedWindows, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> AssignedWindows:
     """Returns the windows that fire, with all of their events, or with the events in ``shown``."""
     if shown is None:
-        return piece.only(fires)
+        return piece.filter(fires)
     kept = np.repeat(fires, np.diff(piece.offsets)) & shown
     sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
     offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
-    return Assigned(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])
+    return AssignedWindows(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])

@@ -287,9 +287,9 @@ class SortedEvents:
         streams: Sequence[str],
         keys: Sequence[Sequence[str]] = (),
         *,
-        by_side: bool = False,
+        needs_sides: bool = False,
     ) -> None:
-        """``streams`` names the input streams, ``keys`` the columns of the key of each; empty for no key. ``by_side``:
+        """``streams`` names the input streams, ``keys`` the columns of the key of each; empty for no key. ``needs_sides``:
         assigners see the input of each event, and an event whose key has a null has a key of its own."""
         self.stream_names = tuple(streams)
         self.accounts = Accounts(streams)
@@ -301,7 +301,7 @@ class SortedEvents:
         """Number of the evaluation before which each event was admitted; None if windows fire once."""
         codes = None if self.hashes is None else group_numbers(self.hashes)
         sides = None
-        if by_side:
+        if needs_sides:
             codes, sides = self._codes_apart_by_null(codes), self.stream_codes(np.arange(len(events)))
         columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
         times, ends, closed_until, gaps, reaches = map(self._sorted, columns)

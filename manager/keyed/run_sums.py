@@ -15,7 +15,7 @@ import pyarrow as pa
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from manager.slices import PartialSums, WindowResults
 from policies.assigners import (
-    Assigned,
+    AssignedWindows,
     CountedWindows,
     EventRuns,
     GridsTogether,
@@ -100,7 +100,7 @@ class RunSums(PartialSums):
         groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
-    def joined(self, events: SortedEvents, piece: Assigned) -> WindowResults:
+    def joined(self, events: SortedEvents, piece: AssignedWindows) -> WindowResults:
         """Returns the results of windows of these rows."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
@@ -211,7 +211,7 @@ class FiredSums:
     sums: RunSums
     events: SortedEvents
     """The rows of the task."""
-    piece: Assigned
+    piece: AssignedWindows
     fresh: NDArray[np.bool_]
     """Per member: whether it has been in no window before."""
     windows: Sequence[TupleWindow] | None
@@ -228,7 +228,7 @@ class FiredSums:
         if self.windows is not None:
             windows = [self.windows[place] for place in np.flatnonzero(which).tolist()]
         fresh = self.fresh[np.repeat(which, np.diff(self.piece.offsets))]
-        return replace(self, piece=self.piece.only(which), fresh=fresh, windows=windows)
+        return replace(self, piece=self.piece.filter(which), fresh=fresh, windows=windows)
 
     def joined(self) -> WindowResults:
         """Returns the results of all of them."""

@@ -2,7 +2,7 @@
 
 from policies.assigners.aligned import (
     AlignedWindows,
-    Assigned,
+    AssignedWindows,
     CalendarWindows,
     EventRuns,
     GridsTogether,
@@ -15,7 +15,7 @@ from policies.assigners.snapshots import MeetingWindows, OnsetWindows, SlidingLo
 
 __all__ = [
     "AlignedWindows",
-    "Assigned",
+    "AssignedWindows",
     "CalendarWindows",
     "CountByStartWindows",
     "CountedWindows",

@@ -1,4 +1,4 @@
-"""Window assigners, decided on whole arrays; aligned windows are here: tumbling, hopping, hopping with gaps."""
+"""The base class of window assigners; and the assigners of aligned and calendar windows."""
 
 from __future__ import annotations
 
@@ -26,38 +26,39 @@ if TYPE_CHECKING:
     from policies.watermarks import LastEnd
 
     Limit = int | NDArray[np.int64]
-    "A time in microseconds for all events, or one per event, equal for all events of a key."
+    "A time in microseconds: one for all events, or an array with one per event, equal for the events of a key."
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEvents:
-    """Events that a window may still hold, in order of (key, start, arrival); read-only arrays of equal length.
+    """Events that a window may still hold, in order of (key, start, arrival), as read-only arrays.
 
-    All times are microseconds since the epoch.
+    All times are in microseconds since the epoch.
     """
 
     starts: NDArray[np.int64]
-    """The time or start of each event."""
+    """The time of each event, or the start of its lifetime."""
     keys: NDArray[np.int64] | None = None
-    """Code of each event's key, ascending; equal codes are equal keys. None: all events have one key."""
+    """The code of each event's key, ascending; equal codes are equal keys. None: all events have one key."""
     ends: NDArray[np.int64] | None = None
-    """End of each event's lifetime: the first instant it does not hold. None: events are points."""
+    """The end of each event's lifetime, exclusive. None: events are points in time."""
     closed_until: NDArray[np.int64] | None = None
-    """Windows that end up to this time were closed when the event came, and do not hold it. None: none was closed."""
+    """For each event, the time up to which windows were closed when the event came: windows that end up to this time do
+    not hold it. None: no window was closed."""
     gaps: NDArray[np.int64] | None = None
-    """Session gap of each event in microseconds; None if all share one gap."""
+    """The session gap of each event in microseconds; None: all events have one gap."""
     sides: NDArray[np.int8] | None = None
-    """Number of the bolt's input that each event came on, from 0; None if no assigner asks (``by_side``)."""
+    """The index of the bolt's input of each event; None if no assigner needs it (``needs_sides``)."""
     accounted: NDArray[np.bool_] | None = None
-    """True for each event that has been in a window, or is known to be in none. None: for no event so far."""
+    """A mask of the events that have been in a window, or are known to be in no window. None: no event."""
     arrivals: NDArray[np.int64] | None = None
-    """The index of each event by arrival, as far as known: events of earlier batches come before the events of this
-    batch, in any order. None: they are in order of arrival."""
+    """The index of each event by arrival; the order among events of earlier batches, which come first, is not known.
+    None: events are in order of arrival."""
     reaches: NDArray[np.int64] | None = None
-    """Where rows stand for runs of events. For a session: the end of the time that the run covers, in microseconds,
-    from its first event on. For a window by count: the time of the last event. None: each row is an event."""
+    """If rows stand for runs of events: for sessions, the end of the time that each run covers, in microseconds; for
+    windows of a count, the time of its last event. None: each row is an event."""
     weights: NDArray[np.int64] | None = None
-    """Number of events that each row stands for. None: each row is an event."""
+    """The number of events that each row stands for. None: each row is an event."""
 
     def __post_init__(self) -> None:
         make_read_only(
@@ -79,156 +80,153 @@ class LiveEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedWindows:
     """Windows with their events, in order of (end, start, key); each window holds at least one event."""
 
     starts: NDArray[np.int64]
+    """The start of each window in microseconds."""
     ends: NDArray[np.int64]
+    """The end of each window in microseconds."""
     offsets: NDArray[np.int64]
-    """Offsets into ``members``, one more than there are windows: window i holds ``members[offsets[i]:offsets[i +
-    1]]``."""
+    """Offsets into ``members``, one more than windows: window i holds ``members[offsets[i]:offsets[i + 1]]``."""
     members: NDArray[np.int64]
     """Indices into the live events, ascending within each window."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def only(self, which: NDArray[np.bool_]) -> Assigned:
-        """Returns some of the windows, by a mask."""
+    def filter(self, mask: NDArray[np.bool_]) -> AssignedWindows:
+        """Returns the windows of a mask."""
         sizes = np.diff(self.offsets)
-        offsets = np.concatenate([[0], np.cumsum(sizes[which])])
-        return Assigned(self.starts[which], self.ends[which], offsets, self.members[np.repeat(which, sizes)])
+        offsets = np.concatenate([[0], np.cumsum(sizes[mask])])
+        return AssignedWindows(self.starts[mask], self.ends[mask], offsets, self.members[np.repeat(mask, sizes)])
 
 
 @dataclass(frozen=True, slots=True)
 class EventRuns:
     """Runs of events of one key that are in the same windows, whatever other events come.
 
-    In order of (key, time, arrival), or of the arrival of their last events: of events of equal time and key, the one
-    that came first is in an earlier run, or in the same one.
+    Runs are in order of (key, time, arrival), or of the arrival of their last events. Among events of equal key and
+    time, one that came earlier is in the same or an earlier run.
     """
 
     numbers: NDArray[np.int64]
-    """For each event as given, the number of its run."""
+    """The number of each event's run, from 0."""
     starts: NDArray[np.int64]
     """The time of the first event of each run, in microseconds."""
     reaches: NDArray[np.int64] | None
-    """``LiveEvents.reaches`` of each run; None if windows do not depend on that."""
+    """``LiveEvents.reaches`` of each run; None if windows do not depend on it."""
 
 
 class WindowAssigner(ABC):
-    """Forms windows from live events. Immutable and stateless: results depend on the arguments alone."""
+    """Forms windows from live events. It has no state: results depend on the arguments alone."""
 
     merges: ClassVar[bool] = False
-    """True if one more event may extend a window, or join two. An event is then in one window only."""
+    """True if another event may extend a window or merge two windows; each event is then in one window only."""
     by_time_alone: ClassVar[bool] = False
-    """True if the time of an event alone decides which windows hold it. For lifetimes other events may matter too."""
+    """True if the windows of a point in time depend on its time alone, not on other events."""
     ends_by_time: ClassVar[bool] = True
-    """True if time may end a window. Windows of a number of events end with an event, and have no start in time."""
+    """True if windows have a start and an end in time; False if they are counts of events."""
 
     @property
     def windows_per_event(self) -> int:
-        """Upper bound on the number of windows for each event; of a grid, for each event that is a point in time."""
+        """The greatest number of windows that hold an event; for grids, a point in time."""
         return 1
 
     @property
-    def looks_back(self) -> int | None:
-        """Longest time before the end of a window at which its events may lie, in microseconds, for points in time;
-        None if there is no bound."""
+    def max_lookback(self) -> int | None:
+        """The greatest time from a point in time to the end of a window that holds it, in microseconds; None if there
+        is no greatest time."""
         return None
 
     def anchored(self, anchor: int, offset: int) -> WindowAssigner:
-        """Returns these windows counted from a moment and shifted from there, both in microseconds; windows that are
-        not counted are unchanged. No window begins before the anchor."""
+        """Returns the windows counted from ``anchor`` plus ``offset``, in microseconds; no window begins before the
+        anchor. Returns windows that are not counted from a moment unchanged."""
         return self
 
     @property
     def last_end(self) -> LastEnd | None:
-        """Maps events (starts, ends of lifetimes) to the end of the last window that can hold each, in microseconds.
-
-        None if that depends on other events.
-        """
+        """The function from events (starts, ends of lifetimes) to the end of the last window that can hold each, in
+        microseconds; None if this depends on other events."""
         return None
 
     @property
     def needed_until(self) -> LastEnd | None:
-        """Maps events (starts, ends of lifetimes) to the time, in microseconds, from which no window needs each.
-
-        None if that depends on other events: see ``finished``.
-        """
+        """The function from events (starts, ends of lifetimes) to the time from which no window needs each, in
+        microseconds; None if this depends on other events (see ``finished``)."""
         return self.last_end
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
-        """True if, with bounds of START, no window that ends at or before a time could hold an event of that time."""
+        """True if, with bounds of START, an event can be in no window that ends at the time of the event."""
         return True
 
     @property
     def ends_at_limit(self) -> bool:
-        """True if a lifetime that begins or is cut exactly at a limit may end a window there only after the limit was
-        reached."""
+        """True if a lifetime that begins or is cut exactly at a limit may end a window at the limit, when time has
+        already reached it."""
         return False
 
     @property
-    def by_side(self) -> bool:
-        """True if it needs ``LiveEvents.sides``, the side of a join that each event is on. An event with a null in its
-        key then has a key of its own, so that it joins no other event."""
+    def needs_sides(self) -> bool:
+        """True if ``LiveEvents.sides`` is needed, the side of a join of each event. Each event with a null in its key
+        then has a different key, so that it joins no other event."""
         return False
 
     @abstractmethod
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
-        """Yield the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+        """Yields the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
 
     @abstractmethod
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
-        """Returns which events no window that ends after ``upto`` can need, whatever events may still come at or after
-        it."""
+        """Returns a mask of the events that no window which ends after ``upto`` needs, whatever events come at or after
+        ``upto``."""
 
-    def passed_over(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
-        """Returns a mask of the events that are in no window although they are not finished; None if there are none."""
+    def skipped(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
+        """Returns a mask of the events that no window will hold, although later windows need them; None if there are
+        none."""
         return None
 
     @abstractmethod
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
-        """Returns the earliest end > after, in microseconds, of a window that holds one of the present events; None
-        if there is none. It may be earlier if the events must be evaluated before, for example because one is passed
-        over."""
+        """Returns the earliest end > after, in microseconds, of a window that holds one of the present events; None if
+        there is none. It returns an earlier time if events must be evaluated before, for example a skipped event."""
 
     def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
-        """Returns a time > after, in microseconds, before which no unfinished present event will be finished, if no
-        other event comes; None if there is none."""
+        """Returns the earliest time > after, in microseconds, at which another present event may be finished, if no
+        further event comes; None if there is none."""
         return self.next_end(live, after)
 
-    def open(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
-        """Yield the windows with end > after that hold an event and that time can close before the streams end; if time
-        cannot close any, those that end at FOREVER."""
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+        """Yields the windows with end > after that hold an event and that time can close before the streams end; if
+        there are none, those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
-    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[Assigned]:
-        """Yield the windows of ``open`` that an idle timeout closes."""
+    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+        """Yields the windows of ``open`` that an idle timeout can close."""
         return self.open(live, after)
 
     def earliest_start(self, upto: int, held: int | None) -> int:
-        """Returns a lower bound, in microseconds, on the start of any window that ends after ``upto`` (SI-24).
+        """Returns a time before which no window that ends after ``upto`` starts, in microseconds (SI-24).
 
-        ``held`` is the start of the earliest live event, None if there is none. Other events may still come, at
-        ``upto`` or later.
+        ``held``: the start of the earliest live event; None if there is none. Further events may come, at ``upto`` or
+        later.
         """
         return upto if held is None else min(upto, held)
 
 
 class GridWindows(WindowAssigner):
-    """Windows whose edges are known without any event. All arguments and results are in microseconds."""
+    """Windows whose starts and ends do not depend on events. All arguments and results are in microseconds."""
 
     by_time_alone = True
 
     @abstractmethod
-    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the first window end after each time."""
+    def next_ends(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the first end of a window after each time."""
 
     @abstractmethod
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
-        """Returns all window ends with after < end <= upto, ascending."""
+        """Returns the ends of all windows with after < end <= upto, ascending."""
 
     @abstractmethod
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -236,19 +234,20 @@ class GridWindows(WindowAssigner):
 
     @abstractmethod
     def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ends of the first and of the last window that hold each event and were open when it came, in
-        microseconds; for an event in no window, the last is before the first. The events are points in time, in any
-        order."""
+        """Returns the ends of the first and the last window that hold each event and were open when it came; for an
+        event in no window, the last end is before the first. Events are points in time, in any order."""
 
     def runs(self, live: LiveEvents) -> EventRuns:
-        """Returns runs of events that are in the same windows: the windows of any event of the run that are open by the
-        least ``LiveEvents.closed_until`` in it. The events are points in time, in any order."""
+        """Returns runs of events that are in the same windows; events are points in time, in any order.
+
+        An event counts as a member of each window of its run that was open when the first event of the run came.
+        """
         return _grid_runs([self], live)
 
 
 @dataclass(frozen=True)
 class GridsTogether:
-    """Windows of several kinds on grids, which hold the same events."""
+    """Windows of several grids over the same events."""
 
     ends_by_time: ClassVar[bool] = True
 
@@ -256,11 +255,11 @@ class GridsTogether:
 
     @property
     def windows_per_event(self) -> int:
-        """Upper bound on the number of windows for each event that is a point in time."""
+        """The greatest number of windows that hold a point in time."""
         return sum(grid.windows_per_event for grid in self.grids)
 
     def runs(self, live: LiveEvents) -> EventRuns:
-        """As ``GridWindows.runs``: runs of events that are in the same windows of each kind."""
+        """Returns runs of events that are in the same windows of each grid; see ``GridWindows.runs``."""
         return _grid_runs(self.grids, live)
 
 
@@ -268,33 +267,33 @@ def _grid_runs(grids: Sequence[GridWindows], live: LiveEvents) -> EventRuns:
     columns = [] if live.keys is None else [live.keys]
     for grid in grids:
         first, last = grid.ends_of_points(live)
-        in_none = first > last
-        columns += [last, np.minimum(first, last + 1)]  # an event in none is as good as any other
-        if live.closed_until is not None and (len(grids) > 1 or grid.windows_per_event > 1 or in_none.any()):
-            # Of events of other windows, or of none, the earlier may have missed a window that the later is not in.
+        in_no_window = first > last
+        columns += [last, np.minimum(first, last + 1)]  # all events between the same windows are in one run
+        if live.closed_until is not None and (len(grids) > 1 or grid.windows_per_event > 1 or in_no_window.any()):
+            # An event that missed its first window is in the same windows as some later events, but not in their run.
             columns.append(grid.ends_of_points(replace(live, closed_until=None))[0])
-    cells = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
-    groups = Groups(cells.codes, cells.size)
+    run_keys = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
+    groups = Groups(run_keys.codes, run_keys.size)
     return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)
 
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
-    """Returns the limit of the events at these indices."""
+    """Returns the limits of the events at these indices."""
     return limit[positions] if isinstance(limit, np.ndarray) else limit
 
 
-# Aligned windows (tumbling, hopping, hopping with gaps), and how windows on a grid collect their events.
+# Aligned windows: tumbling, hopping, hopping with gaps.
 
 
 if TYPE_CHECKING:
     Edges = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
-    """The starts and ends of the windows at these grid points."""
+    """A function from grid points to the starts and ends of the windows at these points."""
 
 MOST = 1 << 22
-"""Approximate maximum number of members per piece, so that heavily overlapping windows stay within memory."""
+"""Approximate maximum number of members in a piece, so that windows with much overlap need little memory."""
 
 _FAR = 1 << 62
-"""Later than any time, yet a length can be added to it without overflow: the end of endless lifetimes in sums."""
+"""Stands for the end of endless lifetimes in arithmetic: later than any time, but small enough to add a length."""
 
 
 @dataclass(frozen=True)
@@ -302,11 +301,12 @@ class AlignedWindows(GridWindows):
     """Windows of one length whose ends are multiples of the slide, shifted by the offset (ST-3, AT-1, AT-8, AZ-19).
 
     A slide shorter than the length makes windows overlap (AT-2, AZ-20, SI-27); a longer one leaves gaps whose events
-    are in no window (AT-4). With an ``origin`` (microseconds since the epoch), windows start at it and at every slide
-    after it, and none before it (AT-3).
+    are in no window (AT-4). With an ``origin`` (microseconds since the epoch), windows start at the origin and at every
+    slide after it, but not before it (AT-3).
 
-    An event with a lifetime is in every window that shares an instant with it (SI-27), and in none if its lifetime has
-    no length. At the end of the streams an endless lifetime lasts as long as the latest known event of its key.
+    An event with a lifetime is in every window that shares an instant with the lifetime (SI-27). An event whose
+    lifetime has no length is in no window. At the end of the streams an endless lifetime lasts as long as the latest
+    known event of its key.
 
     Raises ConfigError for a length or slide of zero, and for an origin together with an offset.
     """
@@ -327,14 +327,14 @@ class AlignedWindows(GridWindows):
                 do="move the origin instead",
             )
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
         if not len(live):
             return iter(())
         first, last = self._span(live, last_instants(live, upto))
         last = np.minimum(last, self._aligned(np.clip(upto, first - self.slide.micros, last)))
-        first = self._later(live, after, first, last)
+        first = self._first_open_end(live, after, first, last)
         length = self.length.micros
-        return spread(live, first, last, self.slide.micros, lambda ends: (ends - length, ends))
+        return assign_on_grid(live, first, last, self.slide.micros, lambda ends: (ends - length, ends))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         first, last = self._span(live, last_instants(live))
@@ -350,15 +350,15 @@ class AlignedWindows(GridWindows):
         return self.ends_of(live, -_FAR, 0)
 
     def ends_of(self, live: LiveEvents, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ends of the first and of the last window after a limit that hold each event, in microseconds; for
-        an event in no window, the last is before the first. Endless events last as they do in ``assign`` up to the
-        limit ``upto``."""
+        """Returns the ends of the first and the last window after ``after`` that hold each event and were open when it
+        came, in microseconds; for an event in no window, the last end is before the first. ``upto``: endless lifetimes
+        last as long as in a call of ``assign`` with this limit."""
         first, last = self._span(live, last_instants(live, upto))
-        return self._later(live, after, first, last), last
+        return self._first_open_end(live, after, first, last), last
 
     @property
     def earliest(self) -> int | None:
-        """The end of the first window there is, in microseconds; None if there are windows at all times."""
+        """The end of the first window, in microseconds; None if there is no first window."""
         return None if self.origin is None else self._phase
 
     def earliest_start(self, upto: int, held: int | None) -> int:
@@ -366,12 +366,12 @@ class AlignedWindows(GridWindows):
         first = (upto - self._phase) // slide * slide + self._phase + slide - length
         return first if self.origin is None else max(first, self.origin)
 
-    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = self._aligned(times) + self.slide.micros
-        return found if self.earliest is None else np.maximum(found, self.earliest)
+    def next_ends(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        ends = self._aligned(times) + self.slide.micros
+        return ends if self.earliest is None else np.maximum(ends, self.earliest)
 
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
-        first = int(self.following(np.array([after]))[0])
+        first = int(self.next_ends(np.array([after]))[0])
         return np.arange(first, upto + 1, self.slide.micros, dtype=np.int64)
 
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -385,7 +385,7 @@ class AlignedWindows(GridWindows):
         return -(-self.length.micros // self.slide.micros)
 
     @property
-    def looks_back(self) -> int:
+    def max_lookback(self) -> int:
         return self.length.micros
 
     @property
@@ -397,7 +397,7 @@ class AlignedWindows(GridWindows):
         first, last = self._span(live, last_instants(live))
         if self.origin is None:
             return last
-        # Before the origin there is no window: such an event lies in a gap before its start (AT-3).
+        # An event before the origin is in a gap: its last window ends before it (AT-3).
         return np.where(last < first, np.minimum(last, starts - 1), last)
 
     @property
@@ -405,29 +405,29 @@ class AlignedWindows(GridWindows):
         return self.offset.micros if self.origin is None else self.origin + self.length.micros
 
     def _span(self, live: LiveEvents, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the first and the last end of the windows that hold each event; the last is before the first for an
-        event in none."""
+        """Returns the ends of the first and the last window that hold each event, from its start and ``lasts``, its
+        last instant; for an event in no window, the last end is before the first."""
         first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
         last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
         return first if self.origin is None else np.maximum(first, self._phase), last
 
-    def _later(
+    def _first_open_end(
         self, live: LiveEvents, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns the first end of each event's windows that is after the limit, of a window that was open when the
-        event came."""
+        """Returns the end of the first window of each event that ends after ``after`` and was open when the event
+        came; ``first`` and ``last``: the ends of its first and its last window."""
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         slide = self.slide.micros
         return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
 
     def _aligned(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the last end on the grid at or before each time."""
+        """Returns the last end of a window at or before each time."""
         slide = self.slide.micros
         return (moments - self._phase) // slide * slide + self._phase
 
 
-def key_heads(live: LiveEvents) -> NDArray[np.bool_]:
-    """Returns which events are the first of their key."""
+def first_of_keys(live: LiveEvents) -> NDArray[np.bool_]:
+    """Returns a mask of the first event of each key."""
     heads = np.zeros(len(live), dtype=bool)
     heads[:1] = True
     if live.keys is not None:
@@ -436,10 +436,10 @@ def key_heads(live: LiveEvents) -> NDArray[np.bool_]:
 
 
 def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
-    """Returns the last instant of each event in microseconds; of an endless one, a far but finite time.
+    """Returns the last instant of each event in microseconds; for an endless event a finite time after all others.
 
-    For a lifetime without length it is long before the event. Where the limit is FOREVER, endless events last as long
-    as the latest known event of their key, since infinitely many windows could not be listed.
+    For a lifetime without length it is long before the event. If the limit ``upto`` is FOREVER, endless events last as
+    long as the latest known event of their key, so that the number of their windows is finite.
     """
     if live.ends is None:
         return live.starts
@@ -448,50 +448,51 @@ def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     cut = endless & (np.asarray(upto) == FOREVER)
     if cut.any():
         known = np.where(endless, live.starts, np.maximum(lasts, live.starts))
-        heads = key_heads(live)
+        heads = first_of_keys(live)
         lasts[cut] = np.maximum.reduceat(known, np.flatnonzero(heads))[np.cumsum(heads, dtype=np.int64) - 1][cut]
     return lasts
 
 
 def expand_counts(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns, for consecutive runs of these lengths, the run of each item, and its index within the run."""
+    """Returns, for consecutive runs of these lengths, the run of each item and its index within the run."""
     stops = np.cumsum(counts)
     return np.repeat(np.arange(len(counts)), counts), np.arange(stops[-1]) - np.repeat(stops - counts, counts)
 
 
 def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """Cuts windows with these numbers of members into pieces of bounded size. Yields the first window of each piece,
-    the first window after it, and the offsets of the members of each window in the piece, with one more for the end."""
+    """Divides windows with these numbers of members into pieces of bounded size; yields for each piece its first
+    window, the window after its last one, and the offsets of the members of its windows (one more than windows)."""
     totals = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
-        done = int(totals[begin - 1]) if begin else 0
-        stop = max(int(np.searchsorted(totals, done + MOST, side="right")), begin + 1)
-        yield begin, stop, np.concatenate([[0], totals[begin:stop] - done])
+        members_before = int(totals[begin - 1]) if begin else 0
+        stop = max(int(np.searchsorted(totals, members_before + MOST, side="right")), begin + 1)
+        yield begin, stop, np.concatenate([[0], totals[begin:stop] - members_before])
         begin = stop
 
 
-def spread(
+def assign_on_grid(
     live: LiveEvents, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
-) -> Iterator[Assigned]:
-    """Yield the windows at the grid points first, first + step .. last of each event, in order, in pieces of bounded
-    size.
+) -> Iterator[AssignedWindows]:
+    """Yields the windows that hold the events, in order, in pieces of bounded size.
 
-    An event whose last point is before its first is in none. A later grid point means a later start and end.
+    An event is in the windows at the grid points from its ``first`` to its ``last``, inclusive, with this ``step``; in
+    no window if ``last`` is before ``first``. Windows at later grid points start and end later.
     """
     positions = np.flatnonzero(last >= first)
     if not len(positions):
         return
     first, last = first[positions], last[positions]
-    for low, high in _stretches(first, last, step):
+    for low, high in _ranges_of_pieces(first, last, step):
         inside = np.flatnonzero((first <= high) & (last >= low))
         if len(inside):
             begins, finishes = np.maximum(first[inside], low), np.minimum(last[inside], high)
             yield _piece(live.keys, positions[inside], begins, finishes, step, edges)
 
 
-def _stretches(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges (first, last) of grid points whose windows together have no more members than a piece may hold."""
+def _ranges_of_pieces(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
+    """Divides grid points into ranges (first, last, inclusive) whose windows have no more members than a piece may
+    hold."""
     low, high = int(first.min()), int(last.max())
     if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MOST:
         yield low, high
@@ -520,24 +521,23 @@ def _piece(
     last: NDArray[np.int64],
     step: int,
     edges: Edges,
-) -> Assigned:
-    """Returns one piece of windows. The events are in order of their keys, so sorting them by grid point sorts them by
-    window."""
+) -> AssignedWindows:
+    """Returns the windows of events at ``positions`` as one piece; the events are in order of their keys."""
     low = first.min()
     places, counts = (first - low) // step, (last - first) // step + 1
     members = positions
     if counts.max() > 1:
         owner, further = expand_counts(counts)
         members, places = positions[owner], places[owner] + further
-    order = stable_order(places)
+    order = stable_order(places)  # keeps the order of keys, so that each window's members become contiguous
     members, places = members[order], places[order]
-    fresh = places[1:] != places[:-1]
+    begins_window = places[1:] != places[:-1]
     if keys is not None:
         owners = keys[members]
-        fresh |= owners[1:] != owners[:-1]
-    offsets = np.concatenate([[0], np.flatnonzero(fresh) + 1, [len(members)]])
+        begins_window |= owners[1:] != owners[:-1]
+    offsets = np.concatenate([[0], np.flatnonzero(begins_window) + 1, [len(members)]])
     starts, ends = edges(places[offsets[:-1]] * step + low)
-    return Assigned(starts, ends, offsets, members)
+    return AssignedWindows(starts, ends, offsets, members)
 
 
 Unit = Literal["hour", "day", "week", "month", "quarter", "year"]
@@ -551,7 +551,7 @@ _LONGEST_UNIT = {
     "quarter": 92 * _DAY + _HOUR,
     "year": 366 * _DAY + _HOUR,
 }
-"""Greatest length of each unit in microseconds: a day has 25 hours when clocks go back."""
+"""Greatest length of each unit in microseconds; a day has 25 hours when clocks go back."""
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
@@ -560,20 +560,19 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 class CalendarWindows(GridWindows):
     """The hours, days, weeks, months, quarters or years of an IANA time zone, adjacent and without gaps.
 
-    With ``last``, a window holds so many of them, and one ends at the end of each: the last seven days, every day.
-    ``shift``: weeks begin this many days after Monday, quarters and years this many months after January.
+    ``last``: the number of units in a window; one window ends with each unit. ``shift``: the number of days from Monday
+    to the first day of a week, or of months from January to the first month of a year. ``at``: times of day in
+    microseconds after midnight, in order, at which the windows of a day begin; a time that the clocks skip is taken as
+    by ``DayTime``.
 
-    A window starts when the clocks of the zone first show the first moment of its hour, day, week, month, quarter or
-    year; if they skip that moment, at the skip. So days last 23 or 25 hours when the clocks change, a day that a zone
-    skipped has no window, and an hour that the clocks show twice is two windows.
+    A window starts when the clocks of the zone first show the first moment of its unit; if they skip this moment, when
+    they do. So days last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour
+    that the clocks show twice is two windows.
 
-    With ``at``, times of day in microseconds after midnight, in order, days are divided into windows that begin then; a
-    time that the clocks skip is taken as by ``DayTime``.
+    An event with a lifetime is in every window that shares an instant with the lifetime (SI-27). At the end of the
+    streams an endless lifetime lasts as long as the latest known event of its key.
 
-    An event with a lifetime is in every window that shares an instant with it (SI-27). At the end of the streams an
-    endless lifetime lasts as long as the latest known event of its key.
-
-    Raises ConfigError for an unknown unit or zone, and for windows of no unit.
+    Raises ConfigError for an unknown unit or zone, and for a ``last`` below 1.
     """
 
     unit: Unit
@@ -584,8 +583,7 @@ class CalendarWindows(GridWindows):
     last: int = 1
 
     def __repr__(self) -> str:
-        """Returns the repr of a dataclass without the values that are defaults, because older checkpoints hold it
-        so."""
+        """Returns a repr without default values, as in older checkpoints."""
         names = ["unit", "zone", "bounds", "at"]
         names += ["shift"] if self.shift else []
         names += ["last"] if self.last != 1 else []
@@ -610,18 +608,18 @@ class CalendarWindows(GridWindows):
     def windows_per_event(self) -> int:
         return self.last
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live, upto))
-        # Only the due part of a long lifetime. Windows go by the places of their ends.
+        # Only the part of a long lifetime that is due. A grid point is the index of a window's end among the edges.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
         edges = self._edges(begin, finish)
-        begin = np.maximum(_places(edges, begin), _places(edges, low)) + 1
-        finish = np.minimum(_places(edges, finish) + self.last, _places(edges, upto))
+        begin = np.maximum(_edge_before(edges, begin), _edge_before(edges, low)) + 1
+        finish = np.minimum(_edge_before(edges, finish) + self.last, _edge_before(edges, upto))
         finish[last < first] = -1
-        return spread(live, begin, finish, 1, lambda places: (edges[places - self.last], edges[places]))
+        return assign_on_grid(live, begin, finish, 1, lambda points: (edges[points - self.last], edges[points]))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
@@ -629,7 +627,7 @@ class CalendarWindows(GridWindows):
         first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
         edges = self._edges(last, last)
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
-        return (edges[_places(edges, last) + self.last] <= closed_until) | (last < first)
+        return (edges[_edge_before(edges, last) + self.last] <= closed_until) | (last < first)
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if not len(live):
@@ -638,8 +636,8 @@ class CalendarWindows(GridWindows):
         first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
         begin = np.clip(low, first, last)
         edges = self._edges(begin, begin)
-        places = _places(edges, begin)
-        ends = np.maximum(places, _places(edges, low)) + 1
+        places = _edge_before(edges, begin)
+        ends = np.maximum(places, _edge_before(edges, low)) + 1
         ends = ends[(first <= last) & (ends <= places + self.last)]
         return int(edges[ends].min()) if len(ends) else None
 
@@ -648,23 +646,23 @@ class CalendarWindows(GridWindows):
             return live.starts, live.starts
         inside = self._microsecond_starts(live.starts)
         edges = self._edges(inside, inside)
-        places = _places(edges, inside)
+        places = _edge_before(edges, inside)
         first, last = places + 1, places + self.last
         if live.closed_until is not None:
-            first = np.maximum(first, _places(edges, live.closed_until) + 1)
-        # The boundary after the last window need not be among these: an event in none has any later time.
+            first = np.maximum(first, _edge_before(edges, live.closed_until) + 1)
+        # For an event in no window any time after the last end will do, since the next edge may not be known.
         return np.where(first <= last, edges[np.minimum(first, last)], edges[last] + 1), edges[last]
 
     def earliest_start(self, upto: int, held: int | None) -> int:
         moment = np.array([upto])
         edges = self._edges(moment, moment)
-        return int(edges[_places(edges, moment)[0] + 1 - self.last])
+        return int(edges[_edge_before(edges, moment)[0] + 1 - self.last])
 
-    def following(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    def next_ends(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         if not len(times):
             return times
         edges = self._edges(times, times)
-        return edges[_places(edges, times) + 1]
+        return edges[_edge_before(edges, times) + 1]
 
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
         edges = self._edges(np.array([after]), np.array([max(after, upto)]))
@@ -674,10 +672,10 @@ class CalendarWindows(GridWindows):
         if not len(ends):
             return ends
         edges = self._edges(ends - 1, ends - 1)
-        return edges[_places(edges, ends - 1) + 1 - self.last]
+        return edges[_edge_before(edges, ends - 1) + 1 - self.last]
 
     @property
-    def looks_back(self) -> int:
+    def max_lookback(self) -> int:
         return self.last * _LONGEST_UNIT[self.unit]
 
     @property
@@ -687,21 +685,21 @@ class CalendarWindows(GridWindows):
             if not len(last):
                 return last
             edges = self._edges(last, last)
-            return edges[_places(edges, last) + self.last]
+            return edges[_edge_before(edges, last) + self.last]
 
         return last_ends
 
     def _microsecond_starts(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the start of the microsecond of each time, which is in the same window for both kinds of bounds."""
+        """Returns the start, by the bounds, of the microsecond that ends or starts at each time."""
         return self.bounds.first_end(times, 1, 0) - 1
 
     def _edges(self, begins: NDArray[np.int64], finishes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns all boundaries within the spans begin..finish, in order, and on either side as many as the windows
-        that share an instant with the span need; other boundaries may be omitted."""
-        # The clocks of a zone differ from UTC by less than a day, and a window ends at the next start.
-        # That of the first time of day is one of the day before, or after.
+        """Returns the edges of windows, ascending: at least all edges of the windows that share an instant with a range
+        from ``begins`` to ``finishes``."""
+        # The clocks of a zone differ from UTC by less than a day. The first time of day may be on the day before or
+        # after.
         margin = 1 if self.at else 0
-        if self.last > 1:  # zones have skipped days, and hours
+        if self.last > 1:  # zones have skipped days and hours
             margin += -(-self.last // self._edges_of_period) + 2
         lows, highs = self._periods(begins) - 1 - margin, self._periods(finishes) + 2 + margin
         order = np.argsort(lows, kind="stable")
@@ -715,11 +713,12 @@ class CalendarWindows(GridWindows):
 
     @property
     def _edges_of_period(self) -> int:
-        """Least number of boundaries in a period."""
+        """Least number of edges in a period."""
         return 22 if self.unit == "hour" else max(len(self.at), 1)
 
     def _periods(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the number of the period of each time if the zone were UTC; hours are handled a day at a time."""
+        """Returns the number of the period of each time in UTC: of its month, quarter, year or week, or else its
+        day."""
         if self.unit in _MONTHS:
             months = times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
             return (months - self.shift) // _MONTHS[self.unit]
@@ -727,16 +726,16 @@ class CalendarWindows(GridWindows):
         return times // _DAY if self.unit != "week" else (times // _DAY + 3 - self.shift) // 7
 
 
-def _places(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
-    """Returns the last boundary at or before each time; -1 if there is none."""
-    places: NDArray[np.int64] = np.searchsorted(edges, np.asarray(times), side="right") - 1
-    return places
+def _edge_before(edges: NDArray[np.int64], times: Limit) -> NDArray[np.int64]:
+    """Returns the index of the last edge at or before each time; -1 if there is none."""
+    indices: NDArray[np.int64] = np.searchsorted(edges, np.asarray(times), side="right") - 1
+    return indices
 
 
 @lru_cache(maxsize=1 << 14)
 def _starts_in_period(zone: str, unit: Unit, period: int, at: tuple[int, ...], shift: int) -> tuple[int, ...]:
-    """Returns the start of a period in microseconds since the epoch; for a day of hours, the start of each hour, and
-    for a divided day, of each part."""
+    """Returns the starts of the windows of a period, in microseconds since the epoch: for hours, of each hour of a day;
+    for days with times of day, at each of these; else the start of the period."""
     match unit:
         case "hour":
             hours = range(period * _DAY, (period + 1) * _DAY, _HOUR)
@@ -754,18 +753,18 @@ def _starts_in_period(zone: str, unit: Unit, period: int, at: tuple[int, ...], s
 
 
 def _instants_of(zone: str, wall: int) -> list[int]:
-    """Returns when the clocks of a zone show a wall-clock time or skip it: once, or twice when they are set back.
+    """Returns the moments at which the clocks of a zone show or skip a wall-clock time, in microseconds since the
+    epoch: one, or two if clocks are set back.
 
-    ``wall`` is the wall-clock time in microseconds since the clocks would have shown the epoch; the results are
-    microseconds since the epoch.
+    ``wall``: microseconds between 1970-01-01 00:00 and the wall-clock time, on clocks that never change.
     """
-    # datetime cannot represent years beyond these; the clocks no longer change there.
+    # A datetime ends with these years; the clocks no longer change there.
     near = min(max(wall, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
     shown = EPOCH.replace(tzinfo=ZoneInfo(zone)) + timedelta(microseconds=near)
     early, late = wall - _offset(shown), wall - _offset(shown.replace(fold=1))
     if early <= late:
         return sorted({early, late})
-    # Skipped, after ``late`` and up to ``early``: the skip is where the offset changes.
+    # The clocks skip this time at a moment after ``late`` and up to ``early``, where the offset changes.
     before = _offset(to_datetime(late).astimezone(shown.tzinfo))
     while early - late > 1:
         middle = (early + late) // 2

@@ -293,16 +293,16 @@ def test_events_that_have_been_in_a_window_do_not_count_for_the_next_slide() -> 
     events = LiveEvents(np.array([1, 2, 3, 4]), accounted=np.array([True, False, False, False]))
     assert formed(kind, events, upto=3) == [(1, 3, [0, 1, 2])]
     assert kind.finished(events, 3).tolist() == [True, True, False, False]
-    assert kind.passed_over(events, 3) is None
+    assert kind.skipped(events, 3) is None
 
 
 def test_between_windows_of_a_count_events_count_and_are_in_none() -> None:
     kind, events = CountedWindows(Count(1), Count(3)), live([1, 2, 3, 4, 5])
     assert formed(kind, events, upto=4) == [(3, 3, [2])]
     assert kind.finished(events, 4).tolist() == [True, True, True, False, False]
-    passed_over = kind.passed_over(events, 4)
-    assert passed_over is not None
-    assert passed_over.tolist() == [True, True, False, True, False]
+    skipped = kind.skipped(events, 4)
+    assert skipped is not None
+    assert skipped.tolist() == [True, True, False, True, False]
 
 
 def test_by_arrival_the_window_comes_first_that_was_full_first() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.retained_events import RetainedEvents
-from policies.assigners import Assigned, LiveEvents, WindowAssigner
+from policies.assigners import AssignedWindows, LiveEvents, WindowAssigner
 from windowing.settings.panes import OpenWindows
 from windowing.timestamps import FOREVER
 
@@ -35,12 +35,12 @@ class Meddling(WindowAssigner):
                 self.refused.append(each.name)
 
     @property
-    def by_side(self) -> bool:
+    def needs_sides(self) -> bool:
         return True
 
-    def assign(self, live: LiveEvents, after: Any, upto: Any) -> Iterator[Assigned]:
+    def assign(self, live: LiveEvents, after: Any, upto: Any) -> Iterator[AssignedWindows]:
         self._meddle(live)
-        yield Assigned(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
+        yield AssignedWindows(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
 
     def finished(self, live: LiveEvents, upto: Any) -> NDArray[np.bool_]:
         self._meddle(live)

@@ -240,7 +240,7 @@ def _watermark_less_lateness(node: WindowedNode, events: Incoming) -> NDArray[np
     closed sessions, whichever is later. NONE if only the session decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
-    return np.maximum(node.admission.less_allowed(events.marks.of_bolt), events.closed_until)
+    return np.maximum(node.admission.minus_allowed_lateness(events.marks.of_bolt), events.closed_until)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:

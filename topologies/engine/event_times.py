@@ -673,7 +673,7 @@ def _reach(node: WindowedNode) -> int | None:
         return None  # state and numbers of events count from the first event
     early = settings.arrival.early if settings.arrival is not None and node.event_time else None
     if node.assigners:
-        lengths = [assigner.looks_back for assigner in node.assigners]
+        lengths = [assigner.max_lookback for assigner in node.assigners]
     else:
         lengths = [None if node.eviction.reach is None else node.eviction.reach.micros]
     known = [length for length in lengths if length is not None]

@@ -14,7 +14,7 @@ from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState, is_over
 from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, WaterMarkEventGenerator
 from policies.storm import TimeTriggerPolicy
-from policies.watermarks import NONE, MarkState, estimated
+from policies.watermarks import NONE, MarkState, estimated_arrival
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.task_families import family_of
@@ -326,7 +326,7 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
     if arrival is None or arrival.late is None or sources.arrived is None:
         return NONE
     assert sources.arrived_at is not None
-    return estimated(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
+    return estimated_arrival(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
 
 
 # Tells which tasks may have a window due at a frontier. Other tasks do not fire.

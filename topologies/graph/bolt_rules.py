@@ -13,7 +13,7 @@ import pyarrow as pa
 from manager.slices import PartialSums
 from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
-from policies.protocol import forget_after, is_own
+from policies.protocol import forget_after, is_custom
 from policies.storm import TimeTriggerPolicy
 from topologies.graph.describing import boxes_and_arrows, changed, window_in_words
 from topologies.graph.graph import (
@@ -42,7 +42,11 @@ from windowing.settings.rules import START, Bounds, IdleRule, WatermarkCombiner
 # Policies and the values of settings as plain JSON, and in words.
 
 
-_ASSIGNERS = {name: getattr(assigners, name) for name in assigners.__all__ if name.endswith("Windows")}
+_ASSIGNERS = {
+    name: kind
+    for name in assigners.__all__
+    if isinstance(kind := getattr(assigners, name), type) and issubclass(kind, WindowAssigner)
+}
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
@@ -346,7 +350,7 @@ class BoltRules:
             eviction=type(node.eviction).__name__,
             trigger=type(node.trigger).__name__,
             key_trigger=None if settings.key_trigger is None else type(settings.key_trigger).__name__,
-            policies=[type(each).__name__ if is_own(each) else "" for each in (node.trigger, node.eviction)]
+            policies=[type(each).__name__ if is_custom(each) else "" for each in (node.trigger, node.eviction)]
             if node.by_policies
             else [],
             forget_after=_micros(silent),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_custom
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
@@ -106,13 +106,13 @@ def _rule_name(rule: object) -> str:
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
     """Describes windows of a user's policy, which is called by the name of its class."""
     holds = fires = ""
-    if not is_own(eviction):
+    if not is_custom(eviction):
         match eviction:
             case CountEvictionPolicy(length):
                 holds = f"the last {length}"
             case TimeEvictionPolicy(length, bounds):
                 holds = f"the last {length}, {bounds.value}"
-    if not is_own(trigger):
+    if not is_custom(trigger):
         match trigger:
             case CountTriggerPolicy(count):
                 fires = "at every event" if count.value == 1 else f"every {count}"
@@ -462,7 +462,7 @@ def _kept_in_words(node: WindowedNode) -> str:
 
 
 def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
-    own = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_own(policy)]
+    own = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_custom(policy)]
     for policy in own:
         yield "policy", policy_in_words(policy, keyed=any(node.keys))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_own, overrides
+from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_custom, overrides
 from topologies.engine.micro_batch import PHASES, Phase
 from topologies.testing.bolt_run import inputs_of, together
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
@@ -617,7 +617,7 @@ class _Checking:
         return PolicyDiffers(text, given, first, second)
 
     def _names(self) -> str:
-        policies: list[Policy] = [each for each in self.subject.policies() if is_own(each)]
+        policies: list[Policy] = [each for each in self.subject.policies() if is_custom(each)]
         return " with ".join(repr(each).rpartition("<locals>.")[2] for each in policies)
 
 

@@ -74,7 +74,7 @@ class WindowKind(ABC):
     def declared_length(self) -> Duration | None:
         """The greatest declared length of a window; None if there is no greatest length, or the length is not a time.
 
-        Clock changes are ignored: a day has 24 hours. For the greatest actual length see ``looks_back`` of assigners.
+        Clock changes are ignored: a day has 24 hours. For the greatest actual length see ``max_lookback`` of assigners.
         """
         return None
 

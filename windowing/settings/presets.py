@@ -150,8 +150,7 @@ class Preset:
 
 @checked_value
 def storm(lag: Time = "0s") -> Preset:
-    """Apache Storm (ST-10 to ST-18): bounds ``(start, end]``, a watermark at each tick, and events behind the watermark
-    are late."""
+    """Apache Storm (ST-10 to ST-18): ``(start, end]``, watermarks at ticks, events behind the watermark are late."""
     span = as_duration(lag)
     return Preset("storm", {"lag": span}, (("lag", "presets.storm(lag=...)"),) if span.micros else ())
 
@@ -261,8 +260,7 @@ def increasing_start_time() -> Preset:
 
 @checked_value
 def strictly_increasing_start_time() -> Preset:
-    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the one before
-    it."""
+    """StreamInsight's AdvanceTimeSettings.StrictlyIncreasingStartTime (SI-9): each event is later than the last."""
     return streaminsight(1, "-1us", to_infinity=True)
 
 
@@ -275,7 +273,7 @@ def azure(
     action: LateAction | AzureLateActionName = LateAction.ADJUST,
     arrival_field: str | None = None,
 ) -> Preset:
-    """Azure Stream Analytics (AZ-1 to AZ-30): events are checked for being early, then late, then out of order (AZ-14).
+    """Azure Stream Analytics (AZ-1 to AZ-30): checks events for being early, then late, then out of order (AZ-14).
 
     Bounds are ``(start, end]``, and no window is longer than 7 days (AZ-19).
 
