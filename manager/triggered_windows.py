@@ -18,7 +18,7 @@ from manager.keyed.assigned_windows import TupleWindows
 from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.remote import is_caused_by_event
-from policies.assigners import AssignedWindows
+from policies.assigners import WindowMembers
 from policies.firing import (
     CLOSE,
     CODES,
@@ -727,7 +727,7 @@ class DueKeyWindows:
         count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
         return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
 
-    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> AssignedWindows:
+    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> WindowMembers:
         sizes = highs - lows
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
@@ -735,7 +735,7 @@ class DueKeyWindows:
             good = ~self._refusals.mask[members]
             offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
             members = members[good]
-        return AssignedWindows(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
+        return WindowMembers(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
 
 
 class TriggeredWindows:

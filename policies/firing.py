@@ -97,7 +97,7 @@ class WindowCapacity:
 class FillLevel:
     """The number of events and bytes in one window, updated event by event."""
 
-    __slots__ = ("_bytes", "_bytes_before", "_events", "_events_held", "_bytes_held")
+    __slots__ = ("_bytes", "_bytes_before", "_bytes_held", "_events", "_events_held")
 
     def __init__(self, capacity: WindowCapacity, low: int, high: int) -> None:
         """``low``, ``high``: the window holds the events from ``low`` to ``high``, exclusive."""

@@ -142,7 +142,7 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
     sizes = _few_sizes(lengths)
     if sizes is None:
         not_empty = np.flatnonzero(lengths)
-        result[not_empty] += _sums_of_any_lengths(data, offsets[:-1][not_empty], lengths[not_empty])
+        result[not_empty] += _sums_of_lengths(data, offsets[:-1][not_empty], lengths[not_empty])
     elif len(sizes) == 1 and lengths.all():
         whole = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
         result += _sums_of_equal_lengths(whole)
@@ -171,7 +171,9 @@ def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return sums
 
 
-def _sums_of_any_lengths(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _sums_of_lengths(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.uint64]:
     """Returns the sums of ``hash_bytes`` for values that lie one after another in ``data``; none is empty."""
     low, high = int(starts[0]), int(starts[-1] + sizes[-1])
     numbers = data[low:high].astype(np.uint64) + np.uint64(1)

@@ -78,7 +78,7 @@ def one_line(text: str, most: int = LONGEST_REPR) -> str:
     return f"{text[: most - 3 - kept]}...{text[-kept:]}"
 
 
-def short_repr(value: object) -> str:
+def nested_repr(value: object) -> str:
     """Returns the repr of a value as part of a longer repr: functions are their names, long values are shortened."""
     return one_line(_repr_by_type(value), _PART)
 
@@ -88,17 +88,17 @@ def _repr_by_type(value: object) -> str:  # noqa: PLR0911 - one for each kind
         case Enum():
             return f"{type(value).__name__}.{value.name}"
         case functools.partial():
-            return f"partial({short_repr(value.func)}, ...)"
+            return f"partial({nested_repr(value.func)}, ...)"
         case str() | bytes() if len(value) > _PART:
             return repr(value[:_PART])[:-1] + "..." + repr(value)[-1]
         case Mapping():
-            few = [f"{short_repr(name)}: {short_repr(each)}" for name, each in islice(value.items(), _FEW)]
+            few = [f"{nested_repr(name)}: {nested_repr(each)}" for name, each in islice(value.items(), _FEW)]
             return "{" + ", ".join(few) + ", ..." * (len(value) > _FEW) + "}"
         case tuple() if type(value) is tuple:
-            elements = ", ".join(map(short_repr, value[:_FEW]))
+            elements = ", ".join(map(nested_repr, value[:_FEW]))
             return f"({elements}{',' * (len(value) == 1)}{', ...' * (len(value) > _FEW)})"
         case list():
-            return f"[{', '.join(map(short_repr, value[:_FEW]))}{', ...' * (len(value) > _FEW)}]"
+            return f"[{', '.join(map(nested_repr, value[:_FEW]))}{', ...' * (len(value) > _FEW)}]"
     plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
     if isinstance(value, type) or (callable(value) and plain):
         return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
@@ -113,7 +113,7 @@ _OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.Metho
 
 def call_repr(name: str, /, *values: object, **named: object) -> str:
     """Returns a repr that reads like a call, ``name(value, argument=value)``."""
-    arguments = [*map(short_repr, values), *(f"{key}={short_repr(each)}" for key, each in named.items())]
+    arguments = [*map(nested_repr, values), *(f"{key}={nested_repr(each)}" for key, each in named.items())]
     return one_line(f"{name}({', '.join(arguments)})")
 
 

@@ -14,7 +14,7 @@ from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, Re
 from manager.keyed.key_states import KnownKeys
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
-from policies.assigners import AssignedWindows, GridWindows, WindowAssigner
+from policies.assigners import GridWindows, WindowAssigner, WindowMembers
 from policies.assigners.aligned import MOST, expand_counts, limit_at
 from policies.watermarks import NONE
 from windowing.columns import take_rows
@@ -52,7 +52,7 @@ class TupleWindows:
 
     def of(
         self,
-        piece: AssignedWindows,
+        piece: WindowMembers,
         kind: int = 0,
         firsts: NDArray[np.int64] | None = None,
         *,
@@ -146,14 +146,14 @@ def _pick(members: NDArray[np.int64], which: range | NDArray[np.int64]) -> NDArr
 # Windows without events: which of them fire, and their order among windows with events (decision 46).
 
 
-_NO_WINDOWS = AssignedWindows(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0)))
+_NO_WINDOWS = WindowMembers(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0)))
 
 
 @dataclass(frozen=True)
 class KeyedWindows:
     """Windows in order of (end, key), some of them without events."""
 
-    windows: AssignedWindows
+    windows: WindowMembers
     hashes: NDArray[np.int64]
     """The hash of the key of each window."""
     keys: list[Any]
@@ -176,7 +176,7 @@ class EmptyWindows:
         self._grid, self._until, self._known, self._limit = grid, until, known, limit
         self._listed = np.zeros(0, np.int64) if listed is None else listed
 
-    def among(self, pieces: Iterable[AssignedWindows], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
+    def among(self, pieces: Iterable[WindowMembers], events: SortedEvents, after: int) -> Iterator[KeyedWindows]:
         """Yield the windows of the pieces together with the empty ones that end after ``after`` (microseconds).
 
         The pieces come from the grid's ``assign``, called with these events.
@@ -203,7 +203,7 @@ class EmptyWindows:
     def _next_ends(self) -> NDArray[np.int64]:
         return self._grid.next_ends(np.maximum(self._known.ends, self._limit))
 
-    def _merged(self, piece: AssignedWindows, places: NDArray[np.int64], low: int, high: int) -> Iterator[KeyedWindows]:
+    def _merged(self, piece: WindowMembers, places: NDArray[np.int64], low: int, high: int) -> Iterator[KeyedWindows]:
         """Yield the windows of a piece, of the keys at these places, and the empty ones with low < end <= high."""
         keys, begins, stops = self._gaps(piece, places, low, high)
         done = 0
@@ -227,7 +227,7 @@ class EmptyWindows:
             yield self._together(piece, places, (done, len(piece)), none, none)
 
     def _gaps(
-        self, piece: AssignedWindows, places: NDArray[np.int64], low: int, high: int
+        self, piece: WindowMembers, places: NDArray[np.int64], low: int, high: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """After each window with events: its key, its end, and the last time at which an empty window may end before
         the next one."""
@@ -245,7 +245,7 @@ class EmptyWindows:
 
     def _together(
         self,
-        piece: AssignedWindows,
+        piece: WindowMembers,
         places: NDArray[np.int64],
         run: tuple[int, int],
         empty_ends: NDArray[np.int64],
@@ -261,7 +261,7 @@ class EmptyWindows:
         members = piece.members[piece.offsets[low] : piece.offsets[high]]
         offsets = np.concatenate([[0], np.cumsum(sizes[order])])
         keys = keys[order]
-        windows = AssignedWindows(starts[order], ends[order], offsets, members)
+        windows = WindowMembers(starts[order], ends[order], offsets, members)
         return KeyedWindows(windows, self._known.hashes[keys], self._known.values(keys))
 
 
@@ -350,7 +350,7 @@ class AssignedWindows:
         self._finish(span)
 
     def _summed(
-        self, sums: RunSums, piece: AssignedWindows, kind: int, made: Iterator[TupleWindow] | None = None
+        self, sums: RunSums, piece: WindowMembers, kind: int, made: Iterator[TupleWindow] | None = None
     ) -> FiredSums:
         """Windows of one kind that are joined from partial results. ``made``: the same windows one by one, if they are
         known."""
@@ -406,7 +406,7 @@ class AssignedWindows:
                 yield from self._panes_of(piece, kind, decisions)
         self._finish(span)
 
-    def _panes_of(self, piece: AssignedWindows, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
+    def _panes_of(self, piece: WindowMembers, kind: int, decisions: PaneDecisions) -> Iterator[TupleWindow | FiredSums]:
         """Yield the due firings of the open windows of one kind."""
         events = self._events
         merging = self.assigners[kind].merges
@@ -436,7 +436,7 @@ class AssignedWindows:
         else:
             yield self._summed(self._sums, chosen, kind, made)
 
-    def _fresh(self, piece: AssignedWindows, states: PaneStates) -> NDArray[np.bool_]:
+    def _fresh(self, piece: WindowMembers, states: PaneStates) -> NDArray[np.bool_]:
         """Returns which members are new to their window since its last firing."""
         assert self._events.evaluation is not None
         shown = np.repeat(states.shown, np.diff(piece.offsets))
@@ -471,7 +471,7 @@ class AssignedWindows:
         pieces = (piece for assigner in self.assigners for piece in assigner.ended_by_idleness(live, span.upto))
         return sorted({end for piece in pieces for end in np.unique(piece.ends).tolist() if end < FOREVER})
 
-    def open_windows(self, span: Span) -> Iterator[tuple[int, AssignedWindows]]:
+    def open_windows(self, span: Span) -> Iterator[tuple[int, WindowMembers]]:
         """Yield the windows that hold events and are not due yet, with the index of their kind. Their members are
         indices of the events in the order given."""
         if not len(self._events):
@@ -484,7 +484,7 @@ class AssignedWindows:
         """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
         return self._events.as_given(self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(NOT_LIVE))
 
-    def _pieces(self, span: Span) -> Iterator[tuple[int, AssignedWindows]]:
+    def _pieces(self, span: Span) -> Iterator[tuple[int, WindowMembers]]:
         if len(self.assigners) == 1:
             yield from ((0, piece) for piece in self._assigned(0, span))
             return
@@ -503,7 +503,7 @@ class AssignedWindows:
             kind, piece = pieces[places[low]]
             yield kind, _part(piece, int(within[low]), int(within[stop - 1]) + 1)
 
-    def _assigned(self, kind: int, span: Span) -> Iterator[AssignedWindows]:
+    def _assigned(self, kind: int, span: Span) -> Iterator[WindowMembers]:
         """Yield the due windows of one kind that have not been released yet."""
         assigner, live = self.assigners[kind], self._events.live
         if live.ends is None or not assigner.ends_at_limit:
@@ -529,18 +529,18 @@ class AssignedWindows:
             self.released.add(kind, keys, ends)
 
 
-def _part(piece: AssignedWindows, low: int, high: int) -> AssignedWindows:
+def _part(piece: WindowMembers, low: int, high: int) -> WindowMembers:
     """Returns the windows from one index up to, not including, another."""
     offsets = piece.offsets[low : high + 1]
     members = piece.members[offsets[0] : offsets[-1]]
-    return AssignedWindows(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)
+    return WindowMembers(piece.starts[low:high], piece.ends[low:high], offsets - offsets[0], members)
 
 
-def _chosen(piece: AssignedWindows, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> AssignedWindows:
+def _chosen(piece: WindowMembers, fires: NDArray[np.bool_], shown: NDArray[np.bool_] | None) -> WindowMembers:
     """Returns the windows that fire, with all of their events, or with the events in ``shown``."""
     if shown is None:
         return piece.filter(fires)
     kept = np.repeat(fires, np.diff(piece.offsets)) & shown
     sizes = np.add.reduceat(shown.astype(np.int64), piece.offsets[:-1])
     offsets = np.concatenate([[0], np.cumsum(sizes[fires])])
-    return AssignedWindows(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])
+    return WindowMembers(piece.starts[fires], piece.ends[fires], offsets, piece.members[kept])

@@ -15,13 +15,13 @@ import pyarrow as pa
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from manager.slices import PartialSums, WindowResults
 from policies.assigners import (
-    AssignedWindows,
     CountedWindows,
     EventRuns,
     GridsTogether,
     GridWindows,
     LiveEvents,
     SessionWindows,
+    WindowMembers,
 )
 from windowing.aggregates.accumulators import Accumulator, EventColumns, State
 from windowing.aggregates.declared import RowWindows
@@ -100,7 +100,7 @@ class RunSums(PartialSums):
         groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
-    def joined(self, events: SortedEvents, piece: AssignedWindows) -> WindowResults:
+    def joined(self, events: SortedEvents, piece: WindowMembers) -> WindowResults:
         """Returns the results of windows of these rows."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
@@ -211,7 +211,7 @@ class FiredSums:
     sums: RunSums
     events: SortedEvents
     """The rows of the task."""
-    piece: AssignedWindows
+    piece: WindowMembers
     fresh: NDArray[np.bool_]
     """Per member: whether it has been in no window before."""
     windows: Sequence[TupleWindow] | None

@@ -2,20 +2,19 @@
 
 from policies.assigners.aligned import (
     AlignedWindows,
-    AssignedWindows,
     CalendarWindows,
     EventRuns,
     GridsTogether,
     GridWindows,
     LiveEvents,
     WindowAssigner,
+    WindowMembers,
 )
 from policies.assigners.sessions import CountByStartWindows, CountedWindows, LullWindows, SessionWindows
 from policies.assigners.snapshots import MeetingWindows, OnsetWindows, SlidingLogWindows, SnapshotWindows
 
 __all__ = [
     "AlignedWindows",
-    "AssignedWindows",
     "CalendarWindows",
     "CountByStartWindows",
     "CountedWindows",
@@ -30,4 +29,5 @@ __all__ = [
     "SlidingLogWindows",
     "SnapshotWindows",
     "WindowAssigner",
+    "WindowMembers",
 ]

@@ -80,7 +80,7 @@ class LiveEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class AssignedWindows:
+class WindowMembers:
     """Windows with their events, in order of (end, start, key); each window holds at least one event."""
 
     starts: NDArray[np.int64]
@@ -95,11 +95,11 @@ class AssignedWindows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def filter(self, mask: NDArray[np.bool_]) -> AssignedWindows:
+    def filter(self, mask: NDArray[np.bool_]) -> WindowMembers:
         """Returns the windows of a mask."""
         sizes = np.diff(self.offsets)
         offsets = np.concatenate([[0], np.cumsum(sizes[mask])])
-        return AssignedWindows(self.starts[mask], self.ends[mask], offsets, self.members[np.repeat(mask, sizes)])
+        return WindowMembers(self.starts[mask], self.ends[mask], offsets, self.members[np.repeat(mask, sizes)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class WindowAssigner(ABC):
         return False
 
     @abstractmethod
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         """Yields the windows with after < end <= upto that hold an event, in order, in pieces of any size."""
 
     @abstractmethod
@@ -197,12 +197,12 @@ class WindowAssigner(ABC):
         further event comes; None if there is none."""
         return self.next_end(live, after)
 
-    def open(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         """Yields the windows with end > after that hold an event and that time can close before the streams end; if
         there are none, those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
-    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         """Yields the windows of ``open`` that an idle timeout can close."""
         return self.open(live, after)
 
@@ -327,7 +327,7 @@ class AlignedWindows(GridWindows):
                 do="move the origin instead",
             )
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if not len(live):
             return iter(())
         first, last = self._span(live, last_instants(live, upto))
@@ -473,7 +473,7 @@ def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.i
 
 def assign_on_grid(
     live: LiveEvents, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
-) -> Iterator[AssignedWindows]:
+) -> Iterator[WindowMembers]:
     """Yields the windows that hold the events, in order, in pieces of bounded size.
 
     An event is in the windows at the grid points from its ``first`` to its ``last``, inclusive, with this ``step``; in
@@ -521,7 +521,7 @@ def _piece(
     last: NDArray[np.int64],
     step: int,
     edges: Edges,
-) -> AssignedWindows:
+) -> WindowMembers:
     """Returns the windows of events at ``positions`` as one piece; the events are in order of their keys."""
     low = first.min()
     places, counts = (first - low) // step, (last - first) // step + 1
@@ -537,7 +537,7 @@ def _piece(
         begins_window |= owners[1:] != owners[:-1]
     offsets = np.concatenate([[0], np.flatnonzero(begins_window) + 1, [len(members)]])
     starts, ends = edges(places[offsets[:-1]] * step + low)
-    return AssignedWindows(starts, ends, offsets, members)
+    return WindowMembers(starts, ends, offsets, members)
 
 
 Unit = Literal["hour", "day", "week", "month", "quarter", "year"]
@@ -608,7 +608,7 @@ class CalendarWindows(GridWindows):
     def windows_per_event(self) -> int:
         return self.last
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.assigners.aligned import AssignedWindows, EventRuns, LiveEvents, WindowAssigner, in_pieces, first_of_keys, limit_at
+from policies.assigners.aligned import (
+    EventRuns,
+    LiveEvents,
+    WindowAssigner,
+    WindowMembers,
+    first_of_keys,
+    in_pieces,
+    limit_at,
+)
 from windowing.columns import order_within, pair_order, stable_order
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
@@ -51,7 +59,7 @@ class RunWindows:
         ends = self.ends[self.ends > limit_at(after, self.lows)]
         return int(ends.min()) if len(ends) else None
 
-    def pieces(self, arrivals: NDArray[np.int64] | None = None) -> Iterator[AssignedWindows]:
+    def pieces(self, arrivals: NDArray[np.int64] | None = None) -> Iterator[WindowMembers]:
         """Yields the windows with their members, in pieces of bounded size, in order of (end, start, key).
 
         With ``arrivals``, the index of each event by arrival, they are in order of (end, arrival of the last event).
@@ -60,7 +68,7 @@ class RunWindows:
         for begin, stop, offsets in in_pieces((self.highs - self.lows)[order]):
             chosen = order[begin:stop]
             members = np.arange(offsets[-1]) + np.repeat(self.lows[chosen] - offsets[:-1], np.diff(offsets))
-            yield AssignedWindows(self.starts[chosen], self.ends[chosen], offsets, members)
+            yield WindowMembers(self.starts[chosen], self.ends[chosen], offsets, members)
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class SessionWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return not self.touching and self.max_duration is None
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         return self._sessions(live)[0].due(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
@@ -316,7 +324,7 @@ class LullWindows(WindowAssigner):
 
     length: Duration
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         return self._lulls(live).due(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
@@ -392,7 +400,7 @@ class CountedWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return False
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         arrivals = np.arange(len(live)) if live.arrivals is None else live.arrivals
         return self._windows(live, upto).pieces(arrivals if self.by_arrival else None)
 
@@ -418,7 +426,7 @@ class CountedWindows(WindowAssigner):
             return int(later.min()) if len(later) else None
         return self._windows(live, FOREVER).next_end(after)
 
-    def open(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         return self._windows(live, FOREVER).due(after, FOREVER).pieces()
 
     @property
@@ -521,7 +529,7 @@ class CountByStartWindows(WindowAssigner):
 
     count: Count
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         return self._windows(live).due(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:

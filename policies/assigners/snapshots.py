@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policies.assigners.aligned import (
-    AssignedWindows,
     LiveEvents,
     WindowAssigner,
+    WindowMembers,
     expand_counts,
-    in_pieces,
     first_of_keys,
+    in_pieces,
     limit_at,
 )
 from policies.assigners.sessions import RunWindows
@@ -78,7 +78,7 @@ class Intervals:
             stop=places[count:],
         )
 
-    def pieces(self, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def pieces(self, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         """Yields the intervals with after < end <= upto that hold an event, in order of (end, start, key), in pieces of
         bounded size."""
         filled = np.flatnonzero(self.sizes)
@@ -89,7 +89,7 @@ class Intervals:
         filled, ends = filled[order], ends[order]
         for begin, stop, offsets in in_pieces(self.sizes[filled]):
             chosen = filled[begin:stop]
-            yield AssignedWindows(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
+            yield WindowMembers(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
 
     def next_end(self, after: Limit) -> int | None:
         """Returns the earliest end > after of an interval that holds an event; None if there is none."""
@@ -138,7 +138,7 @@ class SnapshotWindows(WindowAssigner):
     def ends_at_limit(self) -> bool:
         return True
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if live.ends is None:
             return self._moments(live).due(after, upto).pieces()
         return self._slices(live, live.ends).pieces(after, upto)
@@ -213,7 +213,7 @@ class OnsetWindows(WindowAssigner):
 
     by_time_alone = True
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if live.ends is None:
             return _POINTS.assign(live, after, upto)
         return onset_slices(live, live.ends).pieces(after, upto)
@@ -300,7 +300,7 @@ class SlidingLogWindows(WindowAssigner):
     def takes_events_at_the_watermark(self) -> bool:
         return False
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         windows = self._windows(live)
         return windows.pieces(after, upto) if isinstance(windows, Intervals) else windows.due(after, upto).pieces()
 
@@ -394,13 +394,13 @@ class MeetingWindows(WindowAssigner):
     def needs_sides(self) -> bool:
         return True
 
-    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         return self._slices(live, after, upto).pieces(after, upto)
 
-    def open(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+    def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         return self.assign(live, after, FOREVER - 1)
 
-    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[AssignedWindows]:
+    def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         """Yields the moments at which events begin too, also those without rows: ``how`` must not change which events
         are late."""
         return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.retained_events import RetainedEvents
-from policies.assigners import AssignedWindows, LiveEvents, WindowAssigner
+from policies.assigners import LiveEvents, WindowAssigner, WindowMembers
 from windowing.settings.panes import OpenWindows
 from windowing.timestamps import FOREVER
 
@@ -38,9 +38,9 @@ class Meddling(WindowAssigner):
     def needs_sides(self) -> bool:
         return True
 
-    def assign(self, live: LiveEvents, after: Any, upto: Any) -> Iterator[AssignedWindows]:
+    def assign(self, live: LiveEvents, after: Any, upto: Any) -> Iterator[WindowMembers]:
         self._meddle(live)
-        yield AssignedWindows(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
+        yield WindowMembers(live.starts[:1], live.starts[-1:] + 1, np.array([0, len(live)]), np.arange(len(live)))
 
     def finished(self, live: LiveEvents, upto: Any) -> NDArray[np.bool_]:
         self._meddle(live)

@@ -27,7 +27,7 @@ from windowing.aggregates import first, last
 from windowing.aggregates import max as most
 from windowing.aggregates import min as least
 from windowing.errors import BoltError
-from windowing.reprs import shorten, error_text, printable
+from windowing.reprs import error_text, printable, shorten
 
 NASTY = "\x1b[2Jgone\r\nfaked: line\x9b31m \u202eevil \ud800 [red]markup[/red]"
 SHOWN = "\\x1b[2Jgone\\r\\nfaked: line\\x9b31m \\u202eevil \\ud800 [red]markup[/red]"

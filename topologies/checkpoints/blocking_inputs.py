@@ -454,7 +454,7 @@ class RegularEvents:
         return int(first.min()) if len(first) else None
 
     def _first_end_after(self, over: int | None) -> NDArray[np.int64]:
-        return self.first if over is None else np.maximum(self.first, self.windows.following(np.array([over])))
+        return self.first if over is None else np.maximum(self.first, self.windows.next_ends(np.array([over])))
 
 
 def _counted_before(

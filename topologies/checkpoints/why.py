@@ -114,7 +114,7 @@ class Explanation:
                 f"No window of {self.question.bolt!r} ends at {show(end)}: the first one ends at "
                 f"{show(windows.earliest)}, since none begins before the anchor.",
             )
-        elif windows.following(np.array([end - 1])) != end:
+        elif windows.next_ends(np.array([end - 1])) != end:
             return self.between(end, windows.offset.micros if windows.earliest is None else windows.earliest)
         waiting = events.within(end)
         answer = self._of_window(end, waiting)

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from manager.remote import is_transient
 from manager.storage.files import UNREADABLE
 from windowing.errors import USER_EXCEPTIONS, BoltError, WindboltError, did_you_mean_column
-from windowing.reprs import shorten, error_text, printable
+from windowing.reprs import error_text, printable, shorten
 from windowing.timestamps import show
 from windowing.window import TupleWindow
 

@@ -25,7 +25,7 @@ from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSp
 from topologies.io.spout_columns import Defaults
 from windowing.bolts.read_code import rebound
 from windowing.errors import SchemaError, SpoutError
-from windowing.reprs import shorten, printable
+from windowing.reprs import printable, shorten
 from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
 from windowing.spout import PartitionedSpout, Spout
 

@@ -467,7 +467,12 @@ def _of_own_policies(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "give the length alone: with_window(length)",
         )
     by_start = settings.output_time is OutputTime.START and bolt.event_time
-    if by_start and isinstance(eviction, EvictionPolicy) and is_custom(eviction) and overrides(eviction, "window_start"):
+    if (
+        by_start
+        and isinstance(eviction, EvictionPolicy)
+        and is_custom(eviction)
+        and overrides(eviction, "window_start")
+    ):
         yield bolt.fault(
             f"emits rows at the start of windows, and {type(eviction).__name__} says itself where these begin",
             "how far back that is is not known before, so the rows could be late for the next bolt",

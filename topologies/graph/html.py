@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from windowing.reprs import shorten, printable
+from windowing.reprs import printable, shorten
 
 # The colours of pages and pictures, on light and dark backgrounds, and their font.
 

@@ -22,7 +22,7 @@ from topologies.io.formats.event_files import BadRow, OnTruncation, python_colum
 from topologies.io.formats.text_values import Mask, bad_of, convertible_text, cut_of, parse_text
 from topologies.io.paths import is_partition
 from windowing.errors import ConfigError, DataError, SchemaError, did_you_mean
-from windowing.reprs import short_repr
+from windowing.reprs import nested_repr
 from windowing.schema import TIMESTAMP, EmittedRows, format_schema, from_rows, parse_schema
 from windowing.timestamps import from_datetime, show
 
@@ -183,7 +183,7 @@ def in_words(default: pa.Array) -> str:
     value = default[0].as_py()
     if isinstance(value, datetime):
         return show(from_datetime(value))
-    return str(value) if isinstance(value, date) else short_repr(value)
+    return str(value) if isinstance(value, date) else nested_repr(value)
 
 
 def _filled(column: pa.ChunkedArray, default: pa.Array) -> pa.ChunkedArray:
@@ -205,7 +205,7 @@ def _array(column: pa.Field, value: object) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _no_value(column, value, kind, str(error)) from None
     if not _is_same(value, array[0].as_py()):
-        raise _no_value(column, value, kind, f"it would become {short_repr(array[0].as_py())}")
+        raise _no_value(column, value, kind, f"it would become {nested_repr(array[0].as_py())}")
     try:
         _filled(pa.chunked_array([pa.nulls(1, column.type)]), array)
     except pa.ArrowNotImplementedError as error:
@@ -219,7 +219,7 @@ def _array(column: pa.Field, value: object) -> pa.Array:
 
 def _no_value(column: pa.Field, value: object, kind: str, why: str) -> ConfigError:
     return ConfigError(
-        f"the default of column {column.name!r} is {short_repr(value)}, which is no {kind}",
+        f"the default of column {column.name!r} is {nested_repr(value)}, which is no {kind}",
         why=why,
         do="give a value that the column can have as it is: " + _EXAMPLES.get(kind, "one of that type"),
     )

@@ -163,7 +163,7 @@ def prepared(
             why="the columns that it emits depend on the types of its input",
             do="declare the input: prepared(bolt, 'user string, amount double, ts timestamp')",
         )
-    ready = copied(bolt)
+    ready = copy_bolt(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
         ready = rebound(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)

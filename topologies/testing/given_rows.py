@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windowing.columns import copy_table
-from windowing.conversion import REFUSED, in_declared_order, convert_column
+from windowing.conversion import REFUSED, convert_column, in_declared_order
 from windowing.errors import ConfigError, ScenarioError, SchemaError, did_you_mean
 from windowing.schema import TIMESTAMP, SchemaLike, format_schema, from_rows, parse_schema
 from windowing.timestamps import parse_time, to_datetime

@@ -15,8 +15,8 @@ import pyarrow as pa
 from windowing.aggregates.accumulators import (
     DIGITS,
     Accumulator,
-    Extreme,
     EventColumns,
+    Extreme,
     Moments,
     Present,
     Ranked,
@@ -25,9 +25,9 @@ from windowing.aggregates.accumulators import (
     WideTotal,
     as_decimals,
     as_doubles,
-    number_type,
     as_whole,
     can_be_ranked,
+    number_type,
 )
 from windowing.aggregates.groups import Groups
 from windowing.columns import own_value

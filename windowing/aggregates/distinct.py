@@ -15,11 +15,11 @@ from windowing.aggregates.accumulators import (
     Accumulator,
     EventColumns,
     State,
-    number_type,
     can_be_ranked,
-    to_lists,
     groups_of_values,
+    number_type,
     ranks,
+    to_lists,
 )
 from windowing.aggregates.declared import NO_ORDER, Aggregate, RowWindows, ValueAggregate
 from windowing.aggregates.groups import Groups, Keys

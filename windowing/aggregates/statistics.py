@@ -25,7 +25,7 @@ from windowing.aggregates.accumulators import (
     to_lists,
     unscaled,
 )
-from windowing.aggregates.declared import RowWindows, Numeric, Summable, check_ddof, nulled, type_in
+from windowing.aggregates.declared import Numeric, RowWindows, Summable, check_ddof, nulled, type_in
 from windowing.aggregates.distinct import Tally
 from windowing.aggregates.groups import Groups
 from windowing.errors import ConfigError, EnvironmentMissing

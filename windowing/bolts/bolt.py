@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from windowing.events import Tuple
     from windowing.schema import EmittedRows
 
+
 @dataclass(frozen=True)
 class TaskContext:
     """The argument of ``prepare``: the bolt, number and run of a task, and its counters."""

@@ -160,7 +160,9 @@ def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], k
         raise together("the join", problems)
 
 
-def _key_type_errors(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> Iterator[ConfigError]:
+def _key_type_errors(
+    left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys
+) -> Iterator[ConfigError]:
     for one, other in zip(keys.left, keys.right, strict=True):
         kinds = left.field(one).type, right.field(other).type
         if not all(map(can_be_compared, kinds)):

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from windowing.aggregates.groups import Keys
 from windowing.bolts.aggregate_bolt import (
     check_columns,
+    column_errors,
+    name_clashes,
     read_columns,
     read_length_of_time,
     read_limit,
     read_name,
-    name_clashes,
     unified_schema,
-    column_errors,
 )
 from windowing.bolts.bolt import BatchBolt, TaskContext
 from windowing.bolts.windowed_bolt import AllRows, BatchWindowedBolt, Operator, StatefulWindowedBolt
@@ -39,6 +39,7 @@ from windowing.window import TupleWindow, WindowBatch, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 class Union(Operator):
     """Passes on the events of all its input streams, in order of time, their columns unchanged (SI-23).
@@ -459,7 +460,9 @@ class Silence(BatchWindowedBolt, Operator):
         if schema is None:
             return self
         added = [] if self.end is None else [self.end]
-        check_columns("Silence", column_errors("Silence", "by", self.by, schema), name_clashes("Silence", added, schema))
+        check_columns(
+            "Silence", column_errors("Silence", "by", self.by, schema), name_clashes("Silence", added, schema)
+        )
         if self.end is not None:
             schema = schema.append(pa.field(self.end, TIMESTAMP))
         bound = copy(self)

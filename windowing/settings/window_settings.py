@@ -27,13 +27,13 @@ from windowing.settings.declaration import (
     STREAM,
     AdmittedBy,
     Declaration,
-    ListedKeys,
     DescribedBy,
-    unchecked,
+    ListedKeys,
     by_argument,
     choice,
     declarations,
     setting,
+    unchecked,
 )
 from windowing.settings.kinds import WindowKind
 from windowing.settings.panes import Panes

@@ -578,7 +578,8 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
         for part in (slice(0, middle), slice(middle, None)):
             groups = Groups(keys.codes[part], keys.size)
             at, times = range(len(case.times))[part], np.array(case.times[part], np.int64)
-            state = each.fold(EventColumns({name: column.take(pa.array(at, pa.int64())) for name, column in columns.items()},
+            taken = {name: column.take(pa.array(at, pa.int64())) for name, column in columns.items()}
+            state = each.fold(EventColumns(taken,
                                      times), groups)  # fmt: skip
             full = each.empty(keys.size)
             for entries, values in zip(full, each.loaded(each.stored(state)), strict=True):

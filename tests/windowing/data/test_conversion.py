@@ -33,6 +33,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def moment(value: datetime) -> Fraction:
     """Nanoseconds since 1970, without a zone in UTC."""
+    if value is pd.NaT:  # how Arrow returns the least int64 in nanoseconds
+        return Fraction(-(1 << 63))
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     plain = datetime(*aware.astimezone(UTC).timetuple()[:6], aware.astimezone(UTC).microsecond, UTC)
     return Fraction((plain - EPOCH) // timedelta(microseconds=1) * 1000 + getattr(value, "nanosecond", 0))

@@ -638,7 +638,7 @@ def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskStat
     low, high = low - at_end, latest + length - at_end
     if state.frontier is not None:
         low = max(low, state.frontier - past_end)
-    first, beyond = windows.following(np.array([low, max(high, low)])).tolist()
+    first, beyond = windows.next_ends(np.array([low, max(high, low)])).tolist()
     return int((beyond - first) // windows.slide.micros)
 
 
